@@ -1,0 +1,132 @@
+"""Records to bytes and back: Avro single-object encoding, C3 01, the schema's fingerprint, the value.
+
+The fingerprint says which schema wrote the bytes; current ones stand in `schemas/`, those of earlier releases in
+`schemas/golden/`, so every byte ever written stays readable. Whatever is wrong with bytes is a `CodecError`.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import fastavro
+import msgspec
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+import schemas
+from events.records import BY_NAME
+from events.records.base import Event
+
+MARKER = b"\xc3\x01"
+HEADER_BYTES = 10
+VALUE_BYTES_MAX = 16 * 1024 * 1024
+"""Larger values are refused before they are decoded; a broker's limit is far below."""
+
+
+class CodecError(ValueError):
+    """Bytes that are no record; `code` is stable: NOT_AVRO, UNKNOWN_SCHEMA, TRUNCATED, TRAILING_BYTES, TOO_LARGE,
+    BAD_VALUE. The record is named in the round that skips it; `paceline log quarantine` lists them.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class _Writer(NamedTuple):
+    header: bytes
+    schema: Any
+
+
+class _Reader(NamedTuple):
+    record: type[Event]
+    writer_schema: Any
+    reader_schema: Any
+
+
+def fingerprint_of(schema: Any) -> bytes:
+    """CRC-64-AVRO of the parsing canonical form, as it stands on the wire (little-endian)."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))[::-1]
+
+
+@cache
+def _current() -> dict[str, Any]:
+    """The current schemas by record name, as they stand in the files."""
+    return {path.stem: json.loads(path.read_text()) for folder in schemas.FOLDERS for path in schemas.files(folder)}
+
+
+@cache
+def _parsed(name: str) -> Any:
+    return fastavro.parse_schema(_current()[name])
+
+
+@cache
+def _names_by_fingerprint() -> dict[bytes, str]:
+    return {fingerprint_of(schema): name for name, schema in _current().items()}
+
+
+@cache
+def _released() -> dict[bytes, Any]:
+    """The schemas of all releases by fingerprint."""
+    loaded = (json.loads(path.read_text()) for path in sorted(schemas.GOLDEN.glob("*.avsc")))
+    return {fingerprint_of(schema): schema for schema in loaded}
+
+
+@cache
+def _writer(record: type[Event]) -> _Writer:
+    name = record.__name__
+    return _Writer(MARKER + fingerprint_of(_current()[name]), _parsed(name))
+
+
+@cache
+def _reader(print_: bytes) -> _Reader:
+    name = _names_by_fingerprint().get(print_)
+    if name is not None:
+        return _Reader(BY_NAME[name], _parsed(name), None)
+    old = _released().get(print_)
+    if old is None or old["name"] not in BY_NAME:
+        raise CodecError("UNKNOWN_SCHEMA", f"no schema has the fingerprint {print_[::-1].hex()}")
+    return _Reader(BY_NAME[old["name"]], fastavro.parse_schema(old), _parsed(old["name"]))
+
+
+def encode(record: Event) -> bytes:
+    """The bytes of a record. Raises `ValueError` where a field doesn't fit its schema."""
+    header, schema = _writer(type(record))
+    out = io.BytesIO()
+    out.write(header)
+    try:
+        fastavro.schemaless_writer(out, schema, msgspec.to_builtins(record, builtin_types=(bytes,)))
+    except (TypeError, OverflowError, AttributeError) as error:
+        raise ValueError(f"{type(record).__name__} doesn't fit its schema: {error}") from error
+    return out.getvalue()
+
+
+def decode(data: bytes) -> Event:
+    """The record in the bytes. Raises `CodecError`, nothing else."""
+    if len(data) > VALUE_BYTES_MAX:
+        raise CodecError("TOO_LARGE", f"{len(data)} bytes, at most {VALUE_BYTES_MAX}")
+    if data[:2] != MARKER:
+        raise CodecError("NOT_AVRO", "the bytes don't begin with the marker of single-object encoding, C3 01")
+    if len(data) < HEADER_BYTES:
+        raise CodecError("TRUNCATED", f"{len(data)} bytes are less than the header")
+    record, writer_schema, reader_schema = _reader(data[2:HEADER_BYTES])
+    stream = io.BytesIO(data)
+    stream.seek(HEADER_BYTES)
+    try:
+        value = fastavro.schemaless_reader(stream, writer_schema, reader_schema)
+    except (EOFError, IndexError) as error:
+        raise CodecError("TRUNCATED", f"a value of {record.__name__} ends too early") from error
+    except Exception as error:  # fastavro raises whatever its C code meets; bytes from outside must not stop a cell
+        raise CodecError("BAD_VALUE", f"no value of {record.__name__}: {error!r}") from error
+    if stream.tell() != len(data):
+        raise CodecError("TRAILING_BYTES", f"{len(data) - stream.tell()} bytes after a value of {record.__name__}")
+    try:
+        return _convert(record)(value)
+    except msgspec.ValidationError as error:
+        raise CodecError("BAD_VALUE", f"no value of {record.__name__}: {error}") from error
+
+
+@cache
+def _convert(record: type[Event]) -> Callable[[Any], Event]:
+    return lambda value: msgspec.convert(value, record)

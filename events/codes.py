@@ -1,0 +1,112 @@
+"""Stable numbers and codes that stand in records: states, outcomes, reasons. Codes are added, never renamed."""
+
+from enum import IntEnum, StrEnum
+
+
+class RunReport(IntEnum):
+    """What an agent says of a run (RunsReported.state, HostInventory.state)."""
+
+    STARTED = 1
+    EXITED = 2
+    """Ended by itself; a stop did not reach it."""
+    STOPPED = 3
+    """Ended because a stop reached it."""
+    NOT_STARTED = 4
+    """Could not be started."""
+    SILENCED = 5
+    """Stopped by the agent because the cell was silent (on_silence: stop_after)."""
+
+
+class Outcome(IntEnum):
+    """How a run ended, as lifecycle decides it (RunsEnded.outcome) and why one is stopped (RunsStopping.cause)."""
+
+    SUCCEEDED = 1
+    FAILED = 2
+    STOPPED = 3
+    PREEMPTED = 4
+    LOST = 5
+    WITH_GANG = 6
+    """Ended because another member of its gang failed."""
+
+
+class TaskState(IntEnum):
+    """Where a task is, in lifecycle and in the views."""
+
+    NONE = 0
+    QUEUED = 1
+    """Waits for admission and a place."""
+    ORDERED = 2
+    """Assigned to a host, which was told to start it."""
+    RUNNING = 3
+    STOPPING = 4
+    BACKOFF = 5
+    """Waits before its next run."""
+    SUCCEEDED = 6
+    FAILED = 7
+    KILLED = 8
+
+
+ENDED_TASKS = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
+
+
+class JobState(StrEnum):
+    """The state of a job, computed from its tasks (Peloton's names)."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    KILLING = "KILLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+
+
+ENDED_JOBS = (JobState.SUCCEEDED, JobState.FAILED, JobState.KILLED)
+
+
+class Code(StrEnum):
+    """Reason codes of answers, refusals and waits, in the order of precedence; `docs/reasons.md` explains each."""
+
+    DONE = "DONE"
+    REPEATED = "REPEATED"
+    # the job itself
+    INVALID_SPEC = "INVALID_SPEC"
+    TOO_LARGE = "TOO_LARGE"
+    ID_TAKEN = "ID_TAKEN"
+    NOT_FOUND = "NOT_FOUND"
+    ALREADY_ENDED = "ALREADY_ENDED"
+    WRONG_CELL = "WRONG_CELL"
+    # pool and policy
+    NO_SUCH_POOL = "NO_SUCH_POOL"
+    POOL_NOT_A_LEAF = "POOL_NOT_A_LEAF"
+    POOL_IN_USE = "POOL_IN_USE"
+    INVALID_POOL = "INVALID_POOL"
+    OPEN_JOBS_MAX = "OPEN_JOBS_MAX"
+    OPEN_TASKS_MAX = "OPEN_TASKS_MAX"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    """The pool, or one above, has a limit that would be exceeded."""
+    RESERVATION_REACHED = "RESERVATION_REACHED"
+    """Work that isn't preemptible stays within the reservation."""
+    ENTITLEMENT_REACHED = "ENTITLEMENT_REACHED"
+    """The pool holds all it may use now; others use the rest."""
+    BEHIND_IN_QUEUE = "BEHIND_IN_QUEUE"
+    # shape
+    NEVER_FITS = "NEVER_FITS"
+    """No host could hold it even when empty."""
+    CONSTRAINT_MISMATCH = "CONSTRAINT_MISMATCH"
+    """No host has the attributes asked for."""
+    # now
+    NO_HOST_FITS = "NO_HOST_FITS"
+    """Hosts could hold it, but not with what runs on them now."""
+    GANG_INCOMPLETE = "GANG_INCOMPLETE"
+    """A part of the gang fits, not the whole."""
+    NO_HOSTS = "NO_HOSTS"
+    BACKOFF = "BACKOFF"
+    """Returned for want of a place; tried again later."""
+    BELOW_RESERVATION = "BELOW_RESERVATION"
+    """Preempted: the other pool is below its reservation, this one above its entitlement."""
+    SLA_BUDGET_SPENT = "SLA_BUDGET_SPENT"
+    """As many instances are unavailable as the job allows."""
+    # hosts
+    SILENT = "SILENT"
+    CONFIRMED = "CONFIRMED"
+    GRACE_PASSED = "GRACE_PASSED"

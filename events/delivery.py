@@ -1,0 +1,126 @@
+"""Causal delivery: the order in which a reader of several topics takes their records (design §6).
+
+A round carries `seen`: how far its writer knew each topic, by reading it or through rounds it had read. It is
+delivered only after each topic that this reader reads has been delivered up to there, so nobody sees an answer before
+its question, not even by way of a third machine. Among what may come next: topic rank, then offset.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from events.acceptance import Chain, Verdict
+from events.codec import CodecError, decode
+from events.log import LogRecord
+from events.records.base import Event
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.topics import RANK, rounds_of
+
+
+class Delivered(NamedTuple):
+    """A record in its turn: what it holds, and what the acceptance rule says of it where it is of a machine's topic.
+
+    `event` is None for bytes that are no record of that topic; `fault` then says why.
+    """
+
+    record: LogRecord
+    event: Event | None
+    fault: str = ""
+    verdict: Verdict = Verdict.ACCEPTED
+
+
+def read(record: LogRecord, machine: str | None) -> Delivered:
+    """Decodes a record and checks that it belongs where it stands. `machine`: whose rounds the topic carries."""
+    try:
+        event = decode(record.value)
+    except CodecError as error:
+        return Delivered(record, None, error.code)
+    fits = isinstance(event, EpochStarted | RoundCommitted) if machine else event.topic == record.topic
+    return Delivered(record, event) if fits else Delivered(record, None, "WRONG_TOPIC")
+
+
+def judge(delivered: Delivered, chain: Chain, machine: str, cell: int) -> Delivered:
+    """Applies the acceptance rule to the next record of a machine's topic and takes it into the chain if it passes."""
+    event = delivered.event
+    if not isinstance(event, EpochStarted | RoundCommitted):
+        return delivered
+    verdict = chain.judge(event, machine, cell)
+    if verdict is Verdict.ACCEPTED:
+        chain.follow(event, delivered.record.value, delivered.record.offset + 1)
+    return delivered._replace(verdict=verdict)
+
+
+class Inbox:
+    """Holds records that were read and gives them out in causal order.
+
+    `positions` is how far each topic was delivered, `known` how far it was known at all, `chains` what is known of
+    the history of each machine that is read. The caller owns the chains: they are part of its state.
+    """
+
+    def __init__(
+        self, positions: Mapping[str, int], known: Mapping[str, int], chains: Mapping[str, Chain], cell: int
+    ) -> None:
+        self.positions = dict(positions)
+        self.known = {**known}
+        for topic, position in positions.items():
+            self.known[topic] = max(self.known.get(topic, 0), position)
+        self._chains = chains
+        self._cell = cell
+        self._waiting: dict[str, deque[LogRecord]] = {
+            topic: deque() for topic in sorted(positions, key=lambda name: (RANK.get(name, len(RANK)), name))
+        }
+        self._machines = {rounds_of(machine): machine for machine in chains}
+        self._heads: dict[str, Delivered] = {}
+
+    def add(self, records: Iterable[LogRecord]) -> None:
+        """Takes records as they were read, each topic in order."""
+        for record in records:
+            self._waiting[record.topic].append(record)
+
+    def waiting(self) -> int:
+        """Records that were read and not delivered yet."""
+        return sum(map(len, self._waiting.values()))
+
+    def deliver(self, limit: int) -> Iterator[Delivered]:
+        """Up to `limit` records in causal order; each counts as delivered when the next is asked for.
+
+        A round that is delivered as ACCEPTED has been taken into its chain.
+        """
+        given = 0
+        while given < limit:
+            topic = next((name for name in self._waiting if self._ready(name)), None)
+            if topic is None:
+                return
+            machine = self._machines.get(topic)
+            queue = self._waiting[topic]
+            while queue and given < limit and self._ready(topic):
+                delivered = self._heads.pop(topic, None) or read(queue[0], machine)
+                record = queue.popleft()
+                if machine is not None:
+                    delivered = judge(delivered, self._chains[machine], machine, self._cell)
+                    self._learn(delivered)
+                self.positions[topic] = record.offset + 1
+                self.known[topic] = max(self.known.get(topic, 0), record.offset + 1)
+                given += 1
+                yield delivered
+                if machine is not None:
+                    break
+
+    def _ready(self, topic: str) -> bool:
+        queue = self._waiting[topic]
+        machine = self._machines.get(topic)
+        if not queue or machine is None:
+            return bool(queue)
+        head = self._heads.get(topic)
+        if head is None:
+            head = self._heads[topic] = read(queue[0], machine)
+        if not isinstance(head.event, RoundCommitted):
+            return True
+        if all(self.positions.get(seen.topic, seen.position) >= seen.position for seen in head.event.seen):
+            return True
+        return self._chains[machine].judge(head.event, machine, self._cell) is not Verdict.ACCEPTED
+
+    def _learn(self, delivered: Delivered) -> None:
+        if delivered.verdict is Verdict.ACCEPTED and isinstance(delivered.event, RoundCommitted):
+            for seen in delivered.event.seen:
+                self.known[seen.topic] = max(self.known.get(seen.topic, 0), seen.position)

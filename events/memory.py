@@ -1,0 +1,119 @@
+"""The log in memory, for tests and simulation: one process, no thread; time comes from the clock that it is given."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from events.log import LogRecord, NewRecord, gap
+
+
+class _Topic:
+    __slots__ = ("end", "records", "start")
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+        self.start = 0
+        self.end = 0
+
+    def index_of(self, offset: int) -> int:
+        """Index of the first record at or after an offset; offsets may have holes."""
+        low, high = 0, len(self.records)
+        while low < high:
+            middle = (low + high) // 2
+            if self.records[middle].offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class MemoryLog:
+    """A log that lives as long as this object; `now_ms` gives the append time."""
+
+    def __init__(self, now_ms: Callable[[], int], cell: int = 0) -> None:
+        self.cell = cell
+        self._now_ms = now_ms
+        self._topics: dict[str, _Topic] = {}
+        self._last_ms = 0
+
+    def topic(self, name: str) -> _Topic:
+        """The topic of a name, made when first used."""
+        return self._topics.setdefault(name, _Topic())
+
+    def append(self, records: Sequence[NewRecord]) -> list[int]:
+        """See `Log.append`; never fails."""
+        self._last_ms = max(self._last_ms, self._now_ms())
+        offsets = []
+        for record in records:
+            topic = self.topic(record.topic)
+            topic.records.append(LogRecord(record.topic, topic.end, self._last_ms, record.key, record.value))
+            offsets.append(topic.end)
+            topic.end += 1
+        return offsets
+
+    def reader(self, positions: Mapping[str, int]) -> "MemoryReader":
+        """See `Log.reader`."""
+        return MemoryReader(self, positions)
+
+    def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
+        """See `Log.scan`."""
+        held = self.topic(topic)
+        if not held.start <= start <= held.end:
+            raise gap(topic, start, held.start, held.end)
+        yield from held.records[held.index_of(start) :]
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        """See `Log.bounds`."""
+        held = self.topic(topic)
+        return held.start, held.end
+
+    def truncate(self, topic: str, start: int) -> None:
+        """Removes the records before an offset, as a broker's retention would."""
+        held = self.topic(topic)
+        held.records = held.records[held.index_of(start) :]
+        held.start = start
+
+    def leave_hole(self, topic: str, offsets: int = 1) -> None:
+        """Passes over offsets, as a transaction's markers do."""
+        self.topic(topic).end += offsets
+
+    def wait(self, timeout: float) -> None:
+        """Returns at once: nothing happens in memory while one waits."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class MemoryReader:
+    """See `Reader`."""
+
+    def __init__(self, log: MemoryLog, positions: Mapping[str, int]) -> None:
+        self._log = log
+        self._positions = dict(positions)
+
+    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
+        """See `Reader.poll`; never waits."""
+        out: list[LogRecord] = []
+        for name, position in self._positions.items():
+            topic = self._log.topic(name)
+            if not topic.start <= position <= topic.end:
+                raise gap(name, position, topic.start, topic.end)
+            if position == topic.end:
+                continue
+            first = topic.index_of(position)
+            taken = topic.records[first : first + limit - len(out)]
+            out += taken
+            if first + len(taken) == len(topic.records):
+                self._positions[name] = topic.end
+            elif taken:
+                self._positions[name] = taken[-1].offset + 1
+        return out
+
+    def ends(self) -> dict[str, int]:
+        """See `Reader.ends`."""
+        return {name: self._log.topic(name).end for name in self._positions}
+
+    def position(self, topic: str) -> int:
+        """See `Reader.position`."""
+        return self._positions[topic]
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,163 @@
+"""The records of `schemas/entitlement`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+from events.records.parts import Amounts
+
+
+class EntitlementsSet(Event, frozen=True, kw_only=True):
+    """What pools may use now."""
+
+    topic: ClassVar[str] = "paceline.entitlement"
+
+    pools: tuple[str, ...]
+    """The pools that changed."""
+
+    entitlement_cpu_milli: bytes
+    """What the pool may use. Column of little-endian int64, one per pool."""
+
+    entitlement_memory_mib: bytes
+    """What the pool may use. Column of little-endian int64, one per pool."""
+
+    entitlement_disk_mib: bytes
+    """What the pool may use. Column of little-endian int64, one per pool."""
+
+    entitlement_gpu_milli: bytes
+    """What the pool may use. Column of little-endian int64, one per pool."""
+
+    demand_cpu_milli: bytes
+    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
+
+    demand_memory_mib: bytes
+    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
+
+    demand_disk_mib: bytes
+    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
+
+    demand_gpu_milli: bytes
+    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
+
+    allocation_cpu_milli: bytes
+    """What it holds. Column of little-endian int64, one per pool."""
+
+    allocation_memory_mib: bytes
+    """What it holds. Column of little-endian int64, one per pool."""
+
+    allocation_disk_mib: bytes
+    """What it holds. Column of little-endian int64, one per pool."""
+
+    allocation_gpu_milli: bytes
+    """What it holds. Column of little-endian int64, one per pool."""
+
+
+class GangsAdmitted(Event, frozen=True, kw_only=True):
+    """Gangs that may be placed; their pools hold their needs from now on."""
+
+    topic: ClassVar[str] = "paceline.entitlement"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    first: bytes
+    """First instance of the range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances in the range. Column of little-endian int32."""
+
+    run: bytes
+    """The run that each instance of the range is at. Column of little-endian int32."""
+
+    gang: bytes
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
+    """
+
+
+class GangsHeld(Event, frozen=True, kw_only=True):
+    """Why gangs of a job wait in their pool."""
+
+    topic: ClassVar[str] = "paceline.entitlement"
+
+    job_id: str
+    """The job."""
+
+    pool: str
+    """The pool that says no: its own or one above."""
+
+    code: str
+    """Reason code."""
+
+    tasks: int
+    """Tasks that wait for this reason."""
+
+    asked: Amounts
+    """What the first waiting gang asks."""
+
+    free: Amounts
+    """What the pool has left for it."""
+
+    ahead: int = 0
+    """Tasks in front of it."""
+
+    not_before_ms: int = 0
+    """Logical time of the next try; 0: on any change."""
+
+
+class PoolAnswered(Event, frozen=True, kw_only=True):
+    """The answer to a fact about pools."""
+
+    topic: ClassVar[str] = "paceline.entitlement"
+
+    path: str
+    """The pool; / for the cell."""
+
+    pools_offset: int
+    """Where the fact stands in the topic of pools."""
+
+    command_id: str
+    """The id that the client made."""
+
+    code: str
+    """DONE, REPEATED or a reason code."""
+
+    message: str = ""
+    """One sentence."""
+
+
+class PreemptionsOrdered(Event, frozen=True, kw_only=True):
+    """Runs that must leave."""
+
+    topic: ClassVar[str] = "paceline.entitlement"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    for_pool: str
+    """The pool that gets what they hold."""
+
+    from_pool: str
+    """The pool that is above its entitlement."""
+
+    code: str
+    """Reason code."""
+
+
+ALL: tuple[type[Event], ...] = (
+    EntitlementsSet,
+    GangsAdmitted,
+    GangsHeld,
+    PoolAnswered,
+    PreemptionsOrdered,
+)

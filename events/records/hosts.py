@@ -1,0 +1,103 @@
+"""The records of `schemas/hosts`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+from events.records.parts import Amounts
+
+
+class GatewayBeat(Event, frozen=True, kw_only=True):
+    """A gateway lives; silence of hosts counts only while beats arrive."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    gateway: str
+    """The gateway."""
+
+
+class HostBack(Event, frozen=True, kw_only=True):
+    """The agent of a host is heard again within its session."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+
+class HostConnected(Event, frozen=True, kw_only=True):
+    """The agent of a host has connected to a gateway."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    gateway: str
+    """The gateway."""
+
+
+class HostLossConfirmed(Event, frozen=True, kw_only=True):
+    """An operator says that a silent host is lost. Answered by HostAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+
+class HostOffered(Event, frozen=True, kw_only=True):
+    """What a host says it has."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    capacity: Amounts
+    """All it lends to tasks."""
+
+    port_first: int = 31000
+    """First port that tasks may use."""
+
+    port_last: int = 31999
+    """Last port that tasks may use."""
+
+    attributes: dict[str, str] = {}
+    """Attributes for constraints."""
+
+
+class HostSilent(Event, frozen=True, kw_only=True):
+    """The agent of a host is no longer heard."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+
+ALL: tuple[type[Event], ...] = (
+    GatewayBeat,
+    HostBack,
+    HostConnected,
+    HostLossConfirmed,
+    HostOffered,
+    HostSilent,
+)

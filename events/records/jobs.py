@@ -1,0 +1,110 @@
+"""The records of `schemas/jobs`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+from events.records.parts import Constraint, Simulated
+
+
+class JobStopRequested(Event, frozen=True, kw_only=True):
+    """A user asks for the end of a job. Answered by CommandAnswered."""
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+
+class JobSubmitted(Event, frozen=True, kw_only=True):
+    """A user submits a job. The owner, lifecycle, answers with JobAccepted or JobRejected; the same id with the same
+    content again is answered as a repeat.
+    """
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """Made by the client, never used again: 1 to 128 characters of a-z, 0-9, dot, dash, underscore."""
+
+    pool: str
+    """Path of the pool, a leaf: /maps/tiles."""
+
+    kind: str = "batch"
+    """batch or stateless."""
+
+    instances: int = 1
+    """Number of tasks, 1 to 100,000."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments, run without a shell."""
+
+    env: dict[str, str] = {}
+    """Environment of the process."""
+
+    cpu_milli: int = 100
+    """CPU of one task in thousandths of a core."""
+
+    memory_mib: int = 64
+    """Memory of one task in MiB."""
+
+    disk_mib: int = 0
+    """Disk of one task in MiB."""
+
+    gpu_milli: int = 0
+    """GPU of one task in thousandths of a device."""
+
+    ports: tuple[str, ...] = ()
+    """Names of the ports that one task needs; numbers are chosen at placement."""
+
+    priority: int = 0
+    """Higher is admitted first within a pool."""
+
+    preemptible: bool = True
+    """Whether tasks may be asked to leave; if not, they are held within the reservation of the pool."""
+
+    gang_min: int = 0
+    """Instances 0 to gang_min - 1 are one gang; 0 and 1: no gang."""
+
+    retries_max: int = 0
+    """How often a failed task of a batch job is run again."""
+
+    constraints: tuple[Constraint, ...] = ()
+    """Conditions on the attributes of a host."""
+
+    strategy: str = "pack"
+    """pack: fill hosts; spread: one after another over hosts."""
+
+    max_unavailable: int | None = None
+    """SLA of a stateless job: how many instances may be unavailable on purpose; null: no SLA."""
+
+    stop_grace_ms: int = 10000
+    """Time between the stop signal and the kill."""
+
+    on_silence: str = "keep"
+    """What the agent does when it has lost the cell: keep, or stop_after stop_after_ms."""
+
+    stop_after_ms: int = 0
+    """For on_silence stop_after: how long the agent waits."""
+
+    labels: dict[str, str] = {}
+    """Free labels."""
+
+    owner: str = ""
+    """Who submits."""
+
+    simulated: Simulated | None = None
+    """How simulated agents play the tasks."""
+
+    spec_hash: bytes = b""
+    """Hash of the spec as the client sent it; equal means a repeat. Empty: the owner hashes the record."""
+
+
+ALL: tuple[type[Event], ...] = (
+    JobStopRequested,
+    JobSubmitted,
+)

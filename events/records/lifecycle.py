@@ -1,0 +1,350 @@
+"""The records of `schemas/lifecycle`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+from events.records.parts import Amounts, Constraint
+
+
+class CommandAnswered(Event, frozen=True, kw_only=True):
+    """The answer to a command about a job, or to a repeat."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    jobs_offset: int
+    """Where the command stands in the topic of jobs."""
+
+    command_id: str
+    """The id that the client made."""
+
+    code: str
+    """DONE, REPEATED, NOT_FOUND, ALREADY_ENDED or another reason code."""
+
+    message: str = ""
+    """One sentence."""
+
+
+class DisruptionAsked(Event, frozen=True, kw_only=True):
+    """Instances that lifecycle wants to disturb, for the verdict of sla."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+
+class DisruptionWithdrawn(Event, frozen=True, kw_only=True):
+    """Disruptions that are no longer wanted."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+
+class GangsQueued(Event, frozen=True, kw_only=True):
+    """Gangs that wait for admission, or, where admission is kept, for a place."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    first: bytes
+    """First instance of the range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances in the range. Column of little-endian int32."""
+
+    run: bytes
+    """The run that each instance of the range is at. Column of little-endian int32."""
+
+    gang: bytes
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
+    """
+
+    admitted: bytes
+    """1: the admission of the last run is kept. Column of little-endian int32."""
+
+
+class HostReconciled(Event, frozen=True, kw_only=True):
+    """What runs on a host that connected is settled."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    kept: int
+    """Runs that go on."""
+
+    ended: int
+    """Runs that were found ended."""
+
+    stopped: int
+    """Runs that nobody wants, asked to stop."""
+
+
+class JobAccepted(Event, frozen=True, kw_only=True):
+    """A job was accepted; what the other machines need of it."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    jobs_offset: int
+    """Where JobSubmitted stands in the topic of jobs."""
+
+    pool: str
+    """Its pool."""
+
+    kind: str
+    """batch or stateless."""
+
+    instances: int
+    """Number of tasks."""
+
+    need: Amounts
+    """What one task needs."""
+
+    ports: int = 0
+    """Ports that one task needs."""
+
+    priority: int = 0
+    """Higher is admitted first."""
+
+    preemptible: bool = True
+    """Whether tasks may be asked to leave."""
+
+    gang_min: int = 0
+    """Size of the gang of the first instances; 0: none."""
+
+    constraints: tuple[Constraint, ...] = ()
+    """Conditions on hosts."""
+
+    strategy: str = "pack"
+    """pack or spread."""
+
+    max_unavailable: int | None = None
+    """SLA; null: none."""
+
+
+class JobChanged(Event, frozen=True, kw_only=True):
+    """The state of a job changed."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    state: str
+    """INITIALIZED, PENDING, RUNNING, SUCCEEDED, FAILED, KILLING or KILLED."""
+
+    cause: str = ""
+    """Why, where it is not plain."""
+
+    succeeded: int = 0
+    """Tasks that succeeded."""
+
+    failed: int = 0
+    """Tasks that failed for good."""
+
+    killed: int = 0
+    """Tasks that were stopped."""
+
+
+class JobRejected(Event, frozen=True, kw_only=True):
+    """A job was not accepted."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    jobs_offset: int
+    """Where JobSubmitted stands."""
+
+    code: str
+    """Reason code."""
+
+    message: str
+    """The reason with its numbers, and what would change it."""
+
+
+class JobsForgotten(Event, frozen=True, kw_only=True):
+    """Ended jobs that leave the state of all machines."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs."""
+
+
+class PreemptionDeferred(Event, frozen=True, kw_only=True):
+    """Preemptions that wait for the verdict of sla."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    code: str
+    """Reason code."""
+
+
+class RunsAvailable(Event, frozen=True, kw_only=True):
+    """Runs that were reported to be running."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+
+class RunsEnded(Event, frozen=True, kw_only=True):
+    """Runs that are over: hosts and pools get back what they held."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    outcome: bytes
+    """1 succeeded, 2 failed, 3 stopped, 4 preempted, 5 lost, 6 ended with its gang. Column of little-endian int32.
+    """
+
+    exit_code: bytes
+    """Exit code; -1: none. Column of little-endian int32."""
+
+    kept: bytes
+    """1: the admission passes to the next run. Column of little-endian int32."""
+
+
+class RunsOrdered(Event, frozen=True, kw_only=True):
+    """Runs that agents shall start."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    host_ids: tuple[str, ...]
+    """The hosts named by the column host."""
+
+    host_session: bytes
+    """Session of each host of host_ids. Column of little-endian int64."""
+
+    host: bytes
+    """Index into host_ids. Column of little-endian int32."""
+
+    ports: bytes = b""
+    """Port numbers, for each item as many as its job has ports. Column of little-endian int32."""
+
+
+class RunsStopping(Event, frozen=True, kw_only=True):
+    """Runs that agents shall stop."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    host_ids: tuple[str, ...]
+    """The hosts named by the column host."""
+
+    host: bytes
+    """Index into host_ids. Column of little-endian int32."""
+
+    cause: bytes
+    """Code of the cause: 3 stopped, 4 preempted, 5 lost, 6 gang. Column of little-endian int32."""
+
+
+ALL: tuple[type[Event], ...] = (
+    CommandAnswered,
+    DisruptionAsked,
+    DisruptionWithdrawn,
+    GangsQueued,
+    HostReconciled,
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    JobsForgotten,
+    PreemptionDeferred,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)

@@ -1,0 +1,94 @@
+"""Records inside records. Written by `python -m schemas.generate`; do not edit."""
+
+from events.records.base import Part
+
+
+class Constraint(Part, frozen=True):
+    """One condition on the attributes of a host; all conditions of a job must hold."""
+
+    attribute: str
+    """Name of the attribute."""
+
+    operator: str = "in"
+    """in, not_in, exists or absent."""
+
+    values: tuple[str, ...] = ()
+    """Values for in and not_in."""
+
+
+class Simulated(Part, frozen=True):
+    """How simulated agents play a task; real agents ignore it."""
+
+    duration_ms: int = 1000
+    """How long a run takes."""
+
+    exit_code: int = 0
+    """The exit code of runs that do not fail on purpose."""
+
+    fail_runs: int = 0
+    """The first so many runs exit with 1."""
+
+
+class Amounts(Part, frozen=True):
+    """An amount of each resource, in integers."""
+
+    cpu_milli: int = 0
+    """CPU in thousandths of a core."""
+
+    memory_mib: int = 0
+    """Memory in MiB."""
+
+    disk_mib: int = 0
+    """Disk in MiB."""
+
+    gpu_milli: int = 0
+    """GPU in thousandths of a device."""
+
+
+class NearMiss(Part, frozen=True):
+    """A host that almost fitted and what it lacked."""
+
+    host_id: str
+    """The host."""
+
+    lacks: Amounts
+    """What it lacked for one task, per resource; 0 where it had enough."""
+
+
+class Segment(Part, frozen=True):
+    """A stretch of one topic applied in one piece."""
+
+    topic: str
+    """The topic."""
+
+    start: int
+    """First offset of the stretch."""
+
+    end: int
+    """The offset after its last record."""
+
+
+class Skipped(Part, frozen=True):
+    """An input record that could not be decoded."""
+
+    topic: str
+    """The topic."""
+
+    offset: int
+    """Its offset."""
+
+    reason: str
+    """A stable code: why it could not be decoded."""
+
+    digest: bytes
+    """BLAKE2b-256 of its bytes."""
+
+
+class Seen(Part, frozen=True):
+    """A position known to the writer of a round."""
+
+    topic: str
+    """The topic."""
+
+    position: int
+    """The offset after the last record known."""

@@ -1,0 +1,161 @@
+"""The records of `schemas/placement`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+from events.records.parts import Amounts, NearMiss
+
+
+class CapacityChanged(Event, frozen=True, kw_only=True):
+    """What the hosts of the cell have together."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    capacity: Amounts
+    """The sum over hosts that count."""
+
+    hosts: int
+    """Number of those hosts."""
+
+    version: int
+    """Grows with every change of hosts."""
+
+
+class GangsReturned(Event, frozen=True, kw_only=True):
+    """Gangs given back to their pools."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    first: bytes
+    """First instance of the range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances in the range. Column of little-endian int32."""
+
+    run: bytes
+    """The run that each instance of the range is at. Column of little-endian int32."""
+
+    gang: bytes
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
+    """
+
+    code: str
+    """Reason code."""
+
+    not_before_ms: int
+    """Logical time before which they are not admitted again; 0: on a change of hosts."""
+
+
+class GangsUnplaced(Event, frozen=True, kw_only=True):
+    """Why gangs of a job find no place now."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_id: str
+    """The job."""
+
+    code: str
+    """Reason code."""
+
+    tasks: int
+    """Tasks without a place."""
+
+    need: Amounts
+    """What one task needs."""
+
+    ports: int = 0
+    """Ports that one task needs."""
+
+    hosts_considered: int
+    """Hosts looked at."""
+
+    hosts_by_reason: dict[str, int]
+    """Count of hosts per reason; they sum to the hosts considered."""
+
+    nearest: tuple[NearMiss, ...] = ()
+    """The hosts that lacked least."""
+
+
+class HostAnswered(Event, frozen=True, kw_only=True):
+    """The answer to a fact of an operator about a host."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    host_id: str
+    """The host."""
+
+    hosts_offset: int
+    """Where the fact stands in the topic of hosts."""
+
+    command_id: str
+    """The id that the client made."""
+
+    code: str
+    """DONE, REPEATED or a reason code."""
+
+    message: str = ""
+    """One sentence."""
+
+
+class HostLost(Event, frozen=True, kw_only=True):
+    """A host is given up; its runs are over."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    code: str
+    """SILENT, CONFIRMED or GRACE_PASSED."""
+
+    silent_ms: int
+    """How long it was silent."""
+
+
+class TasksPlaced(Event, frozen=True, kw_only=True):
+    """Runs assigned to hosts."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    host_ids: tuple[str, ...]
+    """The hosts named by the column host."""
+
+    host_session: bytes
+    """Session of each host of host_ids. Column of little-endian int64."""
+
+    host: bytes
+    """Index into host_ids. Column of little-endian int32."""
+
+    ports: bytes = b""
+    """Port numbers, for each item as many as its job has ports. Column of little-endian int32."""
+
+
+ALL: tuple[type[Event], ...] = (
+    CapacityChanged,
+    GangsReturned,
+    GangsUnplaced,
+    HostAnswered,
+    HostLost,
+    TasksPlaced,
+)

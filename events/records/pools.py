@@ -1,0 +1,96 @@
+"""The records of `schemas/pools`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+from events.records.parts import Amounts
+
+
+class CellConfigured(Event, frozen=True, kw_only=True):
+    """An admin sets what the machines of the cell decide by; the whole set at once. Answered by PoolAnswered for the
+    root.
+    """
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    command_id: str
+    """Made by the client."""
+
+    host_lost_after_ms: int = 60000
+    """Silence after which a host may be declared lost."""
+
+    host_lost_percent_per_minute: int = 10
+    """How much of the hosts may be declared lost in a minute; at least one."""
+
+    host_lost_grace_ms: int = 600000
+    """Silence after which the bound per minute no longer protects a host."""
+
+    placement_patience_ms: int = 5000
+    """How long placement keeps an admitted gang that finds no place."""
+
+    return_backoff_ms: int = 1000
+    """First back-off of a gang returned to its pool; doubles."""
+
+    return_backoff_max_ms: int = 60000
+    """Longest back-off."""
+
+    restart_backoff_ms: int = 1000
+    """First back-off before a stateless task runs again; doubles."""
+
+    restart_backoff_max_ms: int = 300000
+    """Longest back-off before a stateless task runs again."""
+
+    preemption_delay_ms: int = 2000
+    """How long a pool must be below its reservation with work waiting before it preempts."""
+
+    disruption_retry_ms: int = 1000
+    """How soon a deferred disruption is weighed again."""
+
+    forget_after_ms: int = 604800000
+    """How long an ended job is kept in the state of the machines."""
+
+
+class PoolDefined(Event, frozen=True, kw_only=True):
+    """An admin creates or changes a pool. Answered by PoolAnswered."""
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    path: str
+    """Path from the root: /maps/tiles. The parent must exist."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    reservation: Amounts = Amounts()
+    """What the pool gets whenever it demands it."""
+
+    limit: Amounts = Amounts(cpu_milli=-1, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+    """What the pool never exceeds; -1: no limit."""
+
+    share: Amounts = Amounts(cpu_milli=1, memory_mib=1, disk_mib=1, gpu_milli=1)
+    """Weight among siblings beyond the reservation, per resource."""
+
+    open_jobs_max: int = 100000
+    """Open jobs that the pool takes."""
+
+    open_tasks_max: int = 2000000
+    """Tasks of open jobs that the pool takes."""
+
+
+class PoolRemoved(Event, frozen=True, kw_only=True):
+    """An admin removes a pool without children and open jobs. Answered by PoolAnswered."""
+
+    topic: ClassVar[str] = "paceline.pools"
+
+    path: str
+    """Path of the pool."""
+
+    command_id: str
+    """Made by the client."""
+
+
+ALL: tuple[type[Event], ...] = (
+    CellConfigured,
+    PoolDefined,
+    PoolRemoved,
+)

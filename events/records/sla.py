@@ -1,0 +1,53 @@
+"""The records of `schemas/sla`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+
+
+class DisruptionAllowed(Event, frozen=True, kw_only=True):
+    """Disruptions that may go on; their budget is held until the instance is available again or gone."""
+
+    topic: ClassVar[str] = "paceline.sla"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+
+class DisruptionDeferred(Event, frozen=True, kw_only=True):
+    """A disruption that must wait."""
+
+    topic: ClassVar[str] = "paceline.sla"
+
+    job_id: str
+    """The job."""
+
+    instance: int
+    """The instance."""
+
+    run: int
+    """Its run."""
+
+    code: str
+    """Reason code."""
+
+    unavailable: int
+    """Instances unavailable now."""
+
+    max_unavailable: int
+    """Instances that may be."""
+
+
+ALL: tuple[type[Event], ...] = (
+    DisruptionAllowed,
+    DisruptionDeferred,
+)

@@ -1,0 +1,84 @@
+"""The records of `schemas/tasks`. Written by `python -m schemas.generate`; do not edit."""
+
+from typing import ClassVar
+
+from events.records.base import Event
+
+
+class HostInventory(Event, frozen=True, kw_only=True):
+    """All runs that an agent knows when it connects."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """Number of the connection of the agent of that host, growing."""
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    state: bytes
+    """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent.
+    Column of little-endian int32.
+    """
+
+    exit_code: bytes
+    """Exit code of the process; 128 + n after signal n; 0 while it runs. Column of little-endian int32."""
+
+
+class RunsReported(Event, frozen=True, kw_only=True):
+    """A batch of reports of runs from one gateway."""
+
+    topic: ClassVar[str] = "paceline.tasks"
+
+    gateway: str
+    """The gateway."""
+
+    host_ids: tuple[str, ...]
+    """The hosts named by the column host."""
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    host: bytes
+    """Index into host_ids. Column of little-endian int32."""
+
+    state: bytes
+    """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent.
+    Column of little-endian int32.
+    """
+
+    exit_code: bytes
+    """Exit code of the process; 128 + n after signal n; 0 while it runs. Column of little-endian int32."""
+
+    reasons: tuple[str, ...] = ()
+    """Texts named by the column reason."""
+
+    reason: bytes = b""
+    """Index into reasons plus 1, 0: none. Column of little-endian int32; empty: none at all."""
+
+
+ALL: tuple[type[Event], ...] = (
+    HostInventory,
+    RunsReported,
+)

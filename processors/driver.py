@@ -1,0 +1,289 @@
+"""The one driver loop: all effects of a machine happen here (design §6).
+
+`recover` and `turn` are generators that stop between any two steps, so that a test can crash or pause a process at
+each of them. A host runs them to their end with `run`.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+from events.codec import encode
+from events.delivery import Inbox
+from events.log import Log, LogRecord, NewRecord
+from events.records.base import Event
+from events.records.parts import Seen
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.topics import ROUND_BYTES_MAX
+from processors.fold import SEGMENTS_MAX, Fold, Recorded, own_record
+from processors.machine import Machine
+from processors.store import Store
+
+ENDS_AGE_MS = 500
+"""How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
+
+
+class Superseded(Exception):
+    """Another process has this machine of this cell now. Whoever meets this stops deciding at once."""
+
+
+class StuckTimer(AssertionError):
+    """A machine asked to be woken and then had nothing to decide: a bug in the machine."""
+
+
+class RoundTooLarge(AssertionError):
+    """A round of one unit of work is over the limit of a record: a bug in the machine, which must refuse such work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one turn: records applied, units of work decided, bytes of a round."""
+
+    records: int = 2000
+    budget: int = 20_000
+    round_bytes: int = ROUND_BYTES_MAX
+
+
+class Clock(Protocol):
+    """Time as it passes; says nothing about what time it is."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some moment, never going back."""
+        ...
+
+
+class Observer(Protocol):
+    """Told what happened, for metrics."""
+
+    def committed(self, record: RoundCommitted, decisions: list[Event], size: int) -> None:
+        """A round was accepted."""
+        ...
+
+    def ignored(self, topic: str, cause: str) -> None:
+        """A record of a machine's topic was ignored."""
+        ...
+
+
+class Driver:
+    """Runs one machine of one cell. `claimant` names the process for others to read."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        log: Log,
+        store: Store,
+        clock: Clock,
+        claimant: str,
+        limits: Limits | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.fold = Fold(machine, log.cell)
+        self.machine = machine
+        self.epoch = 0
+        self._log = log
+        self._store = store
+        self._clock = clock
+        self._claimant = claimant
+        self._limits = limits or Limits()
+        self._observer = observer
+        self._again = True
+        self._anchor = (0, clock.monotonic_ms())
+        self._ends: tuple[int, dict[str, int]] | None = None
+
+    def recover(self) -> Generator[str, None, None]:
+        """Restores the state from the store and the log, then takes the cell. Raises `Superseded` where another
+        process took it first.
+        """
+        fold = self.fold
+        fold.restore(self._store)
+        recorded = Recorded(self._log, fold)
+        self._catch_up(recorded)
+        yield "folded"
+        claim = EpochStarted(
+            cell=self._log.cell,
+            machine=self.machine.name,
+            epoch=fold.own.epoch + 1,
+            claimant=self._claimant,
+            logic=self.machine.logic,
+            state=self.machine.state,
+            round=fold.own.round,
+            start_hash=fold.state.hash,
+        )
+        offset = self._append(encode(claim))
+        yield "claimed"
+        self._catch_up(recorded, claim=offset)
+        self.epoch = claim.epoch
+        self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
+        self._reader = self._log.reader(fold.positions())
+        self._own_reader = self._log.reader({fold.topic: fold.own.position})
+        self._anchor = (fold.newest_ms, self._clock.monotonic_ms())
+        yield "owned"
+
+    def turn(self) -> Generator[str, None, bool]:
+        """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
+        for record in self._own_reader.poll(self._limits.records, 0):
+            self._look(record, None)
+        if self._inbox.waiting() < self._limits.records:
+            self._inbox.add(self._reader.poll(self._limits.records, 0))
+        yield "read"
+        applied = self._apply()
+        yield "applied"
+        caught_up = self._caught_up()
+        now = self._now(caught_up)
+        wakeup = self.machine.next_wakeup()
+        due = wakeup is not None and wakeup <= now
+        forced = len(self.fold.segments) >= SEGMENTS_MAX
+        if not (applied or self._again or forced or (due and caught_up)):
+            return False
+        self._again = False
+        record, decisions, value = self._decide(now, caught_up)
+        yield "decided"
+        if not decisions and not forced:
+            if due and caught_up:
+                raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
+            return applied > 0
+        offset = self._append(value)
+        yield "appended"
+        self._read_back(offset)
+        yield "read back"
+        changes = self.fold.finish(record, decisions)
+        yield "finished"
+        self._store.commit(changes, self.fold.standing())
+        if self._observer:
+            self._observer.committed(record, decisions, len(value))
+        self._again = True
+        yield "stored"
+        return True
+
+    def run(self) -> bool:
+        """One turn from end to end; returns what `turn` returns."""
+        turn = self.turn()
+        while True:
+            try:
+                next(turn)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def wait_ms(self) -> int | None:
+        """How long until the next deadline of the machine, as far as time passes like now; None: no deadline."""
+        wakeup = self.machine.next_wakeup()
+        return None if wakeup is None else max(0, wakeup - self._now(True))
+
+    def lag(self) -> dict[str, int]:
+        """Records not applied yet, per input topic."""
+        positions = self._inbox.positions
+        return {
+            topic: max(0, end - positions[topic]) for topic, end in self._reader.ends().items() if topic in positions
+        }
+
+    def close(self) -> None:
+        """Gives back reader and store; the state is what the store holds."""
+        if self.epoch:
+            self._reader.close()
+            self._own_reader.close()
+        self._store.close()
+
+    def _catch_up(self, recorded: Recorded, claim: int | None = None) -> None:
+        """Folds the own topic to its end, or to a claim of ours; `Superseded` if that claim is not the current one."""
+        fold = self.fold
+        accepted = False
+        for record in self._log.scan(fold.topic, fold.own.position):
+            event = self._fold_own(record, recorded)
+            if record.offset == claim:
+                accepted = isinstance(event, EpochStarted)
+                break
+        if claim is not None and not accepted:
+            raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
+
+    def _fold_own(self, record: LogRecord, recorded: Recorded) -> EpochStarted | RoundCommitted | None:
+        fold = self.fold
+        peek = own_record(record, fold)
+        if isinstance(peek, RoundCommitted):
+            changes = recorded.finish(peek)
+            self._store.commit(changes, fold.standing())
+        return peek
+
+    def _append(self, value: bytes) -> int:
+        return self._log.append([NewRecord(self.fold.topic, self.machine.name.encode(), value)])[0]
+
+    def _look(self, record: LogRecord, mine: int | None) -> bool:
+        """Judges a record of the own topic; True where it is our own round at offset `mine`."""
+        event = own_record(record, self.fold)
+        if isinstance(event, EpochStarted):
+            raise Superseded(
+                f"{event.claimant} has taken {self.machine.name} of cell {self._log.cell}: epoch {event.epoch}"
+            )
+        if event is None:
+            if record.offset == mine:
+                raise Superseded(f"the round at offset {mine} of {self.fold.topic} was not accepted")
+            if self._observer:
+                self._observer.ignored(record.topic, "OWN_TOPIC")
+        return record.offset == mine
+
+    def _read_back(self, offset: int) -> None:
+        found = False
+        while not found:
+            for record in self._own_reader.poll(self._limits.records, 1.0):
+                found = self._look(record, offset) or found
+
+    def _apply(self) -> int:
+        applied = 0
+        for delivered in self._inbox.deliver(self._limits.records):
+            self.fold.take(delivered)
+            applied += 1
+            if self._observer and delivered.verdict != "ACCEPTED":
+                self._observer.ignored(delivered.record.topic, delivered.verdict)
+            if len(self.fold.segments) >= SEGMENTS_MAX:
+                break
+        return applied
+
+    def _decide(self, now: int, caught_up: bool) -> tuple[RoundCommitted, list[Event], bytes]:
+        budget = self._limits.budget
+        while True:
+            decisions = self.machine.decide(now, caught_up, budget)
+            record = self._round(now, caught_up, budget, decisions)
+            value = encode(record) if decisions or self.fold.segments else b""
+            if len(value) <= self._limits.round_bytes:
+                return record, decisions, value
+            if budget <= 1:
+                raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {len(value)} bytes")
+            budget //= 2
+
+    def _round(self, now: int, caught_up: bool, budget: int, decisions: list[Event]) -> RoundCommitted:
+        fold = self.fold
+        known = self._inbox.known
+        return RoundCommitted(
+            cell=self._log.cell,
+            machine=self.machine.name,
+            epoch=self.epoch,
+            round=fold.own.round + 1,
+            now=now,
+            caught_up=caught_up,
+            budget=budget,
+            inputs=tuple(fold.segments),
+            skipped=tuple(fold.skipped),
+            inputs_hash=fold.inputs_hash(),
+            start_hash=fold.state.hash,
+            seen=tuple(Seen(topic=topic, position=known[topic]) for topic in sorted(known)),
+            decisions=tuple(encode(decision) for decision in decisions),
+            prev_hash=fold.own.hash,
+            logic=self.machine.logic,
+            state=self.machine.state,
+        )
+
+    def _caught_up(self) -> bool:
+        at = self._clock.monotonic_ms()
+        if self._ends is None or at - self._ends[0] >= ENDS_AGE_MS:
+            self._ends = (at, self._reader.ends())
+        if self._inbox.waiting():
+            return False
+        return all(self._reader.position(topic) >= end for topic, end in self._ends[1].items())
+
+    def _now(self, caught_up: bool) -> int:
+        """Logical time: the log's, and when caught up the time that has passed since the newest record was read."""
+        at = self._clock.monotonic_ms()
+        newest, since = self._anchor
+        if self.fold.newest_ms > newest + (at - since):
+            self._anchor = newest, since = (self.fold.newest_ms, at)
+        passed = at - since if caught_up else 0
+        return max(self.fold.now, newest + passed)

@@ -1,0 +1,204 @@
+"""One machine and its state, folded forward record by record: what driver, recovery and replay share."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+
+from events.acceptance import Chain, Verdict
+from events.codec import CodecError, decode
+from events.delivery import Delivered, judge, read
+from events.log import Log, LogRecord, gap
+from events.records.base import Event
+from events.records.parts import Segment, Skipped
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.topics import rounds_of
+from processors.machine import Decided, Fact, Machine, PeerRound
+from processors.store import Standing, Store, StoreFault
+from processors.table import RowChange, State
+
+SEGMENTS_MAX = 1000
+"""So many segments force a round, empty if need be: a round's record stays small however its inputs interleave."""
+
+
+class HistoryDiffers(Exception):
+    """The log doesn't hold what a round says it was decided on: it was changed, or the machine isn't deterministic.
+    Run `paceline log verify`; nothing is decided on such a history.
+    """
+
+
+class Fold:
+    """A machine with what it has applied since its last round: `segments`, `skipped` and the hash over the inputs."""
+
+    def __init__(self, machine: Machine, cell: int) -> None:
+        self.machine = machine
+        self.cell = cell
+        self.topic = rounds_of(machine.name)
+        self.state = State(machine.tables, machine.peers)
+        self.own = Chain()
+        self.now = 0
+        self.newest_ms = 0
+        self.known: dict[str, int] = {}
+        self._machines = {rounds_of(peer): peer for peer in machine.peers}
+        self._begin()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The topics of its inputs."""
+        return (*self.machine.facts, *self._machines)
+
+    def restore(self, store: Store) -> None:
+        """Takes what the store holds; rows of another format are left, and everything is folded from the log again."""
+        standing = store.standing()
+        if standing is None or standing.state != self.machine.state:
+            return
+        self.state.load(store.rows())
+        if self.state.hash != standing.hash:
+            raise StoreFault(
+                f"The store of {self.machine.name} doesn't hash to its round {standing.own.round}: "
+                "it is damaged. Delete it; it is made anew from the log."
+            )
+        self.own, self.known, self.now = standing.own, standing.known, standing.now
+        self.newest_ms = standing.now
+        self._begin()
+        self.machine.restored()
+
+    def chains(self) -> Mapping[str, Chain]:
+        """What is known of each machine that is read, shared with whoever delivers."""
+        return {peer: self.state.chains[peer] for peer in self.machine.peers}
+
+    def positions(self) -> dict[str, int]:
+        """Where each input continues after the last round."""
+        return {topic: self.own.inputs.get(topic, 0) for topic in self.inputs}
+
+    def take(self, delivered: Delivered) -> None:
+        """Applies one input in its turn."""
+        record = delivered.record
+        self._note(record)
+        self.newest_ms = max(self.newest_ms, record.at_ms)
+        event = delivered.event
+        if event is None:
+            digest = blake2b(record.value, digest_size=32).digest()
+            self.skipped.append(
+                Skipped(topic=record.topic, offset=record.offset, reason=delivered.fault, digest=digest)
+            )
+            return
+        peer = self._machines.get(record.topic)
+        if peer is None:
+            self.machine.apply(Fact(record.topic, record.offset, record.at_ms, event))
+            return
+        if delivered.verdict is not Verdict.ACCEPTED:
+            return
+        self.state.chains.change(peer)
+        if isinstance(event, RoundCommitted):
+            self.machine.apply(PeerRound(peer, event.round, event.now, decode_decisions(event)))
+
+    def take_recorded(self, record: LogRecord) -> Delivered:
+        """Applies one input whose turn a round has recorded."""
+        peer = self._machines.get(record.topic)
+        delivered = read(record, peer)
+        if peer is not None:
+            delivered = judge(delivered, self.state.chains[peer], peer, self.cell)
+        self.take(delivered)
+        return delivered
+
+    def finish(self, record: RoundCommitted, decisions: Iterable[Event]) -> list[RowChange]:
+        """Applies an accepted round of its own, after its inputs; returns the rows that changed since the last one."""
+        self.now = record.now
+        for decision in decisions:
+            self.machine.apply(Decided(record.now, decision))
+        self.known = {seen.topic: seen.position for seen in record.seen}
+        self._begin()
+        return self.state.take_changes()
+
+    def standing(self) -> Standing:
+        """Where it stands after a round."""
+        return Standing(self.own, self.known, self.now, self.machine.state, self.state.hash)
+
+    def inputs_hash(self) -> bytes:
+        """The hash over the inputs applied since the last round."""
+        return self._hasher.digest()
+
+    def _begin(self) -> None:
+        self.segments: list[Segment] = []
+        self.skipped: list[Skipped] = []
+        self._ends = dict(self.own.inputs)
+        self._hasher = blake2b(digest_size=32)
+
+    def _note(self, record: LogRecord) -> None:
+        head = f"{record.topic}\0{record.offset}\0{record.at_ms}\0{len(record.key)}\0{len(record.value)}\0"
+        self._hasher.update(head.encode())
+        self._hasher.update(record.key)
+        self._hasher.update(record.value)
+        end = record.offset + 1
+        if self.segments and self.segments[-1].topic == record.topic:
+            last = self.segments[-1]
+            self.segments[-1] = Segment(topic=record.topic, start=last.start, end=end)
+        else:
+            self.segments.append(Segment(topic=record.topic, start=self._ends.get(record.topic, 0), end=end))
+        self._ends[record.topic] = end
+
+
+class Recorded:
+    """Feeds a fold with the inputs that rounds have recorded, straight from the log."""
+
+    def __init__(self, log: Log, fold: Fold) -> None:
+        self._log = log
+        self._fold = fold
+        self._scans: dict[str, Iterator[LogRecord]] = {}
+        self._next: dict[str, LogRecord | None] = {}
+
+    def take(self, record: RoundCommitted, compare: bool = True) -> None:
+        """Applies the inputs of a round. Raises `HistoryDiffers` where they are not what it was decided on."""
+        fold = self._fold
+        if compare and record.state == fold.machine.state and record.start_hash != fold.state.hash:
+            raise HistoryDiffers(f"{fold.machine.name} round {record.round}: the state before it has another hash")
+        for found in self._inputs(record):
+            fold.take_recorded(found)
+        if fold.inputs_hash() != record.inputs_hash:
+            raise HistoryDiffers(f"{fold.machine.name} round {record.round}: its inputs in the log have another hash")
+        if fold.skipped != list(record.skipped):
+            raise HistoryDiffers(f"{fold.machine.name} round {record.round}: other inputs are unreadable now")
+
+    def finish(self, record: RoundCommitted) -> list[RowChange]:
+        """Applies an accepted round, inputs and decisions; returns the rows that it changed."""
+        self.take(record)
+        return self.decided(record)
+
+    def decided(self, record: RoundCommitted) -> list[RowChange]:
+        """Applies the decisions of a round whose inputs were taken."""
+        return self._fold.finish(record, decode_decisions(record))
+
+    def _inputs(self, record: RoundCommitted) -> Iterable[LogRecord]:
+        return (found for segment in record.inputs for found in self._records(segment))
+
+    def _records(self, segment: Segment) -> Iterator[LogRecord]:
+        topic, position = segment.topic, segment.start
+        while position < segment.end:
+            record = self._next.pop(topic, None) or next(self._scans.get(topic, iter(())), None)
+            if record is None:  # the scan ended where the log ended when it began
+                start, end = self._log.bounds(topic)
+                if end < segment.end:
+                    raise gap(topic, segment.end, start, end)
+                self._scans[topic] = self._log.scan(topic, position)
+                record = next(self._scans[topic], None)
+            if record is None or record.offset >= segment.end:
+                self._next[topic] = record
+                return
+            position = record.offset + 1
+            yield record
+
+
+def decode_decisions(record: RoundCommitted) -> tuple[Event, ...]:
+    """The decisions of a round. Raises `CodecError` where this build is too old to read them."""
+    return tuple(decode(decision) for decision in record.decisions)
+
+
+def own_record(record: LogRecord, fold: Fold) -> EpochStarted | RoundCommitted | None:
+    """Judges the next record of the fold's own topic; what it holds if it is part of the history."""
+    try:
+        event = decode(record.value)
+    except CodecError:
+        return None
+    if not isinstance(event, EpochStarted | RoundCommitted):
+        return None
+    delivered = judge(Delivered(record, event), fold.own, fold.machine.name, fold.cell)
+    return event if delivered.verdict is Verdict.ACCEPTED else None

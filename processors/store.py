@@ -1,0 +1,149 @@
+"""The checkpoint of a machine: its rows and where it stands, written together at the end of an accepted round.
+
+It may be behind the log, never ahead of it, so losing its tail costs time and nothing else: writes are not synced.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from events.acceptance import Chain
+from processors.table import RowChange
+
+FORMAT = 1
+
+
+class StoreFault(Exception):
+    """The store can't be used; the message says what an operator does. The log is unharmed: a store may be deleted."""
+
+
+class Standing(msgspec.Struct):
+    """Where a machine stands after a round of its own. `own` is its chain in its own topic, `known` what it knew of
+    the positions of all topics, `now` its logical time, `state` the format of the rows.
+    """
+
+    own: Chain
+    known: dict[str, int]
+    now: int
+    state: int
+    hash: bytes
+
+
+class Store(Protocol):
+    """Keeps the rows and the standing of one machine."""
+
+    def standing(self) -> Standing | None:
+        """What was written last, or None."""
+        ...
+
+    def rows(self) -> Iterator[RowChange]:
+        """All rows."""
+        ...
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """Writes both or nothing."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what the store holds."""
+        ...
+
+
+class MemoryStore:
+    """A store that lives as long as this object: what it holds survives the driver, as a disk survives a process."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, bytes], bytes] = {}
+        self._standing: bytes | None = None
+
+    def standing(self) -> Standing | None:
+        """See `Store.standing`."""
+        return None if self._standing is None else msgspec.msgpack.decode(self._standing, type=Standing)
+
+    def rows(self) -> Iterator[RowChange]:
+        """See `Store.rows`."""
+        for (table, key), row in self._rows.items():
+            yield RowChange(table, key, row)
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.commit`."""
+        for table, key, row in changes:
+            if row is None:
+                self._rows.pop((table, key), None)
+            else:
+                self._rows[table, key] = row
+        self._standing = msgspec.msgpack.encode(standing)
+
+    def copy(self) -> "MemoryStore":
+        """The store as it is now, as a snapshot on another disk."""
+        other = MemoryStore()
+        other._rows, other._standing = dict(self._rows), self._standing
+        return other
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+_STANDING = b"\0standing"
+
+
+class RocksStore:
+    """A store in a RocksDB folder of its own. Keys are table, 0, packed key; the standing has a key of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(32 * 1024 * 1024)
+        options.set_max_open_files(128)
+        options.set_keep_log_file_num(2)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._db = Rdict(str(folder), options)
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise StoreFault(
+                f"The store in {folder} can't be opened: {error}. Stop its other user, or delete it."
+            ) from error
+        self._folder = folder
+        self._batch = WriteBatch
+        self._write_options = WriteOptions()
+        held = self._db.get(b"\0format")
+        if held is None:
+            self._db[b"\0format"] = str(FORMAT).encode()
+        elif int(held) > FORMAT:
+            raise StoreFault(f"The store in {folder} is of a newer version of Paceline (format {int(held)}). Use that.")
+
+    def standing(self) -> Standing | None:
+        """See `Store.standing`."""
+        held = self._db.get(_STANDING)
+        return None if held is None else msgspec.msgpack.decode(held, type=Standing)
+
+    def rows(self) -> Iterator[RowChange]:
+        """See `Store.rows`."""
+        for key, row in self._db.items(from_key=b"\1"):
+            table, packed = key.split(b"\0", 1)
+            yield RowChange(table.decode(), packed, row)
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.commit`. Raises `StoreFault` where the disk says no."""
+        batch = self._batch(raw_mode=True)
+        for table, key, row in changes:
+            name = table.encode() + b"\0" + key
+            if row is None:
+                batch.delete(name)
+            else:
+                batch.put(name, row)
+        batch.put(_STANDING, msgspec.msgpack.encode(standing))
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise StoreFault(
+                f"The store in {self._folder} can't be written: {error}. Make room, then start again."
+            ) from error
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._db.close()

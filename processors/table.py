@@ -1,0 +1,180 @@
+"""A machine's state: tables of rows that know which rows changed, and an incremental hash over all of them.
+
+The hash is the sum modulo 2^256 of BLAKE2b-256(table, key, row) over all rows: a change subtracts the old row and adds
+the new one, so its cost is the cost of what changed. Rows are looked at freely; whoever changes one says so with
+`change`, and a test that rehashes everything finds who forgot.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from events.acceptance import Chain
+
+Key = str | int | tuple[str, int]
+K = TypeVar("K", bound=Key)
+R = TypeVar("R")
+
+HASH_MODULUS = 1 << 256
+_pack_key = msgspec.msgpack.Encoder().encode
+
+
+class RowChange(NamedTuple):
+    """A changed row as the store takes it; `row` is None where it was removed."""
+
+    table: str
+    key: bytes
+    row: bytes | None
+
+
+class Table(Generic[K, R]):
+    """Rows by key. `pack` and `unpack` are the format of rows on disk and under the hash: they are deterministic."""
+
+    def __init__(
+        self,
+        name: str,
+        pack: Callable[[R], bytes],
+        unpack: Callable[[bytes], R],
+        key_type: Any = str,
+    ) -> None:
+        self.name = name
+        self._pack = pack
+        self._unpack = unpack
+        self._unpack_key = msgspec.msgpack.Decoder(key_type).decode
+        self._prefix = name.encode() + b"\0"
+        self._rows: dict[K, R] = {}
+        self._digests: dict[K, int] = {}
+        self._changed: dict[K, None] = {}
+
+    def get(self, key: K) -> R | None:
+        """The row, to look at."""
+        return self._rows.get(key)
+
+    def __getitem__(self, key: K) -> R:
+        return self._rows[key]
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def items(self) -> Iterable[tuple[K, R]]:
+        """Keys and rows, in the order in which they came."""
+        return self._rows.items()
+
+    def values(self) -> Iterable[R]:
+        """The rows, in the order in which they came."""
+        return self._rows.values()
+
+    def put(self, key: K, row: R) -> R:
+        """Sets a row and returns it."""
+        self._rows[key] = row
+        self._changed[key] = None
+        return row
+
+    def change(self, key: K) -> R:
+        """The row, to change in place."""
+        self._changed[key] = None
+        return self._rows[key]
+
+    def replace(self, key: K, row: R) -> None:
+        """Puts an equal row, held elsewhere in memory, in the place of one that is there."""
+        self._rows[key] = row
+
+    def remove(self, key: K) -> None:
+        """Removes a row that is there."""
+        del self._rows[key]
+        self._changed[key] = None
+
+    def clear(self) -> None:
+        """Forgets all rows, as if they had never been."""
+        self._rows.clear()
+        self._digests.clear()
+        self._changed.clear()
+
+    def load(self, key: bytes, row: bytes) -> int:
+        """Takes a row from the store and returns its hash."""
+        typed: K = self._unpack_key(key)
+        self._rows[typed] = self._unpack(row)
+        self._digests[typed] = self._digest(key, row)
+        return self._digests[typed]
+
+    def take_changes(self) -> tuple[list[RowChange], int]:
+        """The rows changed since the last call, and what they add to the hash (before the modulus)."""
+        changes: list[RowChange] = []
+        difference = 0
+        for key in self._changed:
+            packed_key = _pack_key(key)
+            row = self._rows.get(key)
+            difference -= self._digests.pop(key, 0)
+            if row is None:
+                changes.append(RowChange(self.name, packed_key, None))
+                continue
+            packed = self._pack(row)
+            digest = self._digests[key] = self._digest(packed_key, packed)
+            difference += digest
+            changes.append(RowChange(self.name, packed_key, packed))
+        self._changed.clear()
+        return changes, difference
+
+    def rehash(self) -> int:
+        """The hash over all rows as they are now, counted anew."""
+        return sum(self._digest(_pack_key(key), self._pack(row)) for key, row in self._rows.items())
+
+    def _digest(self, key: bytes, row: bytes) -> int:
+        hasher = blake2b(self._prefix, digest_size=32)
+        hasher.update(len(key).to_bytes(4, "little"))
+        hasher.update(key)
+        hasher.update(row)
+        return int.from_bytes(hasher.digest(), "little")
+
+
+def struct_table(name: str, row: type[R], key_type: Any = str) -> Table[Any, R]:
+    """A table whose rows are msgspec structs, packed as MessagePack."""
+    return Table(name, msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(row).decode, key_type)
+
+
+class State:
+    """All tables of a machine under one hash, with the chains of the machines that it reads."""
+
+    def __init__(self, tables: Sequence[Table[Any, Any]], peers: Sequence[str]) -> None:
+        self.chains: Table[str, Chain] = struct_table("chains", Chain)
+        self._tables = {table.name: table for table in (*tables, self.chains)}
+        self._hash = 0
+        for peer in peers:
+            self.chains.put(peer, Chain())
+
+    @property
+    def hash(self) -> bytes:
+        """The state hash as of the last `take_changes`."""
+        return self._hash.to_bytes(32, "little")
+
+    def load(self, rows: Iterable[RowChange]) -> None:
+        """Takes all rows of a store."""
+        total = 0
+        for table in self._tables.values():
+            table.clear()
+        for table_name, key, row in rows:
+            if row is not None:
+                total += self._tables[table_name].load(key, row)
+        self._hash = total % HASH_MODULUS
+
+    def take_changes(self) -> list[RowChange]:
+        """The rows changed since the last call; the hash is brought up to them."""
+        changes: list[RowChange] = []
+        for table in self._tables.values():
+            changed, difference = table.take_changes()
+            changes += changed
+            self._hash = (self._hash + difference) % HASH_MODULUS
+        return changes
+
+    def rehash(self) -> bytes:
+        """The hash counted anew over all rows as they are now; differs from `hash` where a change was not said."""
+        total = sum(table.rehash() for table in self._tables.values())
+        return (total % HASH_MODULUS).to_bytes(32, "little")
