@@ -6,10 +6,12 @@ goes depends on nothing but what is taken: the first gap that is large enough, s
 """
 
 from bisect import insort
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from events.columns import I32, I64
+from events.columns import I32, I64, ints
 from processors.table import Table
 
 BLOCK = 512
@@ -31,7 +33,8 @@ class Arena:
 
     def __getitem__(self, column: str) -> I32:
         """The whole column, to look at; it is replaced when the arena grows, so it isn't kept."""
-        return self._matrix[self._index[column]]
+        row: I32 = self._matrix[self._index[column]]
+        return row
 
     def take(self, tasks: int) -> int:
         """Takes a stretch of slots and returns its base."""
@@ -100,6 +103,29 @@ class Arena:
         blocks = [first] if first == last and len(slots) < 3 else np.unique(slots // BLOCK).tolist()
         for number in blocks:
             self.table.put(number, self._view(number))
+
+
+def locate(
+    job_ids: Sequence[str], job: bytes, instance: bytes, stretch: Callable[[str], tuple[int, int] | None]
+) -> tuple[I64, NDArray[np.bool_]]:
+    """The slots that the columns `job` and `instance` of a record name, and which of them there are.
+
+    `stretch` gives base and size of a job, None where it is unknown. Nothing is found in columns that don't fit
+    together: a record from outside may hold anything.
+    """
+    known = [stretch(job_id) or (0, 0) for job_id in job_ids]
+    jobs, instances = ints(job), ints(instance)
+    if len(jobs) != len(instances) or not known:
+        return np.zeros(len(instances), dtype=np.int64), np.zeros(len(instances), dtype=np.bool_)
+    if len(known) == 1:
+        base, size = known[0]
+        slots = instances.astype(np.int64) + base
+        return slots, (jobs == 0) & (instances >= 0) & (instances < size)
+    bases = np.array([base for base, _ in known], dtype=np.int64)
+    sizes = np.array([size for _, size in known], dtype=np.int64)
+    named = (jobs >= 0) & (jobs < len(known))
+    index = np.where(named, jobs, 0)
+    return bases[index] + instances, named & (instances >= 0) & (instances < sizes[index])
 
 
 def _gaps(owner: I32, end: int) -> list[tuple[int, int]]:

@@ -121,8 +121,8 @@ class Driver:
 
     def turn(self) -> Generator[str, None, bool]:
         """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
-        for record in self._own_reader.poll(self._limits.records, 0):
-            self._look(record, None)
+        for found in self._own_reader.poll(self._limits.records, 0):
+            self._look(found, None)
         if self._inbox.waiting() < self._limits.records:
             self._inbox.add(self._reader.poll(self._limits.records, 0))
         yield "read"
@@ -172,9 +172,8 @@ class Driver:
     def lag(self) -> dict[str, int]:
         """Records not applied yet, per input topic."""
         positions = self._inbox.positions
-        return {
-            topic: max(0, end - positions[topic]) for topic, end in self._reader.ends().items() if topic in positions
-        }
+        ends = self._ends[1] if self._ends else {}
+        return {topic: max(0, end - positions[topic]) for topic, end in ends.items()}
 
     def close(self) -> None:
         """Gives back reader and store; the state is what the store holds."""

@@ -1,0 +1,178 @@
+"""The in-process host: all machines of a cell, and whatever else must step, in one thread on any log.
+
+Everything that steps is a `Component`; the host steps each in turn and sleeps when none has anything to do.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from events.log import AppendUnknown, Log, LogUnavailable
+from processors.driver import Driver, Limits, Superseded
+from processors.machine import Machine
+from processors.metrics import Metrics
+from processors.store import Store
+
+IDLE_MS = 10
+"""Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
+RETRY_MS = 1000
+STANDS_EVERY_S = 1.0
+
+
+class MonotonicClock:
+    """The clock of this machine; see `processors.driver.Clock`."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some moment."""
+        return time.monotonic_ns() // 1_000_000
+
+
+class Component(Protocol):
+    """Something that steps: bounded work at a time, in one thread."""
+
+    def step(self) -> bool:
+        """Does some work; True: call again soon."""
+        ...
+
+    def wait_ms(self) -> int | None:
+        """How long it may sleep while nothing is appended to the log; None: for ever."""
+        ...
+
+    def close(self) -> None:
+        """Stops cleanly."""
+        ...
+
+
+class Ownership(Protocol):
+    """Says whether this process may take the machines of its cell."""
+
+    def owns(self) -> bool:
+        """Whether the cell is assigned to this process now."""
+        ...
+
+
+class Always:
+    """The ownership of who holds the lock of the log's folder."""
+
+    def owns(self) -> bool:
+        """Yes."""
+        return True
+
+
+class Processor:
+    """A machine with its driver: recovers it, steps it, and recovers it again when an append's outcome is unknown."""
+
+    def __init__(
+        self,
+        machine: Callable[[], Machine],
+        log: Log,
+        store: Callable[[], Store],
+        claimant: str,
+        ownership: Ownership | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._machine = machine
+        self._log = log
+        self._store = store
+        self._claimant = claimant
+        self._ownership = ownership or Always()
+        self._say = say
+        self._limits = limits
+        self._clock = MonotonicClock()
+        self._retry_at = 0
+        self._stood_at = 0.0
+        self.name = machine().name
+        self._metrics = Metrics(log.cell, self.name)
+        self.driver: Driver | None = None
+
+    def step(self) -> bool:
+        """See `Component.step`."""
+        if self.driver is None and not self._recover():
+            return False
+        assert self.driver is not None
+        try:
+            more = self._turn(self.driver)
+        except Superseded as lost:
+            self._drop(f"{lost}; this process waits until the cell is its own again", RETRY_MS * 5)
+            return False
+        except (AppendUnknown, LogUnavailable) as trouble:
+            self._drop(f"{self.name} recovers from the log: {trouble}", RETRY_MS)
+            return False
+        return more
+
+    def wait_ms(self) -> int | None:
+        """See `Component.wait_ms`."""
+        if self.driver is None:
+            return max(0, self._retry_at - self._clock.monotonic_ms())
+        return self.driver.wait_ms()
+
+    def close(self) -> None:
+        """See `Component.close`."""
+        if self.driver is not None:
+            self.driver.close()
+            self.driver = None
+
+    def _turn(self, driver: Driver) -> bool:
+        turn, before = driver.turn(), time.perf_counter()
+        while True:
+            try:
+                step = next(turn)
+            except StopIteration as end:
+                more = bool(end.value)
+                break
+            after = time.perf_counter()
+            self._metrics.step(step, after - before)
+            before = after
+        if before - self._stood_at >= STANDS_EVERY_S:
+            self._stood_at = before
+            self._metrics.stands(driver.epoch, driver.lag())
+        return more
+
+    def _recover(self) -> bool:
+        if self._clock.monotonic_ms() < self._retry_at or not self._ownership.owns():
+            return False
+        driver = Driver(
+            self._machine(), self._log, self._store(), self._clock, self._claimant, self._limits, self._metrics
+        )
+        self.driver = driver
+        try:
+            for _ in driver.recover():
+                pass
+        except (Superseded, AppendUnknown, LogUnavailable) as trouble:
+            self._drop(f"{self.name} could not be taken: {trouble}", RETRY_MS)
+            return False
+        return True
+
+    def _drop(self, why: str, wait_ms: int) -> None:
+        self._say(why)
+        self._metrics.stands(0, {})
+        self.close()
+        self._retry_at = self._clock.monotonic_ms() + wait_ms
+
+
+class Host:
+    """Steps components in the thread that calls `run`."""
+
+    def __init__(self, log: Log, components: Sequence[Component]) -> None:
+        self._log = log
+        self._components = components
+
+    def run(self, stop: threading.Event) -> None:
+        """Steps until `stop` is set, then closes the components, the last first."""
+        try:
+            while not stop.is_set():
+                if not self.step():
+                    waits = [wait for wait in (each.wait_ms() for each in self._components) if wait is not None]
+                    self._log.wait(min([IDLE_MS, *waits]) / 1000)
+        finally:
+            for component in reversed(self._components):
+                component.close()
+
+    def step(self) -> bool:
+        """Steps each component once; True where one of them may have more to do."""
+        busy = False
+        for component in self._components:
+            busy = component.step() or busy
+        return busy

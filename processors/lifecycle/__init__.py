@@ -1,0 +1,1 @@
+"""The life of jobs, tasks and runs: accepted, queued, ordered, available, stopped, ended, run again, forgotten."""

@@ -1,0 +1,162 @@
+"""Answers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from events.acceptance import digest
+from events.codec import decode, encode
+from events.codes import ENDED_JOBS, Code
+from events.columns import pack_ints
+from events.records.base import Event
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
+from events.records.parts import Amounts
+from processors.lifecycle.rows import AskRow, ForgottenRow, JobRow, PoolRow, SettingsRow
+from processors.lifecycle.specs import refusal
+from processors.table import Table
+
+POOL_WAIT_MS = 500
+"""A pool defined just before the job may be read just after it: an unknown pool is believed after this time."""
+
+
+class View(Protocol):
+    """What the answers look at."""
+
+    jobs: Table[str, JobRow]
+    pools: Table[str, PoolRow]
+    asks: Table[int, AskRow]
+    forgotten: Table[str, ForgottenRow]
+
+    @property
+    def settings(self) -> SettingsRow:
+        """The settings of the cell."""
+        ...
+
+
+def forgotten_key(job_id: str) -> str:
+    """Under which a forgotten job's id is remembered."""
+    return digest(job_id.encode())[:16].hex()
+
+
+def hash_of(job: JobSubmitted) -> bytes:
+    """What equal submissions have in common."""
+    return job.spec_hash or digest(encode(job))
+
+
+class Answers:
+    """The answers of one `decide`: each may depend on those before it."""
+
+    def __init__(self, view: View, now: int, caught_up: bool) -> None:
+        self._view = view
+        self._now = now
+        self._caught_up = caught_up
+        self._accepted: dict[str, bytes] = {}
+        self._stopped: set[str] = set()
+        self._open: dict[str, tuple[int, int]] = {}
+        self._delayed: set[str] = set()
+
+    def all(self, budget: int) -> Iterator[Event]:
+        """The answers to at most `budget` facts, in the order of the log."""
+        for offset, ask in list(self._view.asks.items())[:budget]:
+            event = decode(ask.value)
+            if isinstance(event, JobSubmitted):
+                yield from self._submission(offset, ask, event)
+            elif isinstance(event, JobStopRequested) and event.job_id not in self._delayed:
+                yield self._stop(offset, event)
+
+    def _submission(self, offset: int, ask: AskRow, job: JobSubmitted) -> Iterator[Event]:
+        known = self._known_hash(job.job_id)
+        if known is not None:
+            same = known == hash_of(job)
+            if same:
+                message = "this job was submitted before with the same content; nothing was done again"
+                yield CommandAnswered(
+                    job_id=job.job_id, jobs_offset=offset, command_id="", code=Code.REPEATED, message=message
+                )
+            else:
+                message = f"another job was submitted under the id {job.job_id}; choose another id"
+                yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
+            return
+        why = refusal(job, len(ask.value), self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
+        if why and why[0] is Code.NO_SUCH_POOL and not (self._caught_up and self._now >= ask.at_ms + POOL_WAIT_MS):
+            self._delayed.add(job.job_id)
+            return
+        if why:
+            yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1])
+            return
+        self._accepted[job.job_id] = hash_of(job)
+        jobs, tasks = self._open.get(job.pool, (0, 0))
+        self._open[job.pool] = (jobs + 1, tasks + job.instances)
+        yield accepted(offset, job)
+        yield first_queued(job)
+
+    def _known_hash(self, job_id: str) -> bytes | None:
+        row = self._view.jobs.get(job_id) or self._view.forgotten.get(forgotten_key(job_id))
+        return row.spec_hash if row else self._accepted.get(job_id)
+
+    def _pool_refusal(self, job: JobSubmitted) -> tuple[Code, str] | None:
+        pool = self._view.pools.get(job.pool)
+        if pool is None:
+            return Code.NO_SUCH_POOL, f"there is no pool {job.pool[:200]}; define it first, or choose another"
+        if pool.children:
+            return Code.POOL_NOT_A_LEAF, f"pool {job.pool} has pools below it; jobs go to one of those"
+        jobs, tasks = self._open.get(job.pool, (0, 0))
+        if pool.open_jobs + jobs >= pool.open_jobs_max:
+            return Code.OPEN_JOBS_MAX, f"pool {job.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"
+        if pool.open_tasks + tasks + job.instances > pool.open_tasks_max:
+            have = pool.open_tasks + tasks
+            return Code.OPEN_TASKS_MAX, (
+                f"pool {job.pool} has {have} open tasks, {job.instances} more would exceed its {pool.open_tasks_max}"
+            )
+        return None
+
+    def _stop(self, offset: int, stop: JobStopRequested) -> Event:
+        row = self._view.jobs.get(stop.job_id)
+        if row is None and stop.job_id not in self._accepted:
+            code, message = Code.NOT_FOUND, f"there is no job {stop.job_id[:140]}"
+        elif row is not None and row.state in ENDED_JOBS:
+            code, message = Code.ALREADY_ENDED, f"the job is {row.state}"
+        elif (row is not None and row.stopping) or stop.job_id in self._stopped:
+            code, message = Code.REPEATED, "the job is being stopped already"
+        else:
+            self._stopped.add(stop.job_id)
+            code, message = Code.DONE, ""
+        return CommandAnswered(
+            job_id=stop.job_id, jobs_offset=offset, command_id=stop.command_id, code=code, message=message
+        )
+
+
+def accepted(offset: int, job: JobSubmitted) -> JobAccepted:
+    """What the other machines need of a job."""
+    return JobAccepted(
+        job_id=job.job_id,
+        jobs_offset=offset,
+        pool=job.pool,
+        kind=job.kind,
+        instances=job.instances,
+        need=Amounts(job.cpu_milli, job.memory_mib, job.disk_mib, job.gpu_milli),
+        ports=len(job.ports),
+        priority=job.priority,
+        preemptible=job.preemptible,
+        gang_min=job.gang_min if job.gang_min > 1 else 0,
+        constraints=job.constraints,
+        strategy=job.strategy,
+        max_unavailable=job.max_unavailable,
+    )
+
+
+def first_queued(job: JobSubmitted) -> GangsQueued:
+    """All gangs of a job at their first run: its gang as one, the others as a range."""
+    members = job.gang_min if job.gang_min > 1 else 0
+    parts = [(0, members, 1)] if members else []
+    if members < job.instances:
+        parts.append((members, job.instances - members, 0))
+    return GangsQueued(
+        job_ids=(job.job_id,),
+        job=pack_ints([0] * len(parts)),
+        first=pack_ints([first for first, _, _ in parts]),
+        count=pack_ints([count for _, count, _ in parts]),
+        run=pack_ints([1] * len(parts)),
+        gang=pack_ints([gang for _, _, gang in parts]),
+        admitted=pack_ints([0] * len(parts)),
+    )

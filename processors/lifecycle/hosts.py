@@ -1,0 +1,142 @@
+"""What hosts say of runs: reports, inventories, and the loss of a host."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from events.codes import RunReport, TaskState
+from events.columns import I32, I64, ints
+from events.records.base import Event
+from events.records.lifecycle import HostReconciled
+from events.records.placement import HostLost
+from events.records.tasks import HostInventory, RunsReported
+from processors.arena import locate
+from processors.lifecycle.rows import HostRow
+from processors.lifecycle.tasks import LIVE, LOST, PLACED, Tasks, among
+from processors.lifecycle.verdicts import orphans
+from processors.table import Table, struct_table
+
+Stretch = Callable[[str], tuple[int, int] | None]
+
+
+class Hosts:
+    """The hosts by id, their numbers in the columns, and what they say."""
+
+    def __init__(self, tasks: Tasks, stretch: Stretch) -> None:
+        self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
+        self._tasks = tasks
+        self._stretch = stretch
+        self._ids: list[str] = []
+        self._inventories: dict[str, None] = {}
+
+    def restored(self) -> None:
+        """Finds numbers and unanswered inventories again."""
+        self._ids = sorted(self.table, key=lambda host_id: self.table[host_id].number)
+        self._inventories = {host_id: None for host_id in sorted(self.table) if self.table[host_id].inventory}
+
+    def number(self, host_id: str, session: int) -> int:
+        """The number of a host, from 1; given when it is first seen."""
+        row = self.table.get(host_id)
+        if row is None:
+            self._ids.append(host_id)
+            row = self.table.put(host_id, HostRow(len(self._ids), session))
+        return row.number
+
+    def named(self, number: int) -> tuple[str, int]:
+        """Id and session of a number."""
+        host_id = self._ids[number - 1]
+        return host_id, self.table[host_id].session
+
+    def reported(self, event: RunsReported, now: int) -> None:
+        """Notes what runs are reported to be; reports of other than the present runs are void."""
+        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        if not len(slots) == len(ints(event.run)) == len(ints(event.state)) == len(ints(event.exit_code)):
+            return
+        self._note(slots[known], ints(event.run)[known], ints(event.state)[known], ints(event.exit_code)[known])
+
+    def _note(self, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
+        """Notes reports and returns the slots whose present runs they are about."""
+        arena = self._tasks.arena
+        live = (arena["run"][slots] == run) & among(arena["state"][slots], LIVE)
+        started = live & (said == RunReport.STARTED)
+        fresh = slots[started]
+        fresh = fresh[(arena["state"][fresh] == TaskState.ORDERED) & (arena["report"][fresh] == 0)]
+        self._tasks.note("report", fresh, RunReport.STARTED)
+        over = live & (said > RunReport.STARTED) & (said <= RunReport.SILENCED)
+        over[over] = arena["report"][slots[over]] <= RunReport.STARTED
+        self._tasks.note("report", slots[over], said[over])
+        arena.set("exit", slots[over], exit_code[over])
+        present: I64 = slots[live]
+        return present
+
+    def lost(self, event: HostLost, now: int) -> None:
+        """Ends what ran on a host that is given up."""
+        row = self.table.get(event.host_id)
+        if row is not None and row.session <= event.session:
+            self._lose(np.flatnonzero(self._tasks.arena["host"] == row.number), (*LIVE, PLACED), LOST)
+
+    def _lose(self, slots: I64, states: tuple[int, ...], report: int) -> int:
+        arena = self._tasks.arena
+        slots = slots[among(arena["state"][slots], states) & (arena["report"][slots] <= RunReport.STARTED)]
+        self._tasks.note("report", slots, report)
+        return len(slots)
+
+    def inventory(self, event: HostInventory, now: int) -> None:
+        """Compares what a host has with what it should have.
+
+        A run that was ordered and is not there yet may still be on its way; one that was running is lost, one that was
+        stopping has stopped.
+        """
+        number = self.number(event.host_id, event.session)
+        row = self.table.change(event.host_id)
+        if event.session < row.session:
+            return
+        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        run, said, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
+        if not len(slots) == len(run) == len(said) == len(exit_code):
+            return
+        arena = self._tasks.arena
+        wanted = known.copy()
+        wanted[known] = (
+            (arena["run"][slots[known]] == run[known])
+            & among(arena["state"][slots[known]], LIVE)
+            & (arena["host"][slots[known]] == number)
+        )
+        there = self._note(slots[wanted], run[wanted], said[wanted], exit_code[wanted])
+        believed = np.flatnonzero(arena["host"] == number)
+        missing = np.setdiff1d(believed, there)
+        row.session = event.session
+        row.inventory = True
+        row.kept = int((wanted & (said == RunReport.STARTED)).sum())
+        row.ended = int((wanted & (said > RunReport.STARTED)).sum())
+        row.ended += self._lose(missing, (TaskState.RUNNING,), LOST)
+        row.ended += self._lose(missing, (TaskState.STOPPING,), RunReport.STOPPED)
+        strange = np.flatnonzero(~wanted & (said == RunReport.STARTED))
+        jobs, instances = ints(event.job), ints(event.instance)
+        row.orphans = [
+            (event.job_ids[jobs[at]], int(instances[at]), int(run[at]))
+            for at in strange.tolist()
+            if 0 <= jobs[at] < len(event.job_ids)
+        ]
+        self._inventories[event.host_id] = None
+
+    def decide(self) -> list[Event]:
+        """Answers the inventories."""
+        out: list[Event] = []
+        for host_id in self._inventories:
+            row = self.table[host_id]
+            if row.orphans:
+                out.append(orphans(row.orphans, host_id))
+            out.append(
+                HostReconciled(
+                    host_id=host_id, session=row.session, kept=row.kept, ended=row.ended, stopped=len(row.orphans)
+                )
+            )
+        return out
+
+    def reconciled(self, event: HostReconciled, now: int) -> None:
+        """An inventory is answered."""
+        row = self.table.change(event.host_id)
+        row.inventory = False
+        row.orphans = []
+        self._inventories.pop(event.host_id, None)

@@ -1,0 +1,228 @@
+"""Jobs: their rows, the counts of their tasks and the states that follow, gangs that restart, jobs to forget."""
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
+from events.columns import I64, pack_ints
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
+from processors.lifecycle.answers import forgotten_key, hash_of
+from processors.lifecycle.rows import ForgottenRow, JobRow, PoolRow
+from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
+from processors.table import Table, struct_table
+
+FORGET_MAX = 1000
+"""Jobs forgotten in one round."""
+
+
+class Jobs:
+    """The table of jobs and what is derived from it. `touched` are jobs whose state may have changed."""
+
+    def __init__(self, tasks: Tasks, pools: Table[str, PoolRow]) -> None:
+        self.table: Table[str, JobRow] = struct_table("jobs", JobRow)
+        self.forgotten: Table[str, ForgottenRow] = struct_table("forgotten", ForgottenRow)
+        self.at: dict[int, str] = {}
+        """The job at a base."""
+        self._tasks = tasks
+        self._pools = pools
+        self._touched: dict[str, None] = {}
+        self._gangs: dict[str, None] = {}
+        self._to_forget: list[tuple[int, int, str]] = []
+        self._next_number = 1
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self.at.clear()
+        self.at.update({row.base: job_id for job_id, row in self.table.items()})
+        self._touched = dict.fromkeys(sorted(self.table))
+        self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
+        self._next_number = max((row.number for row in self.table.values()), default=0) + 1
+        self._to_forget = [(row.ended_ms, row.number, job_id) for job_id, row in self.table.items() if row.ended_ms]
+        heapq.heapify(self._to_forget)
+
+    def stretch(self, job_id: str) -> tuple[int, int] | None:
+        """Base and size of a job in the arena."""
+        row = self.table.get(job_id)
+        return (row.base, row.instances) if row else None
+
+    def add(self, event: JobAccepted, job: JobSubmitted) -> None:
+        """A job is accepted."""
+        arena = self._tasks.arena
+        base = arena.take(event.instances)
+        row = JobRow(
+            number=self._next_number,
+            base=base,
+            pool=event.pool,
+            kind=event.kind,
+            instances=event.instances,
+            need=event.need,
+            ports=event.ports,
+            gang_min=event.gang_min,
+            retries_max=job.retries_max,
+            max_unavailable=event.max_unavailable,
+            spec_hash=hash_of(job),
+            counts=[0] * STATES,
+        )
+        row.counts[TaskState.NONE] = event.instances
+        self._next_number += 1
+        self.table.put(event.job_id, row)
+        self.at[base] = event.job_id
+        arena.set("traits", np.arange(base, base + event.instances), traits(row, gang=False))
+        if event.gang_min:
+            arena.set("traits", np.arange(base, base + event.gang_min), traits(row, gang=True))
+        pool = self._pools.change(event.pool)
+        pool.open_jobs += 1
+        pool.open_tasks += event.instances
+
+    def stop(self, job_id: str) -> None:
+        """The end of a job was asked for."""
+        row = self.table.change(job_id)
+        row.stopping = True
+        slots = np.arange(row.base, row.base + row.instances)
+        self._tasks.note("ask", slots[~among(self._tasks.arena["state"][slots], ENDED)], Ask.STOP)
+        self._touched[job_id] = None
+
+    def gang_failures(self, slots: I64, outcome: np.ndarray[Any, Any]) -> None:
+        """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
+        arena = self._tasks.arena
+        member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["ask"][slots] != Ask.STOP)
+        member &= outcome != Outcome.SUCCEEDED
+        for base in np.unique(arena["owner"][slots[member]] - 1).tolist():
+            job_id = self.at[base]
+            row = self.table.change(job_id)
+            members = np.arange(base, base + row.gang_min)
+            failed = bool((outcome[member & (arena["owner"][slots] == base + 1)] == Outcome.FAILED).any())
+            if row.gang_restarts or row.gang_final:
+                continue
+            row.gang_failures += failed
+            if row.gang_failures > row.retries_max:
+                row.gang_final = True
+                arena.set("traits", members, arena["traits"][members] | int(Trait.GANG_FINAL))
+            else:
+                row.gang_restarts = True
+                self._gangs[job_id] = None
+            active = members[among(arena["state"][members], (*LIVE, *WAITING)) & (arena["ask"][members] != Ask.STOP)]
+            self._tasks.note("ask", active, Ask.GANG)
+
+    def gang_decisions(self) -> list[Event]:
+        """Gangs all of whose members are over are queued again."""
+        return [self._queue_gang(job_id) for job_id in sorted(self._gangs) if self._gang_is_over(job_id)]
+
+    def gang_queued(self, job_id: str, members: I64) -> None:
+        """A gang is queued again, as one."""
+        if self.table[job_id].gang_restarts:
+            self.table.change(job_id).gang_restarts = False
+            self._gangs.pop(job_id, None)
+            self._tasks.arena.set("ask", members, Ask.NONE)
+
+    def _gang_is_over(self, job_id: str) -> bool:
+        row = self.table[job_id]
+        state = self._tasks.arena["state"][row.base : row.base + row.gang_min]
+        return not row.stopping and bool(among(state, (GANG_WAIT, TaskState.SUCCEEDED)).all())
+
+    def _queue_gang(self, job_id: str) -> GangsQueued:
+        row = self.table[job_id]
+        run = int(self._tasks.arena["run"][row.base : row.base + row.gang_min].max()) + 1
+        one = {"job": 0, "first": 0, "count": row.gang_min, "run": run, "gang": 1, "admitted": 0}
+        return GangsQueued(job_ids=(job_id,), **{name: pack_ints([value]) for name, value in one.items()})
+
+    def move(self, slots: I64, state: int) -> None:
+        """Tasks go to another state."""
+        before = self._tasks.arena["state"][slots].copy()
+        self._tasks.note("state", slots, state)
+        self.count(slots, before, np.full(len(slots), state))
+
+    def count(self, slots: I64, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
+        """Counts tasks that went from one state to another."""
+        bases, index = np.unique(self._tasks.arena["owner"][slots] - 1, return_inverse=True)
+        change = np.zeros((len(bases), STATES), dtype=np.int64)
+        np.add.at(change, (index, after), 1)
+        np.subtract.at(change, (index, before), 1)
+        for base, difference in zip(bases.tolist(), change.tolist(), strict=True):
+            job_id = self.at[base]
+            row = self.table.change(job_id)
+            row.counts = [old + by for old, by in zip(row.counts, difference, strict=True)]
+            self._touched[job_id] = None
+
+    def changes(self) -> list[Event]:
+        """Jobs whose state is another than was said."""
+        out: list[Event] = []
+        changed = [job_id for job_id in self._touched if self.table[job_id].state != job_state(self.table[job_id])]
+        self._touched = dict.fromkeys(changed)
+        for job_id in self._touched:
+            state, counts = job_state(self.table[job_id]), self.table[job_id].counts
+            out.append(
+                JobChanged(
+                    job_id=job_id,
+                    state=state,
+                    succeeded=counts[TaskState.SUCCEEDED],
+                    failed=counts[TaskState.FAILED],
+                    killed=counts[TaskState.KILLED],
+                )
+            )
+        return out
+
+    def changed(self, event: JobChanged, now: int) -> None:
+        """The state of a job was said."""
+        row = self.table.change(event.job_id)
+        row.state = event.state
+        if event.state in ENDED_JOBS:
+            row.ended_ms = now
+            heapq.heappush(self._to_forget, (now, row.number, event.job_id))
+            pool = self._pools.get(row.pool)
+            if pool is not None:
+                pool = self._pools.change(row.pool)
+                pool.open_jobs -= 1
+                pool.open_tasks -= row.instances
+
+    def next_forget_ms(self, after_ms: int) -> int | None:
+        """When the next ended job is forgotten."""
+        return self._to_forget[0][0] + after_ms if self._to_forget else None
+
+    def forgettable(self, now: int, after_ms: int) -> list[Event]:
+        """Jobs that ended long enough ago."""
+        if not self._to_forget or self._to_forget[0][0] + after_ms > now:
+            return []
+        due = [job_id for ended, _, job_id in heapq.nsmallest(FORGET_MAX, self._to_forget) if ended + after_ms <= now]
+        return [JobsForgotten(job_ids=tuple(due))] if due else []
+
+    def forget(self, event: JobsForgotten, now: int) -> None:
+        """Jobs leave the state; their ids stay as digests."""
+        for job_id in event.job_ids:
+            row = self.table[job_id]
+            self._tasks.arena.give_back(row.base, row.instances)
+            self.forgotten.put(forgotten_key(job_id), ForgottenRow(row.spec_hash))
+            self.table.remove(job_id)
+            del self.at[row.base]
+            self._touched.pop(job_id, None)
+            self._gangs.pop(job_id, None)
+        gone = set(event.job_ids)
+        self._to_forget = [entry for entry in self._to_forget if entry[2] not in gone]
+        heapq.heapify(self._to_forget)
+
+
+def job_state(row: JobRow) -> JobState:
+    """The state of a job from the counts of its tasks; the first rule that holds (Peloton B.1)."""
+    counts, total = row.counts, row.instances
+    succeeded, failed, killed = (counts[state] for state in ENDED)
+    if succeeded >= total:
+        return JobState.SUCCEEDED
+    if succeeded + failed >= total:
+        return JobState.FAILED
+    if succeeded + failed + killed >= total:
+        return JobState.KILLED
+    if row.stopping:
+        return JobState.KILLING
+    return JobState.RUNNING if counts[TaskState.RUNNING] else JobState.PENDING
+
+
+def traits(row: JobRow, gang: bool) -> int:
+    """What a task has from its job, for the column of that name."""
+    found = Trait.STATELESS if row.kind == "stateless" else Trait(0)
+    found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
+    found |= Trait.GANG if gang else Trait(0)
+    return int(found) | min(row.retries_max, 1 << 24) << RETRIES_SHIFT

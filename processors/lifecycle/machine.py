@@ -1,0 +1,357 @@
+"""Lifecycle: owns jobs, tasks and runs; decides what becomes of them (design §4).
+
+What it holds of a task are columns (`tasks.py`); what it does about many tasks at once stands in `verdicts.py`, answers
+to users in `answers.py`, what hosts report in `hosts.py`. Here inputs are told apart and decisions applied.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from events.codec import decode, encode
+from events.codes import Code, TaskState
+from events.columns import I64, ints, longs
+from events.records.base import Event
+from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.lifecycle import (
+    CommandAnswered,
+    DisruptionAsked,
+    GangsQueued,
+    HostReconciled,
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    JobsForgotten,
+    PreemptionDeferred,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
+from events.records.placement import HostLost, TasksPlaced
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.records.tasks import HostInventory, RunsReported
+from processors.arena import locate
+from processors.lifecycle.answers import POOL_WAIT_MS, Answers
+from processors.lifecycle.hosts import Hosts
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.rows import (
+    AskRow,
+    PoolFactRow,
+    PoolRow,
+    SettingsRow,
+)
+from processors.lifecycle.tasks import (
+    LIVE,
+    PLACED,
+    WAITING,
+    Ask,
+    Tasks,
+    Trait,
+    among,
+)
+from processors.lifecycle.verdicts import Lookup, verdicts
+from processors.machine import Decided, Fact, Input, PeerRound
+from processors.table import Table, struct_table
+
+FORGET_MAX = 1000
+"""Jobs forgotten in one round."""
+
+
+class Lifecycle:
+    """See `processors.machine.Machine`."""
+
+    name: ClassVar[str] = "lifecycle"
+    facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
+    peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
+    logic: ClassVar[int] = 1
+    state: ClassVar[int] = 1
+
+    def __init__(self) -> None:
+        self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
+        self.pool_facts: Table[int, PoolFactRow] = struct_table("pool_facts", PoolFactRow, int)
+        self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
+        self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
+        self._settings: Table[str, SettingsRow] = struct_table("settings", SettingsRow)
+        self._settings.put("cell", SettingsRow())
+        self.tasks = Tasks()
+        self._jobs = Jobs(self.tasks, self.pools)
+        self.jobs = self._jobs.table
+        self.forgotten = self._jobs.forgotten
+        self.stretch = self._jobs.stretch
+        self.hosts = Hosts(self.tasks, self.stretch)
+        self._lookup = Lookup(
+            job_id=self._jobs.at.__getitem__,
+            host=self.hosts.named,
+            has_ports=lambda job_id: self.jobs[job_id].ports > 0,
+            ports=lambda job_id, instance: self.ports.get((job_id, instance)),
+        )
+        self._on: dict[type[Event], Callable[[Any, int], None]] = {
+            RunsReported: self.hosts.reported,
+            HostInventory: self.hosts.inventory,
+            HostLost: self.hosts.lost,
+            TasksPlaced: self._placed,
+            PreemptionsOrdered: self._preempted,
+            DisruptionAllowed: self._allowed,
+            DisruptionDeferred: self._deferred,
+            PoolAnswered: self._pool_answered,
+            JobAccepted: self._accepted,
+            JobRejected: self._answered,
+            CommandAnswered: self._answered,
+            GangsQueued: self._queued,
+            RunsOrdered: self._ordered,
+            RunsAvailable: self._available,
+            RunsStopping: self._stopping,
+            RunsEnded: self._ended,
+            DisruptionAsked: lambda event, now: self._move_ask(event, (Ask.PREEMPT,), Ask.ASKED),
+            PreemptionDeferred: lambda event, now: self._move_ask(event, (Ask.DEFERRED,), Ask.WAITING),
+            HostReconciled: self.hosts.reconciled,
+            JobChanged: self._jobs.changed,
+            JobsForgotten: self._jobs.forget,
+        }
+
+    @property
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        """See `Machine.tables`."""
+        return (
+            self.jobs,
+            self.pools,
+            self.pool_facts,
+            self.asks,
+            self.forgotten,
+            self.ports,
+            self._settings,
+            self.hosts.table,
+            self.tasks.arena.table,
+        )
+
+    @property
+    def settings(self) -> SettingsRow:
+        """The settings of the cell."""
+        return self._settings["cell"]
+
+    def restored(self) -> None:
+        """See `Machine.restored`."""
+        self.tasks.restored()
+        self.hosts.restored()
+        self._jobs.restored()
+
+    def apply(self, record: Input) -> None:
+        """See `Machine.apply`."""
+        match record:
+            case Fact(_, offset, at_ms, event):
+                self._fact(offset, at_ms, event)
+            case PeerRound(_, _, now, decisions):
+                for decision in decisions:
+                    self._apply(decision, now)
+            case Decided(now, decision):
+                self._apply(decision, now)
+                self.tasks.settle()
+
+    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
+        """See `Machine.decide`."""
+        out = list(Answers(self, now, caught_up).all(budget))
+        out += self.hosts.decide()
+        slots = self.tasks.attention()
+        if caught_up:
+            slots = np.union1d(slots, self.tasks.due(now))
+        if len(slots):
+            out += verdicts(self.tasks.arena, slots[:budget], self._lookup)
+        out += self._jobs.gang_decisions()
+        out += self._jobs.changes()
+        if caught_up:
+            out += self._jobs.forgettable(now, self.settings.forget_after_ms)
+        return out
+
+    def next_wakeup(self) -> int | None:
+        """See `Machine.next_wakeup`."""
+        times = [self.tasks.next_due_ms()]
+        times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
+        times.append(self._jobs.next_forget_ms(self.settings.forget_after_ms))
+        return min((time for time in times if time is not None), default=None)
+
+    # What inputs say.
+
+    def _apply(self, event: Event, now: int) -> None:
+        handler = self._on.get(type(event))
+        if handler:
+            handler(event, now)
+
+    def _fact(self, offset: int, at_ms: int, event: Event) -> None:
+        match event:
+            case JobSubmitted() | JobStopRequested():
+                self.asks.put(offset, AskRow(at_ms, encode(event)))
+            case PoolDefined(path=path):
+                row = PoolFactRow(path, False, event.open_jobs_max, event.open_tasks_max)
+                self.pool_facts.put(offset, row)
+            case PoolRemoved(path=path):
+                self.pool_facts.put(offset, PoolFactRow(path, True))
+            case CellConfigured():
+                self._settings.put("cell", settings_of(event))
+            case _:
+                self._apply(event, at_ms)
+
+    def _pool_answered(self, answer: PoolAnswered, now: int) -> None:
+        fact = self.pool_facts.get(answer.pools_offset)
+        if fact is None:
+            return
+        self.pool_facts.remove(answer.pools_offset)
+        if answer.code != Code.DONE:
+            return
+        parent = fact.path.rpartition("/")[0]
+        row = self.pools.get(fact.path)
+        if fact.removed:
+            if row is not None:
+                self.pools.remove(fact.path)
+                self._count_child(parent, -1)
+            return
+        if row is None:
+            self.pools.put(fact.path, PoolRow(fact.open_jobs_max, fact.open_tasks_max))
+            self._count_child(parent, 1)
+            return
+        row = self.pools.change(fact.path)
+        row.open_jobs_max, row.open_tasks_max = fact.open_jobs_max, fact.open_tasks_max
+
+    def _count_child(self, parent: str, by: int) -> None:
+        if parent in self.pools:
+            self.pools.change(parent).children += by
+
+    def _placed(self, event: TasksPlaced, now: int) -> None:
+        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        arena = self.tasks.arena
+        known[known] = (arena["run"][slots[known]] == ints(event.run)[known]) & (
+            arena["state"][slots[known]] == TaskState.QUEUED
+        )
+        sessions = longs(event.host_session).tolist()
+        numbers = [
+            self.hosts.number(host_id, session) for host_id, session in zip(event.host_ids, sessions, strict=True)
+        ]
+        taken = slots[known]
+        arena.set("host", taken, np.array(numbers, dtype=np.int64)[ints(event.host)[known]])
+        self._jobs.move(taken, PLACED)
+        if event.ports:
+            self._note_ports(event, known)
+
+    def _note_ports(self, event: TasksPlaced, known: np.ndarray[Any, Any]) -> None:
+        rows = [self.jobs.get(job_id) for job_id in event.job_ids]
+        ports, at = ints(event.ports).tolist(), 0
+        for index, instance, wanted in zip(ints(event.job), ints(event.instance), known, strict=True):
+            row = rows[index]
+            count = row.ports if row else 0
+            if count and wanted:
+                self.ports.put((event.job_ids[index], int(instance)), ports[at : at + count])
+            at += count
+
+    def _preempted(self, event: PreemptionsOrdered, now: int) -> None:
+        slots = self._current(event, (*LIVE, *WAITING))
+        slots = slots[self.tasks.arena["ask"][slots] == Ask.NONE]
+        self.tasks.note("ask", slots, Ask.PREEMPT)
+
+    def _allowed(self, event: DisruptionAllowed, now: int) -> None:
+        self._move_ask(event, (Ask.ASKED, Ask.DEFERRED, Ask.WAITING), Ask.ALLOWED)
+
+    def _deferred(self, event: DisruptionDeferred, now: int) -> None:
+        stretch = self.stretch(event.job_id)
+        if stretch and 0 <= event.instance < stretch[1]:
+            slots = np.array([stretch[0] + event.instance])
+            arena = self.tasks.arena
+            if arena["run"][slots[0]] == event.run and arena["ask"][slots[0]] == Ask.ASKED:
+                self.tasks.note("ask", slots, Ask.DEFERRED)
+
+    def _move_ask(self, event: Any, old: Sequence[int], new: Ask) -> None:
+        slots = self._current(event, LIVE)
+        slots = slots[among(self.tasks.arena["ask"][slots], old)]
+        self.tasks.note("ask", slots, new)
+
+    def _current(self, event: Any, states: Sequence[int]) -> I64:
+        """The slots of a record's runs that are the present runs of their tasks, in one of the states."""
+        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        run = ints(event.run)
+        if len(run) != len(slots):
+            return np.zeros(0, dtype=np.int64)
+        arena = self.tasks.arena
+        slots, run = slots[known], run[known]
+        found: I64 = slots[(arena["run"][slots] == run) & among(arena["state"][slots], states)]
+        return found
+
+    # What decisions do.
+
+    def _answered(self, event: JobRejected | CommandAnswered, now: int) -> None:
+        if event.jobs_offset in self.asks:
+            self.asks.remove(event.jobs_offset)
+        if isinstance(event, CommandAnswered) and event.code == Code.DONE and event.job_id in self.jobs:
+            self._jobs.stop(event.job_id)
+
+    def _accepted(self, event: JobAccepted, now: int) -> None:
+        job = decode(self.asks[event.jobs_offset].value)
+        assert isinstance(job, JobSubmitted)
+        self.asks.remove(event.jobs_offset)
+        self._jobs.add(event, job)
+
+    def _queued(self, event: GangsQueued, now: int) -> None:
+        for job, first, count, run, gang in zip(
+            *(ints(c).tolist() for c in (event.job, event.first, event.count, event.run, event.gang)), strict=True
+        ):
+            row = self.jobs[event.job_ids[job]]
+            slots = np.arange(row.base + first, row.base + first + count)
+            arena = self.tasks.arena
+            arena.set("run", slots, run)
+            arena.set("due", slots, 0)
+            if gang:
+                self._jobs.gang_queued(event.job_ids[job], slots)
+            self._jobs.move(slots, TaskState.QUEUED)
+
+    def _ordered(self, event: RunsOrdered, now: int) -> None:
+        self._jobs.move(self._current(event, (PLACED,)), TaskState.ORDERED)
+
+    def _available(self, event: RunsAvailable, now: int) -> None:
+        slots = self._current(event, (TaskState.ORDERED,))
+        report = self.tasks.arena["report"][slots]
+        self.tasks.arena.set("report", slots, np.where(report == 1, 0, report))
+        self._jobs.move(slots, TaskState.RUNNING)
+
+    def _stopping(self, event: RunsStopping, now: int) -> None:
+        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        arena = self.tasks.arena
+        known[known] = arena["run"][slots[known]] == ints(event.run)[known]
+        known[known] = among(arena["state"][slots[known]], (TaskState.ORDERED, TaskState.RUNNING))
+        taken = slots[known]
+        arena.set("cause", taken, ints(event.cause)[known])
+        self._jobs.move(taken, TaskState.STOPPING)
+
+    def _ended(self, event: RunsEnded, now: int) -> None:
+        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        slots = slots[known]
+        outcome, kept = ints(event.outcome)[known], ints(event.kept)[known]
+        self._jobs.gang_failures(slots, outcome)
+        before = self.tasks.arena["state"][slots].copy()
+        state = self.tasks.end(slots, outcome, kept, self._backoff(slots), now)
+        self._jobs.count(slots, before, state)
+        if len(self.ports):
+            self._drop_ports(slots)
+
+    def _backoff(self, slots: I64) -> I64:
+        """How long stateless tasks wait before they run again: doubling with each end, up to a bound."""
+        failures = np.minimum(self.tasks.arena["failures"][slots].astype(np.int64), 30)
+        wait = np.minimum(self.settings.restart_backoff_ms << failures, self.settings.restart_backoff_max_ms)
+        return np.where(self.tasks.arena["traits"][slots] & Trait.STATELESS != 0, wait, 0)
+
+    def _drop_ports(self, slots: I64) -> None:
+        owner = self.tasks.arena["owner"]
+        for slot in slots.tolist():
+            base = int(owner[slot]) - 1
+            key = (self._jobs.at[base], slot - base)
+            if key in self.ports:
+                self.ports.remove(key)
+
+
+def settings_of(event: CellConfigured) -> SettingsRow:
+    """What lifecycle decides by; senseless values count as the defaults."""
+    row = SettingsRow()
+    for name in ("host_lost_after_ms", "restart_backoff_ms", "restart_backoff_max_ms", "forget_after_ms"):
+        if getattr(event, name) > 0:
+            setattr(row, name, min(getattr(event, name), 1 << 40))
+    return row

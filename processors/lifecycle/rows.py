@@ -1,0 +1,84 @@
+"""The rows of lifecycle's tables."""
+
+import msgspec
+
+from events.codes import JobState
+from events.records.parts import Amounts
+
+
+class JobRow(msgspec.Struct, array_like=True):
+    """A job. `base` is its first slot in the arena; `counts` its tasks by `TaskState`, moves in between included."""
+
+    number: int
+    base: int
+    pool: str
+    kind: str
+    instances: int
+    need: Amounts
+    ports: int
+    gang_min: int
+    retries_max: int
+    max_unavailable: int | None
+    spec_hash: bytes
+    counts: list[int]
+    state: str = JobState.PENDING
+    stopping: bool = False
+    ended_ms: int = 0
+    gang_restarts: bool = False
+    """A member of the gang is over before its time; it is queued again when all are."""
+    gang_final: bool = False
+    """The gang has used its retries: its members end for good."""
+    gang_failures: int = 0
+
+
+class PoolRow(msgspec.Struct, array_like=True):
+    """A pool, as far as lifecycle needs it: whether jobs may be submitted to it, and how many."""
+
+    open_jobs_max: int
+    open_tasks_max: int
+    open_jobs: int = 0
+    open_tasks: int = 0
+    children: int = 0
+
+
+class PoolFactRow(msgspec.Struct, array_like=True):
+    """A fact about a pool that entitlement hasn't answered yet."""
+
+    path: str
+    removed: bool
+    open_jobs_max: int = 0
+    open_tasks_max: int = 0
+
+
+class HostRow(msgspec.Struct, array_like=True):
+    """A host: `number` stands in the arena. `inventory` is true while its last inventory is to be answered."""
+
+    number: int
+    session: int
+    inventory: bool = False
+    kept: int = 0
+    ended: int = 0
+    orphans: list[tuple[str, int, int]] = []
+    """Runs that it has and nobody wants: job, instance, run."""
+
+
+class AskRow(msgspec.Struct, array_like=True):
+    """A fact of the topic of jobs that waits for its answer: the encoded event and the time of the log."""
+
+    at_ms: int
+    value: bytes
+
+
+class SettingsRow(msgspec.Struct, array_like=True):
+    """What CellConfigured says, as far as lifecycle decides by it."""
+
+    host_lost_after_ms: int = 60_000
+    restart_backoff_ms: int = 1_000
+    restart_backoff_max_ms: int = 300_000
+    forget_after_ms: int = 604_800_000
+
+
+class ForgottenRow(msgspec.Struct, array_like=True):
+    """An ended job that left the state; its key is the digest of its id."""
+
+    spec_hash: bytes

@@ -1,0 +1,72 @@
+"""Whether a submitted job makes sense: the same for records of the API and of foreign producers."""
+
+import re
+
+from events.codes import Code
+from events.records.jobs import JobSubmitted
+from events.topics import FACT_BYTES_MAX
+
+INSTANCES_MAX = 100_000
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+OPERATORS = ("in", "not_in", "exists", "absent")
+AMOUNT_MAX = 1 << 40
+PORTS_MAX = 64
+
+
+def refusal(job: JobSubmitted, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:
+    """Why a job can't be accepted, whatever the cell holds: a code and a sentence. None: it can."""
+    if size > FACT_BYTES_MAX:
+        return Code.TOO_LARGE, f"the submission takes {size} bytes, at most {FACT_BYTES_MAX} are allowed"
+    for problem in _problems(job, host_lost_after_ms):
+        return Code.INVALID_SPEC, problem
+    return None
+
+
+def _problems(job: JobSubmitted, host_lost_after_ms: int) -> list[str]:
+    found = []
+    if not NAME.fullmatch(job.job_id):
+        found.append(f"job_id {job.job_id[:140]!r} must be 1 to 128 of a-z, 0-9, dot, dash, underscore")
+    if job.kind not in ("batch", "stateless"):
+        found.append(f"kind is {job.kind[:40]!r}, it must be batch or stateless")
+    if not 1 <= job.instances <= INSTANCES_MAX:
+        found.append(f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}")
+    for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"):
+        if not 0 <= getattr(job, name) <= AMOUNT_MAX:
+            found.append(f"{name} is {getattr(job, name)}, it must be 0 to {AMOUNT_MAX}")
+    if not 0 <= job.gang_min <= job.instances:
+        found.append(f"gang_min is {job.gang_min}, it must be 0 to the {job.instances} instances of the job")
+    if job.gang_min > 1 and job.kind == "stateless":
+        found.append("gang_min is for batch jobs")
+    if job.retries_max < 0:
+        found.append(f"retries_max is {job.retries_max}, it must not be negative")
+    if len(job.ports) > PORTS_MAX or len(set(job.ports)) != len(job.ports):
+        found.append(f"ports must be at most {PORTS_MAX} different names")
+    if job.strategy not in ("pack", "spread"):
+        found.append(f"strategy is {job.strategy[:40]!r}, it must be pack or spread")
+    if job.max_unavailable is not None and (job.kind != "stateless" or not 0 <= job.max_unavailable <= job.instances):
+        found.append(f"max_unavailable is for stateless jobs, 0 to {job.instances}")
+    if not job.command and job.simulated is None:
+        found.append("command is empty")
+    return found + [problem for problem in (_constraints(job), _silence(job, host_lost_after_ms)) if problem]
+
+
+def _constraints(job: JobSubmitted) -> str:
+    for constraint in job.constraints:
+        if constraint.operator not in OPERATORS:
+            return f"constraint operator {constraint.operator[:40]!r} must be one of {', '.join(OPERATORS)}"
+        if constraint.operator in ("in", "not_in") and not constraint.values:
+            return f"constraint on {constraint.attribute[:80]!r} needs values"
+    return ""
+
+
+def _silence(job: JobSubmitted, host_lost_after_ms: int) -> str:
+    if job.on_silence == "keep":
+        return ""
+    if job.on_silence != "stop_after":
+        return f"on_silence is {job.on_silence[:40]!r}, it must be keep or stop_after"
+    if not 0 < job.stop_after_ms + job.stop_grace_ms < host_lost_after_ms:
+        return (
+            f"stop_after_ms {job.stop_after_ms} and stop_grace_ms {job.stop_grace_ms} together must end before the "
+            f"cell declares a silent host lost, after {host_lost_after_ms} ms"
+        )
+    return ""

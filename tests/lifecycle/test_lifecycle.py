@@ -1,0 +1,306 @@
+"""Lifecycle in the words of its users."""
+
+import pytest
+
+from events.codes import Outcome, RunReport
+from events.columns import ints, pack_ints, pack_longs
+from events.records.entitlement import PreemptionsOrdered
+from events.records.lifecycle import (
+    CommandAnswered,
+    DisruptionWithdrawn,
+    GangsQueued,
+    HostReconciled,
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    JobsForgotten,
+    PreemptionDeferred,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
+from events.records.parts import Constraint, Simulated
+from events.records.placement import HostLost, TasksPlaced
+from events.records.pools import CellConfigured
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from tests.lifecycle.harness import World, columns, kinds, one, runs_of
+
+A0, A1 = ("a", 0, 1), ("a", 1, 1)
+
+
+def queued(said: list) -> list[tuple[int, int, int, int, int]]:
+    event = one(said, GangsQueued)
+    return list(zip(*(ints(c).tolist() for c in (event.first, event.count, event.run, event.gang, event.admitted))))
+
+
+def state_of(said: list) -> str:
+    return one(said, JobChanged).state
+
+
+def test_a_batch_job_lives_from_submission_to_success() -> None:
+    world = World()
+    said = world.submit("a", instances=2)
+    assert one(said, JobAccepted).instances == 2
+    assert queued(said) == [(0, 2, 1, 0, 0)]
+    said = world.place(A0, A1)
+    assert runs_of(one(said, RunsOrdered)) == [A0, A1]
+    said = world.report(RunReport.STARTED, A0, A1)
+    assert runs_of(one(said, RunsAvailable)) == [A0, A1]
+    assert state_of(said) == "RUNNING"
+    said = world.report(RunReport.EXITED, A0)
+    assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.SUCCEEDED]
+    assert state_of(world.report(RunReport.EXITED, A1)) == "SUCCEEDED"
+
+
+def test_a_failed_task_runs_again_and_keeps_its_admission_until_its_retries_are_used() -> None:
+    world = World()
+    world.submit("a", retries_max=1)
+    world.place(A0)
+    said = world.report(RunReport.EXITED, A0, exit_code=3)
+    ended = one(said, RunsEnded)
+    assert (ints(ended.outcome)[0], ints(ended.exit_code)[0], ints(ended.kept)[0]) == (Outcome.FAILED, 3, 1)
+    assert queued(said) == [(0, 1, 2, 0, 1)]
+    world.place(("a", 0, 2))
+    said = world.report(RunReport.EXITED, ("a", 0, 2), exit_code=3)
+    assert ints(one(said, RunsEnded).kept).tolist() == [0]
+    assert state_of(said) == "FAILED"
+
+
+def test_reports_of_old_runs_and_repeats_are_void() -> None:
+    world = World()
+    world.submit("a", retries_max=1)
+    world.place(A0)
+    world.report(RunReport.EXITED, A0, exit_code=1)
+    assert world.report(RunReport.EXITED, A0, exit_code=1) == []
+    assert world.place(A0) == []
+    assert world.report(RunReport.STARTED, ("nobody", 5, 1)) == []
+
+
+def test_a_stopped_job_ends_what_waits_at_once_and_stops_what_runs() -> None:
+    world = World()
+    world.submit("a", instances=2)
+    world.place(A0)
+    said = world.stop("a")
+    assert one(said, CommandAnswered).code == "DONE"
+    assert runs_of(one(said, RunsStopping)) == [A0]
+    assert runs_of(one(said, RunsEnded)) == [A1]
+    assert state_of(said) == "KILLING"
+    assert one(world.stop("a"), CommandAnswered).code == "REPEATED"
+    said = world.report(RunReport.STOPPED, A0, exit_code=143)
+    assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.STOPPED]
+    assert state_of(said) == "KILLED"
+    assert one(world.stop("a"), CommandAnswered).code == "ALREADY_ENDED"
+    assert one(world.stop("zzz"), CommandAnswered).code == "NOT_FOUND"
+
+
+def test_a_run_that_exits_before_the_stop_reaches_it_has_its_own_outcome() -> None:
+    world = World()
+    world.submit("a")
+    world.place(A0)
+    world.stop("a")
+    said = world.report(RunReport.EXITED, A0)
+    assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.SUCCEEDED]
+    assert state_of(said) == "SUCCEEDED"
+
+
+def test_a_placement_that_comes_after_the_stop_is_void() -> None:
+    world = World()
+    world.submit("a")
+    said = world.stop("a")
+    assert kinds(said)[:2] == ["CommandAnswered", "RunsEnded"]
+    assert world.machine.jobs["a"].state == "KILLED"
+    assert world.place(A0) == []
+
+
+def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> None:
+    world = World()
+    world.submit("a", instances=2)
+    assert one(world.submit("a", instances=2), CommandAnswered).code == "REPEATED"
+    assert one(world.submit("a", instances=3), JobRejected).code == "ID_TAKEN"
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"instances": 0}, "INVALID_SPEC"),
+        ({"instances": 100_001}, "INVALID_SPEC"),
+        ({"kind": "cron"}, "INVALID_SPEC"),
+        ({"cpu_milli": -1}, "INVALID_SPEC"),
+        ({"gang_min": 2}, "INVALID_SPEC"),
+        ({"command": ()}, "INVALID_SPEC"),
+        ({"strategy": "magic"}, "INVALID_SPEC"),
+        ({"constraints": (Constraint("rack", "like", ("a",)),)}, "INVALID_SPEC"),
+        ({"on_silence": "stop_after", "stop_after_ms": 60_000}, "INVALID_SPEC"),
+        ({"max_unavailable": 1}, "INVALID_SPEC"),
+        ({"ports": ("a", "a")}, "INVALID_SPEC"),
+        ({"env": {"A": "x" * 600_000}}, "TOO_LARGE"),
+        ({"instances": 1001}, "OPEN_TASKS_MAX"),
+    ],
+)
+def test_what_makes_no_sense_is_rejected_with_a_code(spec: dict, code: str) -> None:
+    world = World()
+    rejected = one(world.submit("a", **spec), JobRejected)
+    assert rejected.code == code
+    assert rejected.message
+    assert kinds(world.submit("a")) == ["JobAccepted", "GangsQueued"], "a rejected id may be used"
+
+
+def test_an_unknown_pool_is_believed_after_a_moment() -> None:
+    world = World()
+    assert world.submit("a", pool="/nowhere") == []
+    assert kinds(world.submit("b")) == ["JobAccepted", "GangsQueued"], "others don't wait for it"
+    assert one(world.later(500), JobRejected).code == "NO_SUCH_POOL"
+
+
+def test_a_pool_takes_so_many_open_jobs() -> None:
+    world = World()
+    for job_id in "abc":
+        world.submit(job_id)
+    assert one(world.submit("d"), JobRejected).code == "OPEN_JOBS_MAX"
+    world.stop("a")
+    assert kinds(world.submit("d")) == ["JobAccepted", "GangsQueued"]
+
+
+def test_a_gang_fails_as_one_and_is_queued_again_as_one() -> None:
+    world = World()
+    said = world.submit("a", instances=4, gang_min=3, retries_max=1)
+    assert queued(said) == [(0, 3, 1, 1, 0), (3, 1, 1, 0, 0)]
+    members = [("a", n, 1) for n in range(3)]
+    world.place(*members)
+    world.report(RunReport.STARTED, *members)
+    world.report(RunReport.EXITED, members[0])
+    said = world.report(RunReport.EXITED, members[1], exit_code=1)
+    assert runs_of(one(said, RunsEnded)) == [members[1]]
+    assert runs_of(one(said, RunsStopping)) == [members[2]]
+    said = world.report(RunReport.STOPPED, members[2])
+    assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.WITH_GANG]
+    assert queued(said) == [(0, 3, 2, 1, 0)]
+    second = [("a", n, 2) for n in range(3)]
+    world.place(*second)
+    said = world.report(RunReport.EXITED, second[0], exit_code=1)
+    assert runs_of(one(said, RunsStopping)) == second[1:]
+    said = world.report(RunReport.STOPPED, *second[1:])
+    assert "GangsQueued" not in kinds(said), "its one retry is used"
+    world.place(("a", 3, 1))
+    assert state_of(world.report(RunReport.EXITED, ("a", 3, 1))) == "FAILED"
+
+
+def test_a_service_runs_again_after_a_growing_wait() -> None:
+    world = World()
+    world.submit("a", kind="stateless")
+    waits = []
+    for run in (1, 2, 3):
+        world.place(("a", 0, run))
+        assert "GangsQueued" not in kinds(world.report(RunReport.EXITED, ("a", 0, run)))
+        waited = 0
+        while not (said := world.later(250)):
+            waited += 250
+            assert waited < 60_000
+        assert queued(said) == [(0, 1, run + 1, 0, 1)]
+        waits.append(waited)
+    assert waits == sorted(waits)
+    assert waits[2] > 2 * waits[0]
+
+
+def test_a_preempted_task_waits_for_admission_again() -> None:
+    world = World()
+    world.submit("a", instances=3)
+    world.place(A0)
+    said = world.peer(
+        "entitlement",
+        PreemptionsOrdered(**columns([A0, A1, ("a", 2, 9)]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION"),
+    )
+    assert runs_of(one(said, RunsStopping)) == [A0]
+    assert runs_of(one(said, RunsEnded)) == [A1], "admitted, not placed"
+    assert queued(said) == [(1, 1, 2, 0, 0)]
+    said = world.report(RunReport.STOPPED, A0)
+    assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.PREEMPTED]
+    assert queued(said) == [(0, 1, 2, 0, 0)]
+
+
+def test_a_service_with_an_sla_is_only_disturbed_when_sla_allows() -> None:
+    world = World()
+    world.submit("a", kind="stateless", instances=2, max_unavailable=1)
+    world.place(A0, A1)
+    world.report(RunReport.STARTED, A0, A1)
+    order = PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
+    assert kinds(world.peer("entitlement", order)) == ["DisruptionAsked"]
+    deferred = DisruptionDeferred(
+        job_id="a", instance=0, run=1, code="SLA_BUDGET_SPENT", unavailable=1, max_unavailable=1
+    )
+    assert runs_of(one(world.peer("sla", deferred), PreemptionDeferred)) == [A0]
+    said = world.peer("sla", DisruptionAllowed(**columns([A0])))
+    assert runs_of(one(said, RunsStopping)) == [A0]
+    assert "DisruptionAsked" in kinds(
+        world.peer("entitlement", PreemptionsOrdered(**columns([A1]), for_pool="/q", from_pool="/p", code="X"))
+    )
+    said = world.report(RunReport.EXITED, A1, exit_code=1)
+    assert runs_of(one(said, DisruptionWithdrawn)) == [A1]
+
+
+def test_a_lost_host_ends_its_runs_without_counting_a_retry() -> None:
+    world = World()
+    world.submit("a")
+    world.place(A0)
+    world.report(RunReport.STARTED, A0)
+    said = world.peer("placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=60_000))
+    assert ints(one(said, RunsEnded).outcome).tolist() == [Outcome.LOST]
+    assert queued(said) == [(0, 1, 2, 0, 0)]
+
+
+def test_an_inventory_settles_what_runs_on_a_host() -> None:
+    world = World()
+    world.submit("a", instances=4)
+    runs = [("a", n, 1) for n in range(4)]
+    world.place(*runs)
+    world.report(RunReport.STARTED, *runs[:2])
+    said = world.inventory(2, runs[0], ("ghost", 0, 1))
+    reconciled = one(said, HostReconciled)
+    assert (reconciled.session, reconciled.kept, reconciled.ended, reconciled.stopped) == (2, 1, 1, 1)
+    assert runs_of(one(said, RunsStopping)) == [("ghost", 0, 1)]
+    assert runs_of(one(said, RunsEnded)) == [runs[1]], "runs 2 and 3 may still be on their way"
+
+
+def test_ended_jobs_are_forgotten_and_their_ids_are_not() -> None:
+    world = World()
+    world.fact("paceline.pools", CellConfigured(command_id="c", forget_after_ms=1000))
+    world.submit("a")
+    world.stop("a")
+    assert one(world.later(1000), JobsForgotten).job_ids == ("a",)
+    assert len(world.machine.jobs) == 0
+    assert one(world.submit("a"), CommandAnswered).code == "REPEATED"
+    assert one(world.submit("a", instances=2), JobRejected).code == "ID_TAKEN"
+
+
+def test_a_process_that_takes_over_goes_on_alike() -> None:
+    world, other = World(), World()
+    for each in (world, other):
+        each.submit("a", instances=600, retries_max=2, simulated=Simulated())
+        each.place(*[("a", n, 1) for n in range(600)])
+        if each is other:
+            each.restart()
+        each.report(RunReport.STARTED, *[("a", n, 1) for n in range(600)])
+        each.report(RunReport.EXITED, *[("a", n, 1) for n in range(0, 600, 2)], exit_code=1)
+        if each is other:
+            each.restart()
+        each.stop("a")
+    assert world.said[-1] == other.said[-1]
+    world.state.take_changes()
+    assert world.state.hash == other.state.rehash()
+
+
+def test_ports_reach_the_order() -> None:
+    world = World()
+    world.submit("a", ports=("http", "admin"), instances=2)
+    said = world.peer(
+        "placement",
+        TasksPlaced(
+            **columns([A0, A1]),
+            host_ids=("h1", "h2"),
+            host_session=pack_longs([1, 1]),
+            host=pack_ints([0, 1]),
+            ports=pack_ints([31000, 31001, 31005, 31006]),
+        ),
+    )
+    assert ints(one(said, RunsOrdered).ports).tolist() == [31000, 31001, 31005, 31006]
