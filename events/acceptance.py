@@ -54,7 +54,7 @@ class Chain(msgspec.Struct):
             if record.epoch <= self.epoch:
                 return Verdict.OLD_EPOCH
             return Verdict.ACCEPTED if record.epoch == self.epoch + 1 else Verdict.NOT_CLAIMED
-        if record.epoch != self.epoch:
+        if record.epoch != self.epoch or not self.epoch:
             return Verdict.OLD_EPOCH if record.epoch < self.epoch else Verdict.NOT_CLAIMED
         if record.round != self.round + 1:
             return Verdict.NOT_NEXT

@@ -1,0 +1,42 @@
+# `make demo` runs the main job on the embedded log; `make test` runs every test, those on a real Kafka included.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check unit storm lock clean
+
+demo: .venv/ready
+	$(BIN)/paceline demo
+
+test: .venv/ready check unit
+
+check: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: .venv/ready .kafka/ready
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+storm: .venv/ready .kafka/ready
+	$(BIN)/python -m tests.storm
+
+.venv/ready: requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Kafka of the tests: its jars from Maven Central, Java and Maven from the system where they are missing.
+.kafka/ready: tests/broker/pom.xml
+	command -v java mvn > /dev/null || (apt-get update -q && apt-get install -qy openjdk-17-jre-headless maven)
+	mvn -q -B -f tests/broker/pom.xml process-resources
+	touch $@
+
+lock: .venv/ready
+	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-emit-index-url --no-header pyproject.toml --group dev -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-emit-index-url --no-header pyproject.toml -o requirements/run.txt
+
+clean:
+	rm -rf .venv .kafka dist build

@@ -1,0 +1,96 @@
+"""The acceptance rule against a model that keeps every accepted record and checks each claim by hand."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.acceptance import NO_HASH, Chain, Verdict, digest
+from events.codec import encode
+from events.records.parts import Segment
+from events.records.rounds import EpochStarted, RoundCommitted
+
+
+def claim(epoch: int) -> EpochStarted:
+    return EpochStarted(cell=0, machine="m", epoch=epoch, claimant="c", logic=1, state=1, round=0, start_hash=NO_HASH)
+
+
+def round_(epoch: int, number: int, prev: bytes, inputs: tuple[Segment, ...], cell: int = 0) -> RoundCommitted:
+    return RoundCommitted(
+        cell=cell,
+        machine="m",
+        epoch=epoch,
+        round=number,
+        now=0,
+        caught_up=True,
+        budget=1,
+        inputs=inputs,
+        skipped=(),
+        inputs_hash=NO_HASH,
+        start_hash=NO_HASH,
+        seen=(),
+        decisions=(),
+        prev_hash=prev,
+        logic=1,
+        state=1,
+    )
+
+
+class Model:
+    """The rule in its plainest form: a list of what was accepted."""
+
+    def __init__(self) -> None:
+        self.claims: list[EpochStarted] = []
+        self.rounds: list[RoundCommitted] = []
+
+    def accepts(self, record: EpochStarted | RoundCommitted) -> bool:
+        if record.cell != 0 or record.machine != "m":
+            return False
+        if isinstance(record, EpochStarted):
+            return record.epoch == len(self.claims) + 1
+        if not self.claims or record.epoch != self.claims[-1].epoch or record.round != len(self.rounds) + 1:
+            return False
+        if record.prev_hash != (digest(encode(self.rounds[-1])) if self.rounds else NO_HASH):
+            return False
+        ends: dict[str, int] = {}
+        for segment in [s for r in (*self.rounds, record) for s in r.inputs]:
+            if ends.get(segment.topic, 0) != segment.start or segment.end <= segment.start:
+                return False
+            ends[segment.topic] = segment.end
+        return True
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 5), max_size=60))
+@settings(max_examples=300)
+def test_chain_and_model_take_the_same_records(draws: list[tuple[int, ...]]) -> None:
+    chain, model = Chain(), Model()
+    for position, (kind, epoch_off, number_off, hash_off, input_off) in enumerate(draws):
+        record: EpochStarted | RoundCommitted
+        if kind == 0:
+            record = claim(chain.epoch + 1 - (epoch_off == 3) + (epoch_off == 2))
+        else:
+            start = chain.inputs.get("t", 0) + (input_off == 3)
+            inputs = (Segment(topic="t", start=start, end=start + (input_off != 2)),) if input_off else ()
+            prev = bytes(31) + b"x" if hash_off == 3 else chain.hash
+            record = round_(
+                chain.epoch - (epoch_off == 3),
+                chain.round + 1 + (number_off == 3),
+                prev,
+                inputs,
+                cell=int(kind == 3 and number_off == 3),
+            )
+        accepted = chain.judge(record, "m", 0) is Verdict.ACCEPTED
+        assert accepted == model.accepts(record)
+        if accepted:
+            chain.follow(record, encode(record), position)
+            (model.claims if isinstance(record, EpochStarted) else model.rounds).append(record)  # type: ignore[arg-type]
+
+
+def test_verdicts_name_the_cause() -> None:
+    chain = Chain()
+    assert chain.judge(claim(2), "m", 0) is Verdict.NOT_CLAIMED
+    assert chain.judge(round_(1, 1, NO_HASH, ()), "m", 0) is Verdict.NOT_CLAIMED
+    chain.follow(claim(1), b"", 1)
+    assert chain.judge(claim(1), "m", 0) is Verdict.OLD_EPOCH
+    assert chain.judge(round_(1, 2, NO_HASH, ()), "m", 0) is Verdict.NOT_NEXT
+    assert chain.judge(round_(1, 1, b"x" * 32, ()), "m", 0) is Verdict.HASH_DOESNT_FIT
+    assert chain.judge(round_(1, 1, NO_HASH, (Segment(topic="t", start=1, end=2),)), "m", 0) is Verdict.INPUTS_DONT_FIT
+    assert chain.judge(round_(1, 1, NO_HASH, ()), "other", 0) is Verdict.FOREIGN
