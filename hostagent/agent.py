@@ -1,0 +1,296 @@
+"""The agent of a host: follows the orders of the cell, reports, and lets runs go on whatever becomes of itself.
+
+One asyncio loop with three tasks: `_follow` keeps a session and obeys its stream of orders, `_report` tells the cell
+what it has not acknowledged, `_watch` looks at the runs. What must outlive the agent is on disk (`hostagent.runs` and
+`agent.json`: last session and position), so it may be killed at any moment.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import re
+import signal
+import threading
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+
+from events.records.parts import Amounts
+from hostagent import capacity, shim
+from hostagent.messages import (
+    HEARTBEAT_MS,
+    NAME,
+    PING_S,
+    Acknowledged,
+    Hello,
+    JobOrder,
+    Kind,
+    Line,
+    LogLine,
+    OrdersLine,
+    Refused,
+    ReportBatch,
+    RunOrder,
+)
+from hostagent.runs import RunKey, Runs
+
+POLL_S = 0.05
+"""So often the agent looks what became of its runs."""
+BACKOFF_S = (0.2, 10.0)
+"""Waits between attempts to connect: the first, and the longest; each is doubled and drawn from its upper half."""
+REPORTS_MAX = 10_000
+"""Most runs in one report."""
+PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""What a run gets of the agent's environment; the rest stays with the agent."""
+
+log = logging.getLogger("paceline.agent")
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """What an agent needs to know. `capacity`: None takes what is detected; `attributes` are added to those."""
+
+    url: str
+    token: str
+    folder: Path
+    host_id: str
+    capacity: Amounts | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+    port_first: int = 31000
+    port_last: int = 31999
+
+
+class Standing(msgspec.Struct):
+    """What an agent remembers: its last session, and up to which position it has followed orders."""
+
+    session: int = 0
+    position: int = 0
+
+
+class SessionLost(Exception):
+    """The gateway doesn't take this session, or no longer."""
+
+
+class Agent:
+    """One agent. `run` ends when it is cancelled or when another thread calls `stop`; runs go on."""
+
+    def __init__(self, settings: AgentSettings, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        if not NAME.fullmatch(settings.host_id):
+            raise ValueError(
+                f"{settings.host_id!r} is no id of a host: 1 to 128 of A-Z, a-z, 0-9, dot, dash, underscore"
+            )
+        self.settings = settings
+        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = settings.folder / "agent.json"
+        self.standing = Standing()
+        if self._path.exists():
+            self.standing = msgspec.json.decode(self._path.read_bytes(), type=Standing)
+        self.runs = Runs(settings.folder)
+        self._transport = transport
+        self._changed = asyncio.Event()
+        self._connected = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._running = threading.Event()
+
+    async def run(self) -> None:
+        """Follows the cell until cancelled."""
+        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        self._running.set()
+        headers = {"Authorization": f"Bearer {self.settings.token}"}
+        timeout = httpx2.Timeout(3 * PING_S)
+        async with httpx2.AsyncClient(
+            base_url=self.settings.url, headers=headers, timeout=timeout, transport=self._transport, trust_env=False
+        ) as client:
+            self._client = client
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch())
+                tasks.create_task(self._keep_connected())
+
+    def start(self) -> None:
+        """Runs in a thread of its own, until `stop`."""
+        self._thread = threading.Thread(target=_until_cancelled, args=(self.run(),), name="agent", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Ends what `start` began, and returns how many runs go on."""
+        if self._thread is not None:
+            self._running.wait()
+            if self._loop is not None and self._main is not None and self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._main.cancel)
+            self._thread.join()
+        return len(self.runs.alive())
+
+    async def _watch(self) -> None:
+        while True:
+            if self.runs.poll():
+                self._changed.set()
+            await asyncio.sleep(POLL_S)
+
+    async def _keep_connected(self) -> None:
+        wait = BACKOFF_S[0]
+        while True:
+            try:
+                await self._session()
+            except (httpx2.HTTPError, SessionLost, msgspec.DecodeError, OSError) as error:
+                log.log(logging.WARNING if self._connected else logging.DEBUG, "no contact to the cell: %r", error)
+            wait = BACKOFF_S[0] if self._connected else min(BACKOFF_S[1], 2 * wait)
+            self._connected = False
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+
+    async def _session(self) -> None:
+        """Connects, then follows orders and reports until one of them fails."""
+        session = self._next_session()
+        await self._connect(session)
+        self._connected = True
+        reporting = asyncio.create_task(self._report(session))
+        following = asyncio.create_task(self._follow(session))
+        try:
+            done, _ = await asyncio.wait((reporting, following), return_when=asyncio.FIRST_COMPLETED)
+            done.pop().result()
+        finally:
+            for task in (reporting, following):
+                task.cancel()
+            await asyncio.gather(reporting, following, return_exceptions=True)
+
+    def _next_session(self) -> int:
+        """A session higher than any before, on disk before it is used."""
+        self.standing.session = max(self.standing.session + 1, time.time_ns() // 1_000_000)
+        self._remember()
+        return self.standing.session
+
+    def _remember(self) -> None:
+        shim.write_durably(str(self._path), msgspec.json.encode(self.standing).decode())
+
+    async def _connect(self, session: int) -> None:
+        settings = self.settings
+        hello = Hello(
+            session=session,
+            capacity=settings.capacity or capacity.detect(settings.folder),
+            port_first=settings.port_first,
+            port_last=settings.port_last,
+            attributes=capacity.attributes() | settings.attributes,
+            runs=self.runs.inventory(),
+            position=self.standing.position,
+        )
+        response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
+        if response.status_code == httpx2.codes.CONFLICT:
+            known = msgspec.json.decode(response.content, type=Refused).session
+            self.standing.session = max(self.standing.session, known)
+        self._check(response)
+
+    def _at(self, path: str) -> str:
+        return f"/v1/agents/{self.settings.host_id}/{path}"
+
+    def _check(self, response: httpx2.Response) -> None:
+        if response.status_code != httpx2.codes.OK:
+            raise SessionLost(f"{response.request.url.path} answered {response.status_code}")
+        self.runs.contact()
+
+    async def _report(self, session: int) -> None:
+        """Tells what is not acknowledged, at once when something changes, and that this agent lives."""
+        number = 0
+        while True:
+            number += 1
+            self._changed.clear()
+            batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
+            response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
+            self._check(response)
+            if msgspec.json.decode(response.content, type=Acknowledged).acknowledged >= number:
+                self.runs.acknowledged(batch.runs)
+            if len(batch.runs) < REPORTS_MAX:
+                # not wait_for: before Python 3.12 that may swallow a cancellation
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT_MS / 1000):
+                        await self._changed.wait()
+
+    async def _follow(self, session: int) -> None:
+        params = {"session": session}
+        async with self._client.stream("GET", self._at("orders"), params=params) as response:
+            self._check(response)
+            async for text in response.aiter_lines():
+                self.runs.contact()
+                line = msgspec.json.decode(text, type=Line)
+                if isinstance(line, OrdersLine):
+                    await self._obey(line)
+                elif isinstance(line, LogLine):
+                    await self._answer(line)
+        raise SessionLost("the stream of orders ended")
+
+    async def _obey(self, orders: OrdersLine) -> None:
+        """Does what orders ask, unless their position was reached before."""
+        if orders.position < self.standing.position or (orders.position == self.standing.position and not orders.whole):
+            return
+        if orders.position > self.standing.position:
+            self.standing.position = orders.position
+            self._remember()
+        if orders.whole:
+            wanted = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
+            self.runs.keep_only(wanted)
+        for item in orders.items:
+            self._do(orders.jobs[item.job], item)
+            await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting
+        self._changed.set()
+
+    def _do(self, job: JobOrder, item: RunOrder) -> None:
+        key = RunKey(job.job_id, item.instance, item.run)
+        if item.kind == Kind.FORGET:
+            self.runs.forget(key)
+        elif item.kind == Kind.STOP:
+            self.runs.stop(key)
+        elif key not in self.runs:
+            self.runs.start(key, job.command, self._environment(job, item), job.stop_grace_ms, job.stop_after_ms)
+
+    def _environment(self, job: JobOrder, item: RunOrder) -> dict[str, str]:
+        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        own = {
+            "PACELINE_JOB": job.job_id,
+            "PACELINE_TASK": str(item.instance),
+            "PACELINE_RUN": str(item.run),
+            "PACELINE_HOST": self.settings.host_id,
+            "PACELINE_POOL": job.pool,
+        }
+        names = (re.sub("[^A-Z0-9]", "_", name.upper()) for name in job.ports)
+        ports = {f"PACELINE_PORT_{name}": str(port) for name, port in zip(names, item.ports, strict=False)}
+        return passed | job.env | own | ports
+
+    async def _answer(self, ask: LogLine) -> None:
+        page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)
+        headers = {"Log-Found": "0"}
+        if page is not None:
+            headers = {
+                "Log-Found": "1",
+                "Log-Offset": str(page.offset),
+                "Log-Next-Offset": str(page.next_offset),
+                "Log-Ended": str(int(page.ended)),
+            }
+        content = page.data if page is not None else b""
+        await self._client.post(self._at(f"logs/{ask.request}"), content=content, headers=headers)
+
+
+def run_agent(settings: AgentSettings) -> None:
+    """Runs an agent in the foreground until SIGINT or SIGTERM; its runs go on, and it says how many."""
+
+    async def main() -> int:
+        agent = Agent(settings)
+        running = asyncio.ensure_future(agent.run())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+        with suppress(asyncio.CancelledError):
+            await running
+        return agent.stop()
+
+    log.info("stopped; %d runs go on", asyncio.run(main()))
+
+
+def _until_cancelled(running: Coroutine[Any, Any, None]) -> None:
+    with suppress(asyncio.CancelledError):
+        asyncio.run(running)

@@ -1,0 +1,20 @@
+"""Time as gateway and fleet see it; a simulator gives its own."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as it passes; says nothing about what time it is."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some moment, never going back."""
+        ...
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    def monotonic_ms(self) -> int:
+        """See `Clock`."""
+        return time.monotonic_ns() // 1_000_000

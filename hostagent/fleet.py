@@ -1,0 +1,294 @@
+"""The simulated fleet: many hosts that follow the gateway's orders in its own process, with columns instead of tasks.
+
+A run lasts as long as its job's `simulated` part says, 1,000 ms where it says nothing, and obeys a stop at once. The
+fleet is stepped like every component, and knows no time but its clock's, so it lives in virtual time too.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from events.codes import RunReport
+from events.columns import I32
+from events.records.parts import Amounts, Simulated
+from hostagent.clock import Clock
+from hostagent.gateway import Gateway
+from hostagent.gateway.component import REPORTS_MAX
+from hostagent.gateway.links import Attach, Connect, Report
+from hostagent.messages import HEARTBEAT_MS, Hello, Kind, LogLine, LogPage, Orders, Refused, Reports, RunState, Welcome
+from hostagent.slots import Column, Slots
+
+RUNNING, ENDED = 1, 2
+STOPPED_CODE = 143
+DEFAULT = Simulated()
+
+
+@dataclass(frozen=True)
+class SimHost:
+    """So many hosts of a kind; they are called `PREFIX-1` and so on."""
+
+    count: int
+    capacity: Amounts
+    attributes: dict[str, str] = field(default_factory=dict)
+    prefix: str = "sim"
+
+
+OnOrder = Callable[[tuple[str, ...], int, int], None]
+"""Told of runs to start: their jobs, how many runs, and when the fleet got the order, on its clock."""
+
+
+class Fleet:
+    """Simulated hosts behind one link. `session`: what their sessions start above, so that it grows over restarts."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        hosts: Sequence[SimHost],
+        clock: Clock,
+        session: int,
+        on_order: OnOrder | None = None,
+    ) -> None:
+        self.heard_ms = 0
+        self.started = 0
+        self.ended = 0
+        self._gateway = gateway
+        self._clock = clock
+        self._on_order = on_order
+        self._names = [(spec, f"{spec.prefix}-{number + 1}") for spec in hosts for number in range(spec.count)]
+        self._numbers = {host_id: number for number, (_, host_id) in enumerate(self._names)}
+        self._host_ids = tuple(self._numbers)
+        self._sessions = dict.fromkeys(self._host_ids, session)
+        self._positions = np.zeros(len(self._names), dtype=np.int64)
+        self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
+        self._orders: list[Orders] = []
+        self._ends: list[tuple[int, int, Reports]] = []
+        self._ties = itertools.count()
+        self._to_connect = list(self._host_ids)
+        self._connecting = set(self._host_ids)
+        """Hosts whose old link, if any, may close: a new one is on its way."""
+        self._beat_at = 0
+        self._welcomed: dict[str, int] = {}
+        self._refused: list[Reports] = []
+        self._live: dict[str, int] = {}
+        """Of each job the tasks whose newest run is not forgotten."""
+
+    def step(self) -> bool:
+        """Connects hosts, obeys orders, ends runs that are due. Returns whether anything happened."""
+        now = self._clock.monotonic_ms()
+        if now >= self._beat_at:
+            self.heard_ms, self._beat_at = now, now + HEARTBEAT_MS
+        busy = self.wait_ms() == 0
+        self._connect()
+        refused, self._refused = self._refused, []
+        for reports in refused:
+            self._report(reports)
+        orders, self._orders = self._orders, []
+        for each in orders:
+            self._obey(each, now)
+        while self._ends and self._ends[0][0] <= now:
+            self._end(heapq.heappop(self._ends)[2])
+        return busy
+
+    def wait_ms(self) -> int | None:
+        """Milliseconds until it wants to be stepped."""
+        if self._to_connect or self._welcomed or self._refused or self._orders:
+            return 0
+        due = min(self._beat_at, self._ends[0][0]) if self._ends else self._beat_at
+        return max(0, due - self._clock.monotonic_ms())
+
+    def running(self) -> int:
+        """Runs that go on."""
+        return int(np.count_nonzero(self._slots["state"] == RUNNING))
+
+    # What a link does, on the gateway's thread, which is the fleet's too
+
+    def deliver(self, orders: Orders) -> None:
+        """See `Link`."""
+        self._orders.append(orders)
+
+    def ask(self, host_id: str, line: LogLine) -> None:
+        """See `Link`: simulated runs write nothing."""
+        self._gateway.answer(line.request, LogPage(0, b"", 0, True))
+
+    def close(self, host_id: str) -> None:
+        """See `Link`: the host connects again, with a higher session."""
+        if host_id not in self._connecting:
+            self._connecting.add(host_id)
+            self._to_connect.append(host_id)
+
+    def _connect(self) -> None:
+        """Says hello for hosts without a session, and follows orders for those whose session is taken."""
+        if self._welcomed:
+            self._gateway.post(Attach(self._welcomed, self))
+            self._connecting.difference_update(self._welcomed)
+            self._welcomed = {}
+        waiting, self._to_connect = self._to_connect, []
+        for host_id in waiting:
+            self._sessions[host_id] += 1
+            number = self._numbers[host_id]
+            spec = self._names[number][0]
+            hello = Hello(
+                session=self._sessions[host_id],
+                capacity=spec.capacity,
+                attributes={"hostname": host_id} | spec.attributes,
+                runs=self._inventory(number),
+                position=int(self._positions[number]),
+            )
+            self._gateway.post(Connect(host_id, hello, partial(self._connected, host_id)))
+
+    def _connected(self, host_id: str, answer: Welcome | Refused) -> None:
+        if isinstance(answer, Refused):
+            self._sessions[host_id] = max(self._sessions[host_id], answer.session)
+            self._to_connect.append(host_id)
+        else:
+            self._welcomed[host_id] = self._sessions[host_id]
+
+    def _inventory(self, number: int) -> list[RunState]:
+        here = np.flatnonzero((self._slots["host"] == number) & (self._slots["state"] == RUNNING))
+        if not len(here):
+            return []
+        job_ids, starts, _ = self._slots.owners()
+        job = np.searchsorted(starts, here, side="right") - 1
+        runs = self._slots["run"][here].tolist()
+        instances = (here - starts[job]).tolist()
+        jobs = [job_ids[at] for at in job.tolist()]
+        state = int(RunReport.STARTED)
+        return [RunState(*task, state) for task in zip(jobs, instances, runs, strict=True)]
+
+    def _obey(self, orders: Orders, now: int) -> None:
+        numbers = np.array([self._numbers[host_id] for host_id in orders.host_ids], dtype=np.int32)
+        news = self._positions[numbers] <= orders.position - (0 if orders.whole else 1)
+        self._positions[numbers[news]] = orders.position
+        if orders.whole:
+            self._keep_only(orders, numbers[news])
+        mine = news[orders.host]
+        for kind, act in ((Kind.START, self._start), (Kind.STOP, self._stop), (Kind.FORGET, self._forget)):
+            items = np.flatnonzero(mine & (orders.kind == kind))
+            if len(items):
+                act(orders, items, numbers, now)
+
+    def _keep_only(self, orders: Orders, hosts: I32) -> None:
+        """The whole wanted set: all other runs on these hosts are over."""
+        over = np.isin(self._slots["host"], hosts) & (self._slots["state"] == RUNNING)
+        slots, known = self._slots.find(orders.job_ids, orders.job, orders.instance)
+        over[slots[known & (self._slots["run"][slots] == orders.run)]] = False
+        self._slots["state"][over] = ENDED
+
+    def _start(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
+        if self._on_order:
+            self._on_order(orders.job_ids, len(items), now)
+        for job_id, spec in zip(orders.job_ids, orders.jobs, strict=True):
+            if spec is not None and job_id not in self._slots:
+                self._slots.take(job_id, spec.instances)
+        slots, known = self._slots.find(orders.job_ids, orders.job[items], orders.instance[items])
+        fresh = known & (orders.run[items] > self._slots["run"][slots])
+        items, slots = items[fresh], slots[fresh]
+        if not len(items):
+            return
+        job, run = orders.job[items], orders.run[items]
+        self._count(orders.job_ids, job[self._slots["state"][slots] == 0], 1)
+        self._slots["run"][slots] = run
+        self._slots["host"][slots] = numbers[orders.host[items]]
+        self._slots["state"][slots] = RUNNING
+        self.started += len(items)
+        self._report(_reports(orders, items, RunReport.STARTED, 0))
+        plays = [(spec.simulated if spec is not None else None) or DEFAULT for spec in orders.jobs]
+        play = np.array([(each.duration_ms, each.exit_code, each.fail_runs) for each in plays], dtype=np.int64)[job]
+        due = now + np.maximum(0, play[:, 0])
+        code = np.where(run <= play[:, 2], 1, play[:, 1]).astype(np.int32)
+        by_due = np.argsort(due, kind="stable")
+        times, firsts = np.unique(due[by_due], return_index=True)
+        for at, mine in zip(times.tolist(), np.split(by_due, firsts[1:]), strict=True):
+            reports = _compact(_reports(orders, items[mine], RunReport.EXITED, code[mine]))
+            heapq.heappush(self._ends, (at, next(self._ties), reports))
+
+    def _stop(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
+        columns = (orders.job[items], orders.instance[items], orders.run[items])
+        slots, known = self._slots.find(orders.job_ids, *columns[:2])
+        never = ~known | (columns[2] > self._slots["run"][slots])  # ordered while there was no contact
+        stopped = self._finish(orders.job_ids, *columns) | never
+        self._report(_reports(orders, items[stopped], RunReport.STOPPED, STOPPED_CODE))
+
+    def _forget(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
+        job, run = orders.job[items], orders.run[items]
+        slots, known = self._slots.find(orders.job_ids, job, orders.instance[items])
+        held = known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] > 0)
+        self._slots["state"][slots[held]] = 0
+        self._count(orders.job_ids, job[held], -1)
+
+    def _count(self, job_ids: tuple[str, ...], job: Column, sign: int) -> None:
+        """Counts the tasks of jobs; a job without any gives its slots back."""
+        counts = np.bincount(job, minlength=len(job_ids))
+        for at in np.flatnonzero(counts).tolist():
+            job_id = job_ids[at]
+            self._live[job_id] = self._live.get(job_id, 0) + sign * int(counts[at])
+            if not self._live[job_id]:
+                del self._live[job_id]
+                self._slots.give_back(job_id)
+
+    def _end(self, reports: Reports) -> None:
+        """Ends the runs of a batch that still go on, by themselves."""
+        ended = self._finish(reports.job_ids, reports.job, reports.instance, reports.run)
+        self._report(_taken(reports, np.flatnonzero(ended)))
+
+    def _finish(self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column) -> Column:
+        """Marks runs ended; returns which of them went on until now (bool)."""
+        slots, known = self._slots.find(job_ids, job, instance)
+        going: Column = known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == RUNNING)
+        self._slots["state"][slots[going]] = ENDED
+        self.ended += int(np.count_nonzero(going))
+        return going
+
+    def _report(self, reports: Reports) -> None:
+        for first in range(0, len(reports.job), REPORTS_MAX):
+            part = _taken(reports, np.arange(first, min(first + REPORTS_MAX, len(reports.job))))
+            sessions = tuple(self._sessions[host_id] for host_id in part.host_ids)
+            self._gateway.post(Report(sessions, part, partial(self._reported, part)))
+
+    def _reported(self, reports: Reports, taken: bool) -> None:
+        if not taken:  # a host has a new session meanwhile: what happened there is still true
+            self._refused.append(reports)
+
+
+def _reports(orders: Orders, items: Column, state: RunReport, exit_code: I32 | int) -> Reports:
+    none = np.zeros(len(items), dtype=np.int32)
+    return Reports(
+        host_ids=orders.host_ids,
+        job_ids=orders.job_ids,
+        host=orders.host[items],
+        job=orders.job[items],
+        instance=orders.instance[items],
+        run=orders.run[items],
+        state=none + np.int32(state),
+        exit_code=none + np.asarray(exit_code, dtype=np.int32),
+        reasons=(),
+        reason=none,
+    )
+
+
+def _taken(reports: Reports, items: Column) -> Reports:
+    return reports._replace(
+        host=reports.host[items],
+        job=reports.job[items],
+        instance=reports.instance[items],
+        run=reports.run[items],
+        state=reports.state[items],
+        exit_code=reports.exit_code[items],
+        reason=reports.reason[items],
+    )
+
+
+def _compact(reports: Reports) -> Reports:
+    """The same with only the names that are used: of a large message many small batches may remain."""
+    hosts, host = np.unique(reports.host, return_inverse=True)
+    jobs, job = np.unique(reports.job, return_inverse=True)
+    return reports._replace(
+        host_ids=tuple(reports.host_ids[at] for at in hosts.tolist()),
+        job_ids=tuple(reports.job_ids[at] for at in jobs.tolist()),
+        host=host.astype(np.int32),
+        job=job.astype(np.int32),
+    )

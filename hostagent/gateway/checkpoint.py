@@ -1,0 +1,33 @@
+"""The gateway's fold on disk: a file that may be deleted at any time."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from events.log import LogFault
+
+FORMAT = 1
+
+
+def save(path: Path, kept: dict[str, Any]) -> None:
+    """Puts the file in place whole. Raises `LogFault` where the disk doesn't take it."""
+    part = path.with_suffix(".part")
+    try:
+        with part.open("wb") as file:
+            file.write(msgspec.msgpack.encode({"format": FORMAT, **kept}))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise LogFault(f"can't write {path}: {error}") from error
+
+
+def load(path: Path, cell: int) -> dict[str, Any] | None:
+    """What `save` was given; None where there is nothing of this format and cell, so everything is folded anew."""
+    try:
+        kept: dict[str, Any] = msgspec.msgpack.decode(path.read_bytes(), strict=False)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    return kept if kept.get("format") == FORMAT and kept.get("cell") == cell else None

@@ -1,0 +1,90 @@
+"""The facts that the gateway writes, made of what agents say."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from events.codec import encode
+from events.columns import Names, pack_ints
+from events.log import NewRecord
+from events.records.base import Event
+from events.records.hosts import HostConnected, HostOffered
+from events.records.tasks import HostInventory, RunsReported
+from hostagent.messages import Hello, Reports, RunState
+from hostagent.slots import Column
+
+
+def fact(event: Event, key: str) -> NewRecord:
+    """A fact as a record to append."""
+    return NewRecord(event.topic, key.encode(), encode(event))
+
+
+def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
+    """The facts of a new session."""
+    names = Names()
+    job = pack_ints(names[run.job_id] for run in hello.runs)
+    inventory = HostInventory(
+        host_id=host_id,
+        session=hello.session,
+        job_ids=names.all(),
+        job=job,
+        instance=pack_ints(run.instance for run in hello.runs),
+        run=pack_ints(run.run for run in hello.runs),
+        state=pack_ints(run.state for run in hello.runs),
+        exit_code=pack_ints(run.exit_code for run in hello.runs),
+    )
+    offered = HostOffered(
+        host_id=host_id,
+        session=hello.session,
+        capacity=hello.capacity,
+        port_first=hello.port_first,
+        port_last=hello.port_last,
+        attributes=hello.attributes,
+    )
+    opened = HostConnected(host_id=host_id, session=hello.session, gateway=gateway)
+    return [fact(opened, host_id), fact(offered, host_id), fact(inventory, host_id)]
+
+
+def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:
+    """The reports of one agent as columns."""
+    jobs, reasons = Names(), Names()
+    return Reports(
+        host_ids=(host_id,),
+        job_ids=tuple(dict.fromkeys(run.job_id for run in runs)),
+        host=np.zeros(len(runs), dtype=np.int32),
+        job=np.array([jobs[run.job_id] for run in runs], dtype=np.int32),
+        instance=np.array([run.instance for run in runs], dtype=np.int32),
+        run=np.array([run.run for run in runs], dtype=np.int32),
+        state=np.array([run.state for run in runs], dtype=np.int32),
+        exit_code=np.array([run.exit_code for run in runs], dtype=np.int32),
+        reason=np.array([reasons[run.reason] + 1 if run.reason else 0 for run in runs], dtype=np.int32),
+        reasons=reasons.all(),
+    )
+
+
+def reported(gateway: str, parts: Sequence[Reports]) -> NewRecord:
+    """One fact for the reports of many."""
+    hosts, jobs, reasons = Names(), Names(), Names()
+
+    def indexed(names: Names, of: Sequence[str], index: Column) -> Column:
+        return np.array([names[name] for name in of], dtype=np.int32)[index] if len(index) else index
+
+    host = [indexed(hosts, part.host_ids, part.host) for part in parts]
+    job = [indexed(jobs, part.job_ids, part.job) for part in parts]
+    columns = {
+        name: pack_ints(np.concatenate([getattr(part, name) for part in parts]))
+        for name in ("instance", "run", "state", "exit_code")
+    }
+    if any(part.reasons for part in parts):
+        every = (indexed(reasons, ("", *part.reasons), part.reason) for part in parts)
+        columns["reason"] = pack_ints(np.concatenate(list(every)))
+    event = RunsReported(
+        gateway=gateway,
+        host_ids=hosts.all(),
+        job_ids=jobs.all(),
+        host=pack_ints(np.concatenate(host)),
+        job=pack_ints(np.concatenate(job)),
+        reasons=reasons.all()[1:],  # the first is "", for none
+        **columns,
+    )
+    return fact(event, gateway)

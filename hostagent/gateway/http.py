@@ -1,0 +1,231 @@
+"""The gateway's face to agents: HTTP routes that hand what they get to the gateway's thread and wait for its answer."""
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from hostagent.gateway.component import Gateway
+from hostagent.gateway.facts import columns_of
+from hostagent.gateway.links import Attach, Connect, Detach, LogMissing, Report
+from hostagent.messages import (
+    LOG_BYTES_MAX,
+    NAME,
+    PING_S,
+    Acknowledged,
+    Hello,
+    Line,
+    LogLine,
+    LogPage,
+    Orders,
+    PingLine,
+    Refused,
+    ReportBatch,
+    Welcome,
+    line,
+)
+
+ANSWER_S = 10.0
+"""How long a request waits for the gateway, that is for the log; then the agent tries again."""
+LOG_S = 10.0
+"""How long a reader of output waits for the host."""
+BODY_BYTES_MAX = 8 * 1024 * 1024
+LINES_MAX = 1000
+"""An agent that leaves so many lines unread is cut off; it gets the whole wanted set when it connects again."""
+
+T = TypeVar("T")
+
+
+class Denied(Exception):
+    """A request that is not taken."""
+
+    def __init__(self, status: int, title: str) -> None:
+        super().__init__(title)
+        self.status = status
+
+
+class StreamLink:
+    """A `Link` to one agent: lines for its stream, put from the gateway's thread, taken on the event loop."""
+
+    heard_ms = 0
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Orders | Line | None] = asyncio.Queue()
+        self._cut = False
+
+    def deliver(self, orders: Orders) -> None:
+        """See `Link`."""
+        self._put(orders)
+
+    def ask(self, host_id: str, line: LogLine) -> None:
+        """See `Link`."""
+        self._put(line)
+
+    def close(self, host_id: str) -> None:
+        """See `Link`."""
+        self._put(None)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The lines of the stream, a ping where there is nothing else, until it is closed."""
+        while not self._cut:
+            item: Orders | Line | None = PingLine()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING_S):
+                    item = await self._queue.get()
+            if item is None:
+                return
+            yield msgspec.json.encode(line(item) if isinstance(item, Orders) else item) + b"\n"
+
+    def _put(self, item: Orders | Line | None) -> None:
+        _call(self._loop, self._offer, item)
+
+    def _offer(self, item: Orders | Line | None) -> None:
+        self._cut |= self._queue.qsize() >= LINES_MAX
+        if not self._cut:
+            self._queue.put_nowait(item)
+
+
+def routes(gateway: Gateway, token: str) -> APIRouter:
+    """The routes under `/v1/agents`; every request carries the token as bearer."""
+    router = APIRouter(prefix="/v1/agents", include_in_schema=False)
+    gateway.polled = True
+
+    async def taken(request: Request, host_id: str) -> bytes:
+        if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+            raise Denied(401, "the bearer token is missing or wrong")
+        if not NAME.fullmatch(host_id):
+            raise Denied(422, "no id of a host")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                raise Denied(413, f"more than {BODY_BYTES_MAX} bytes")
+        return bytes(body)
+
+    @router.post("/{host_id}/sessions")
+    async def connect(host_id: str, request: Request) -> Response:
+        async def answer() -> Response:
+            hello = _decoded(await taken(request, host_id), Hello)
+            got: Welcome | Refused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
+            return _json(got, 200 if isinstance(got, Welcome) else 409)
+
+        return await _guarded(answer())
+
+    @router.get("/{host_id}/orders")
+    async def orders(host_id: str, session: int, request: Request) -> Response:
+        async def answer() -> Response:
+            await taken(request, host_id)
+            link = StreamLink()
+            gateway.post(Attach({host_id: session}, link))
+            return StreamingResponse(_following(gateway, link), media_type="application/x-ndjson")
+
+        return await _guarded(answer())
+
+    @router.post("/{host_id}/reports")
+    async def report(host_id: str, request: Request) -> Response:
+        async def answer() -> Response:
+            batch = _decoded(await taken(request, host_id), ReportBatch)
+            reports = columns_of(host_id, batch.runs)
+            current: bool = await _answered(lambda done: gateway.post(Report((batch.session,), reports, done)))
+            if not current:
+                raise Denied(409, "not the current session of this host")
+            return _json(Acknowledged(batch.number))
+
+        return await _guarded(answer())
+
+    @router.post("/{host_id}/logs/{ask}")
+    async def output(host_id: str, ask: str, request: Request) -> Response:
+        async def answer() -> Response:
+            body = await taken(request, host_id)
+            gateway.answer(ask, _page(request, body[:LOG_BYTES_MAX]))
+            return Response(status_code=204)
+
+        return await _guarded(answer())
+
+    return router
+
+
+async def read_output(
+    gateway: Gateway,
+    job_id: str,
+    instance: int,
+    run: int,
+    stream: str,
+    offset: int,
+    limit: int,
+    host_id: str | None = None,
+) -> LogPage:
+    """`Gateway.log_of` for an event loop. Raises `LogMissing`, also where the host doesn't answer in time."""
+    asked = gateway.log_of(job_id, instance, run, stream, offset, min(limit, LOG_BYTES_MAX), host_id)
+    try:
+        async with asyncio.timeout(LOG_S):
+            return await asyncio.wrap_future(asked)
+    except TimeoutError as error:
+        raise LogMissing("the host did not answer in time") from error
+
+
+async def _following(gateway: Gateway, link: StreamLink) -> AsyncIterator[bytes]:
+    try:
+        async for text in link.lines():
+            yield text
+    finally:
+        gateway.post(Detach(link))
+
+
+async def _answered(post: Callable[[Callable[[T], None]], None]) -> T:
+    """Posts something with a callback and waits until the gateway's thread has called it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T) -> None:
+        if not future.done():
+            future.set_result(value)
+
+    post(lambda value: _call(loop, settle, value))
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await future
+    except TimeoutError as error:
+        raise Denied(503, "the log can't be written now") from error
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], value: T) -> None:
+    """Calls a function on an event loop from another thread; nothing happens where the loop is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, value)
+
+
+async def _guarded(answer: Awaitable[Response]) -> Response:
+    try:
+        return await answer
+    except Denied as denied:
+        body = {"type": "about:blank", "title": str(denied), "status": denied.status}
+        return Response(msgspec.json.encode(body), denied.status, media_type="application/problem+json")
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Denied(422, str(error)) from error
+
+
+def _json(value: Welcome | Refused | Acknowledged, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def _page(request: Request, body: bytes) -> LogPage | None:
+    headers = request.headers
+    if headers.get("log-found") != "1":
+        return None
+    try:
+        offset, after = int(headers["log-offset"]), int(headers["log-next-offset"])
+    except (KeyError, ValueError) as error:
+        raise Denied(422, "Log-Offset and Log-Next-Offset are missing or no numbers") from error
+    return LogPage(offset, body, after, headers.get("log-ended") == "1")

@@ -1,0 +1,124 @@
+"""What stands between the gateway and those who speak for hosts: what they may post, and how they are answered."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from events.columns import I32, I64
+from hostagent.messages import Hello, LogLine, LogPage, Orders, Refused, Reports, Welcome
+
+
+class LogMissing(Exception):
+    """The output of a run can't be had: the message says why."""
+
+
+class Link(Protocol):
+    """One who follows orders for one host or for many. Called on the gateway's thread; must not wait."""
+
+    heard_ms: int
+    """When it was last known to live, on the gateway's clock; 0 where its hosts say so themselves, by reports."""
+
+    def deliver(self, orders: Orders) -> None:
+        """Takes orders for some of its hosts."""
+        ...
+
+    def ask(self, host_id: str, line: LogLine) -> None:
+        """Passes on a request for output, answered by `Gateway.answer`."""
+        ...
+
+    def close(self, host_id: str) -> None:
+        """A host has another link or session now, or this one's session isn't known."""
+        ...
+
+
+class Connect(NamedTuple):
+    """An agent opens a session. `done` is called when the facts are durable, or the session is refused."""
+
+    host_id: str
+    hello: Hello
+    done: Callable[[Welcome | Refused], None]
+
+
+class Attach(NamedTuple):
+    """A link follows orders for these sessions, from the whole wanted set on."""
+
+    sessions: dict[str, int]
+    link: Link
+
+
+class Detach(NamedTuple):
+    """A link follows no more."""
+
+    link: Link
+
+
+class Report(NamedTuple):
+    """Reports of runs, with the session of each of `reports.host_ids`. `done(True)` is called when they are durable,
+    `done(False)` where a session is not the current one.
+    """
+
+    sessions: tuple[int, ...]
+    reports: Reports
+    done: Callable[[bool], None]
+
+
+class AskLog(NamedTuple):
+    """A piece of a run's output; `host_id` None: wherever the newest run of the task was ordered."""
+
+    host_id: str | None
+    line: LogLine
+    answer: "Future[LogPage]"
+
+
+Post = Connect | Attach | Detach | Report | AskLog
+
+
+class HostStanding:
+    """What the gateway knows of a host. Session, owner and silence are folds of the topic of hosts; `reconciled` (the
+    last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this process.
+    """
+
+    __slots__ = ("floor", "heard_ms", "link", "mine", "number", "ready", "reconciled", "session", "silent")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.session = 0
+        self.mine = False
+        self.silent = False
+        self.reconciled = 0
+        self.link: Link | None = None
+        self.ready = False
+        """The link has the whole wanted set, so changes may follow."""
+        self.floor = 0
+        """The position up to which the agent has followed orders."""
+        self.heard_ms = 0
+
+
+def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, Orders]]:
+    """Orders by link, where `links` names that of each host of the orders."""
+    if all(link is links[0] for link in links):
+        return [(links[0], orders)]
+    by_host = np.argsort(orders.host, kind="stable")
+    columns = [column[by_host] for column in (orders.host, orders.kind, orders.job, orders.instance, orders.run)]
+    ports = orders.ports[by_host]
+    ends = np.searchsorted(columns[0], np.arange(len(links)), side="right").tolist()
+    mine: dict[int, list[int]] = {}
+    for host, link in enumerate(links):
+        mine.setdefault(id(link), []).append(host)
+    parts: list[tuple[Link | None, Orders]] = []
+    for hosts in mine.values():
+        ranges = [(ends[host - 1] if host else 0, ends[host]) for host in hosts]
+        if len(hosts) == 1:
+            items: slice | I64 = slice(*ranges[0])
+        else:
+            items = np.concatenate([np.arange(*bounds) for bounds in ranges])
+        kind, job, instance, run = (column[items] for column in columns[1:])
+        place: I32 = np.repeat(np.arange(len(hosts), dtype=np.int32), [end - start for start, end in ranges])
+        host_ids = tuple(orders.host_ids[host] for host in hosts)
+        part = orders._replace(
+            host_ids=host_ids, host=place, kind=kind, job=job, instance=instance, run=run, ports=ports[items]
+        )
+        parts.append((links[hosts[0]], part))
+    return parts

@@ -1,0 +1,207 @@
+"""What gateway and agents say to each other: columns within the process, JSON lines over HTTP."""
+
+import re
+from enum import IntEnum
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+
+from events.columns import I32
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts
+
+NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
+"""Ids of hosts and jobs: also names of folders."""
+HEARTBEAT_MS = 3_000
+"""So often an agent that has nothing to report says that it lives."""
+PING_S = 5.0
+"""So often the gateway says the same on the stream of orders."""
+LOG_BYTES_MAX = 1024 * 1024
+"""Most bytes of a task's output in one answer."""
+
+
+class Kind(IntEnum):
+    """What an order asks."""
+
+    START = 0
+    STOP = 1
+    FORGET = 2
+    """The run is over for the cell: end it if it still runs, then drop its record."""
+
+
+class Orders(NamedTuple):
+    """What the rounds up to `position` ask of hosts: an agent ignores what is at or below its last position.
+
+    `whole`: the items are all runs that the cell wants on `host_ids`, and every other run there ends. The columns are
+    int32 of equal length; `job` indexes `jobs`, `host` indexes `host_ids`. `jobs` holds what there is of each job:
+    None where nothing of it starts. `ports`: for each item a row of port numbers, 0 where there are fewer.
+    """
+
+    position: int
+    whole: bool
+    host_ids: tuple[str, ...]
+    job_ids: tuple[str, ...]
+    jobs: tuple[JobSubmitted | None, ...]
+    host: I32
+    kind: I32
+    job: I32
+    instance: I32
+    run: I32
+    ports: I32
+
+
+class Reports(NamedTuple):
+    """States of runs, from one agent or one fleet: int32 columns of equal length. `reason` indexes `reasons` plus 1."""
+
+    host_ids: tuple[str, ...]
+    job_ids: tuple[str, ...]
+    host: I32
+    job: I32
+    instance: I32
+    run: I32
+    state: I32
+    exit_code: I32
+    reasons: tuple[str, ...]
+    reason: I32
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Text = Annotated[str, msgspec.Meta(max_length=1000)]
+
+
+class RunState(msgspec.Struct):
+    """One run as an agent knows it; `state` is a `RunReport`."""
+
+    job_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    instance: Count
+    run: Count
+    state: Annotated[int, msgspec.Meta(ge=1, le=5)]
+    exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    reason: Text = ""
+
+
+class Hello(msgspec.Struct):
+    """An agent connects: what its host has, which runs it knows, and up to which position it has followed orders."""
+
+    session: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    capacity: Amounts
+    port_first: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 31000
+    port_last: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 31999
+    attributes: dict[str, Text] = {}
+    runs: list[RunState] = []
+    position: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Welcome(msgspec.Struct):
+    """The gateway has taken a session; `position` is how far it has followed the cell."""
+
+    position: int
+
+
+class Refused(msgspec.Struct):
+    """The gateway doesn't take a session, as a later one is known."""
+
+    session: int
+
+
+class ReportBatch(msgspec.Struct):
+    """Reports of one agent; `number` grows within the session. Without runs it only says that the agent lives."""
+
+    session: int
+    number: int
+    runs: Annotated[list[RunState], msgspec.Meta(max_length=20_000)] = []
+
+
+class Acknowledged(msgspec.Struct):
+    """Reports up to this number are durable in the log."""
+
+    acknowledged: int
+
+
+class JobOrder(msgspec.Struct):
+    """What an agent needs of a job to run its tasks."""
+
+    job_id: str
+    pool: str = ""
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    ports: tuple[str, ...] = ()
+    stop_grace_ms: int = 10_000
+    stop_after_ms: int = 0
+    """Stop the run after so long without contact to the cell; 0: never."""
+
+
+class RunOrder(msgspec.Struct, array_like=True):
+    """One item of orders; `job` indexes the jobs of its line."""
+
+    kind: Kind
+    job: int
+    instance: int
+    run: int
+    ports: tuple[int, ...] = ()
+
+
+class OrdersLine(msgspec.Struct, tag="orders", tag_field="kind"):
+    """`Orders` for one host, as a line of the stream."""
+
+    position: int
+    whole: bool
+    jobs: list[JobOrder]
+    items: list[RunOrder]
+
+
+class LogLine(msgspec.Struct, tag="log", tag_field="kind"):
+    """Asks for a piece of a run's output, answered under `request`."""
+
+    request: str
+    job_id: str
+    instance: int
+    run: int
+    stream: str
+    offset: int
+    limit: int
+
+
+class PingLine(msgspec.Struct, tag="ping", tag_field="kind"):
+    """The gateway lives."""
+
+
+Line = OrdersLine | LogLine | PingLine
+
+
+class LogPage(NamedTuple):
+    """A piece of a run's output. `offset` is where it begins in all that was written, later than asked for where the
+    piece asked for was dropped; `next_offset` is where to go on; `ended`: nothing more will come.
+    """
+
+    offset: int
+    data: bytes
+    next_offset: int
+    ended: bool
+
+
+def line(orders: Orders) -> OrdersLine:
+    """The line for orders to a single host."""
+    used, index = np.unique(orders.job, return_inverse=True)
+    specs = [(orders.job_ids[at], orders.jobs[at]) for at in used.tolist()]
+    jobs = [JobOrder(job_id) if spec is None else _job_order(spec) for job_id, spec in specs]
+    columns = (orders.kind.tolist(), index.tolist(), orders.instance.tolist(), orders.run.tolist())
+    ports = orders.ports.tolist() if orders.ports.size else [()] * len(index)
+    items = [
+        RunOrder(Kind(kind), job, instance, run, tuple(row[: len(jobs[job].ports)]))
+        for kind, job, instance, run, row in zip(*columns, ports, strict=True)
+    ]
+    return OrdersLine(orders.position, orders.whole, jobs, items)
+
+
+def _job_order(spec: JobSubmitted) -> JobOrder:
+    return JobOrder(
+        job_id=spec.job_id,
+        pool=spec.pool,
+        command=spec.command,
+        env=spec.env,
+        ports=spec.ports,
+        stop_grace_ms=spec.stop_grace_ms,
+        stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
+    )

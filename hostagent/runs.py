@@ -1,0 +1,313 @@
+"""The agent's record of its runs: one folder each, so that it outlives the agent, and the run itself does too.
+
+`runs/JOB/INSTANCE/RUN/` holds `order.json` and `lock`, what the shim writes (see `hostagent.shim`), `reported` (the
+state that the cell has acknowledged) and `forgotten` (the cell needs the record no more). Whether a run goes on is
+never guessed from a pid: its shim holds the lock as long as it lives.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from events.codes import RunReport
+from hostagent import shim
+from hostagent.messages import LOG_BYTES_MAX, NAME, LogPage, RunState
+
+KEPT_RUNS = 200
+KEPT_BYTES = 1024**3
+"""Of the runs that ended and were forgotten, so many of the newest are kept for their output, in so many bytes."""
+LOST_CODE = 255
+"""Exit code of a run whose shim vanished: nobody knows how it ended."""
+
+
+class RunKey(NamedTuple):
+    """Names a run."""
+
+    job_id: str
+    instance: int
+    run: int
+
+
+@dataclass(slots=True)
+class Run:
+    """A run on this host. `state` 0: not started yet. `reported`: the last state that the cell acknowledged."""
+
+    key: RunKey
+    folder: Path
+    state: int = 0
+    exit_code: int = 0
+    reason: str = ""
+    reported: int = 0
+    stopping: bool = False
+    shim: subprocess.Popen[bytes] | None = None
+    forgotten_ns: int = 0
+    size: int | None = None
+    """Bytes on disk, counted once it has ended and is forgotten."""
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the cell needs its record no more."""
+        return self.forgotten_ns > 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self.state <= RunReport.STARTED
+
+    def report(self) -> RunState:
+        """What the cell is told of it; a run on its way to start counts as started."""
+        return RunState(*self.key, self.state or int(RunReport.STARTED), self.exit_code, self.reason)
+
+
+class Runs:
+    """All runs of one host, by key. Not thread-safe."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = folder / "runs"
+        self._contact = folder / "contact"
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._runs: dict[RunKey, Run] = {}
+        for left in sorted(self._root.glob("*/*/*")):
+            self._adopt(left)
+        self._clean()
+
+    def __contains__(self, key: RunKey) -> bool:
+        """Whether a run is known here, forgotten ones too: such a run is never started again."""
+        return key in self._runs
+
+    def alive(self) -> list[Run]:
+        """The runs that have not ended."""
+        return [run for run in self._runs.values() if run.alive]
+
+    def inventory(self) -> list[RunState]:
+        """All runs that are there or not forgotten."""
+        return [run.report() for run in self._runs.values() if run.alive or not run.forgotten]
+
+    def unreported(self) -> list[RunState]:
+        """What the cell has not acknowledged yet."""
+        return [
+            run.report() for run in self._runs.values() if run.state and run.state != run.reported and not run.forgotten
+        ]
+
+    def contact(self) -> None:
+        """Notes for all shims that the cell was heard just now."""
+        shim.write(str(self._contact), str(shim.since_boot_ms()))
+
+    def start(self, key: RunKey, command: Iterable[str], env: dict[str, str], grace_ms: int, silence_ms: int) -> Run:
+        """Starts a run that is not known here; what goes wrong is its outcome."""
+        folder = self._folder(key)
+        run = self._runs[key] = Run(key, folder)
+        try:
+            (folder / "work").mkdir(parents=True, exist_ok=True, mode=0o700)
+            order = {"command": list(command), "env": env, "stop_grace_ms": grace_ms, "stop_after_ms": silence_ms}
+            shim.write_durably(str(folder / "order.json"), json.dumps(order | {"contact": str(self._contact)}))
+            run.shim = _spawn(folder)
+        except OSError as error:
+            self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
+        return run
+
+    def stop(self, key: RunKey) -> None:
+        """Asks a run to end: its stop signal, its grace, then the kill. Nothing happens to one that has ended; one that
+        is not known here, as its start was ordered while there was no contact, is stopped before it starts.
+        """
+        run = self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = Run(key, self._folder(key))
+            run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._ended(run, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
+        if not run.alive or run.stopping:
+            return
+        run.stopping = True
+        shim.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
+        with suppress(OSError, ValueError):  # no pid yet: the shim looks for the file after writing it
+            pid = int((run.folder / "shim.pid").read_text())
+            if _locked(run.folder):
+                os.kill(pid, signal.SIGTERM)
+
+    def forget(self, key: RunKey) -> None:
+        """The cell needs this run no more: ends it if it goes on, and keeps only its output, for a time."""
+        run = self._runs.get(key)
+        if run is None or run.forgotten:
+            return
+        self.stop(key)
+        run.forgotten_ns = time.time_ns()
+        shim.write(str(run.folder / "forgotten"), "")
+        self._clean()
+
+    def keep_only(self, wanted: set[RunKey]) -> None:
+        """Forgets all runs but these."""
+        for key in [key for key in self._runs if key not in wanted]:
+            self.forget(key)
+
+    def acknowledged(self, states: Iterable[RunState]) -> None:
+        """The cell has these states durably."""
+        for state in states:
+            run = self._runs.get(RunKey(state.job_id, state.instance, state.run))
+            if run is not None and run.reported < state.state:
+                run.reported = state.state
+                with suppress(OSError):  # what is not noted is reported again, which harms nothing
+                    shim.write(str(run.folder / "reported"), str(state.state))
+
+    def poll(self) -> bool:
+        """Learns what the shims have written; True where a run changed."""
+        changed = False
+        for run in self.alive():
+            changed |= self._look(run)
+        return changed
+
+    def read(self, key: RunKey, stream: str, offset: int, limit: int) -> LogPage | None:
+        """A piece of a run's output; a negative offset counts from the end. None: nothing is known of such a run."""
+        run = self._runs.get(key)
+        if run is None or stream not in ("stdout", "stderr"):
+            return None
+        pieces = sorted((int(path.suffix[1:]), path) for path in run.folder.glob(f"{stream}.*"))
+        end = max((start + path.stat().st_size for start, path in pieces), default=0)
+        at = max(0, end + offset) if offset < 0 else min(offset, end)
+        for start, path in pieces:
+            size = path.stat().st_size
+            if at < start + size:
+                at = max(at, start)
+                with path.open("rb") as file:
+                    file.seek(at - start)
+                    data = file.read(min(limit, LOG_BYTES_MAX))
+                return LogPage(at, data, at + len(data), not run.alive and at + len(data) >= end)
+        return LogPage(at, b"", at, not run.alive)
+
+    def _folder(self, key: RunKey) -> Path:
+        if not NAME.fullmatch(key.job_id):
+            raise ValueError(f"{key.job_id!r} is no id of a job")
+        return self._root / key.job_id / str(key.instance) / str(key.run)
+
+    def _adopt(self, folder: Path) -> None:
+        """Takes a run that an earlier agent left."""
+        key = RunKey(folder.parts[-3], int(folder.parts[-2]), int(folder.parts[-1]))
+        run = Run(key, folder)
+        with suppress(FileNotFoundError, ValueError):
+            run.reported = int((folder / "reported").read_text())
+        with suppress(FileNotFoundError):
+            run.forgotten_ns = (folder / "forgotten").stat().st_mtime_ns
+        run.stopping = (folder / "stop").exists()
+        begun = (folder / "process.json").exists() or (folder / "exit.json").exists()
+        if not begun and not _locked(folder):  # ordered, never begun: as if it had not been ordered
+            shutil.rmtree(folder)
+            return
+        self._runs[key] = run
+        self._look(run)
+
+    def _look(self, run: Run) -> bool:
+        """Brings a run to what its folder says; True where it changed."""
+        if run.shim is not None:
+            run.shim.poll()
+        before = run.state
+        gone = not _locked(run.folder)
+        ending = _read_json(run.folder / "exit.json")
+        if ending is not None:
+            run.state, run.exit_code, run.reason = ending["state"], ending["exit_code"], ending["reason"]
+        elif gone:
+            self._vanished(run)
+        elif not run.state and (run.folder / "started").exists():
+            run.state = int(RunReport.STARTED)
+        return run.state != before
+
+    def _vanished(self, run: Run) -> None:
+        """The shim is gone without a word: whatever is left of the run ends, how it ended is not known."""
+        process = _read_json(run.folder / "process.json")
+        reason = "shim vanished"
+        if process is not None and process["boot_id"] != shim.boot_id():
+            reason = "shim vanished: the host was restarted"
+        elif process is not None and shim.start_time(process["pid"]) in (None, process["start_time"]):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process["pid"], signal.SIGKILL)
+        self._ended(run, RunReport.EXITED, LOST_CODE, reason)
+
+    def _ended(self, run: Run, state: RunReport, exit_code: int, reason: str) -> None:
+        run.state, run.exit_code, run.reason = int(state), exit_code, reason
+        with suppress(OSError):
+            ending = {"state": run.state, "exit_code": exit_code, "reason": reason}
+            shim.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
+
+    def _clean(self) -> None:
+        """Removes the oldest of the ended and forgotten runs, by the rule of `KEPT_RUNS` and `KEPT_BYTES`."""
+        old = [run for run in self._runs.values() if run.forgotten and not run.alive]
+        old.sort(key=lambda run: run.forgotten_ns, reverse=True)
+        total = 0
+        for rank, run in enumerate(old):
+            run.size = sum(_sizes(run.folder)) if run.size is None else run.size
+            total += run.size
+            if rank >= KEPT_RUNS or total > KEPT_BYTES:
+                del self._runs[run.key]
+                shutil.rmtree(run.folder, ignore_errors=True)
+                for parent in (run.folder.parent, run.folder.parent.parent):
+                    with suppress(OSError):  # not empty
+                        parent.rmdir()
+
+
+def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:
+    """Stops all runs under an agent's folder, without the agent; returns how many were stopped and how many go on."""
+    runs = Runs(folder)
+    asked = runs.alive()
+    for run in asked:
+        runs.stop(run.key)
+    until = time.monotonic() + patience_s
+    while runs.alive() and time.monotonic() < until:
+        runs.poll()
+        time.sleep(0.05)
+    left = len(runs.alive())
+    return len(asked) - left, left
+
+
+def _spawn(folder: Path) -> subprocess.Popen[bytes]:
+    """Starts the shim, which takes over a lock that is held from now on."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with (folder / "shim.log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(shim.__file__)), str(folder), str(lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+            )
+    finally:
+        os.close(lock)
+
+
+def _locked(folder: Path) -> bool:
+    """Whether a shim lives there."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    return value
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            yield path.lstat().st_size

@@ -1,0 +1,267 @@
+"""The parent of one run: `python -I -S shim.py FOLDER LOCK_FD`, started by the agent and independent of it.
+
+It is a file of its own and imports nothing but the standard library, so that it starts in some milliseconds and goes
+on whatever becomes of the agent or of the installation. In FOLDER it finds `order.json` and leaves
+
+* `shim.pid`: its own pid, to wake it after writing `stop`;
+* `process.json`: pid, start time and boot id of the user's process, on disk before that process runs any code;
+* `stdout.N`, `stderr.N`: what the process wrote from byte N on (see `Output`);
+* `exit.json`: how the run ended, on disk before the shim ends.
+
+The lock LOCK_FD, taken by the agent before the start, is held as long as the shim lives. A file `stop` asks for the
+end of the run; its text is the state to report. SIGTERM does the same, and looks for the file at once.
+
+A process that leaves its process group on purpose is not caught: pools for untrusted tasks need more than this.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+HEAD_BYTES = 5 * 1024 * 1024
+PIECE_BYTES = 5 * 1024 * 1024 // 2
+"""Of each stream the first 5 MiB are kept, and of the rest the newest two pieces of 2.5 MiB: at most 10 MiB."""
+POLL_S = 1.0
+"""So often the shim looks for a stop file and for silence, if nothing wakes it."""
+DRAIN_S = 1.0
+"""How long after the end of the process its pipes are read, in case a stranger to its group holds them open."""
+EXITED, STOPPED, NOT_STARTED, SILENCED = 2, 3, 4, 5
+"""`RunReport`, which can't be imported here."""
+
+
+def write(path: str, text: str) -> None:
+    """Puts a file in place whole, for other processes to read."""
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".tmp", path)
+
+
+def write_durably(path: str, text: str) -> None:
+    """The same, on disk before this returns."""
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".tmp", path)
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def boot_id() -> str:
+    """Names the time since this machine was started; pids say nothing beyond it."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since the boot; None: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def since_boot_ms() -> int:
+    """Time that all processes of this machine share and that no one sets; runs on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+class Output:
+    """One stream of the run, kept in pieces named by where they begin. The first piece stays, later ones go when two
+    newer ones are begun.
+    """
+
+    def __init__(self, folder: str, name: str, source: int) -> None:
+        self.source = source
+        self._base = os.path.join(folder, name)
+        self._at = 0
+        self._pieces: list[int] = []
+        self._left = 0
+        self._file = -1
+
+    def write(self, data: bytes) -> None:
+        """Appends to the stream."""
+        while data:
+            if not self._left:
+                self._begin()
+            part = data[: self._left]
+            with suppress(OSError):  # a full disk loses output, not the run
+                os.write(self._file, part)
+            self._at += len(part)
+            self._left -= len(part)
+            data = data[len(part) :]
+
+    def _begin(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._left = PIECE_BYTES if self._pieces else HEAD_BYTES
+        self._pieces.append(self._at)
+        if len(self._pieces) > 3:
+            os.unlink(f"{self._base}.{self._pieces.pop(1)}")
+        self._file = os.open(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+
+class Shim:
+    """One run from its start to its end."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        with open(os.path.join(folder, "order.json"), encoding="utf-8") as file:
+            self.order: dict[str, Any] = json.load(file)
+        self.born_ms = since_boot_ms()
+        self.pid = 0
+        self.outputs: list[Output] = []
+        self.stop_state = 0
+        self.kill_at: float | None = None
+        self.terminated = False
+        self.wake, self._wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Runs the process and writes its end."""
+        signal.set_wakeup_fd(self._wake_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._terminated)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        write(os.path.join(self.folder, "shim.pid"), str(os.getpid()))
+        if self._asked_to_stop():
+            return self._end(self.stop_state, 128 + signal.SIGTERM, "stopped before it started")
+        fault = self._start()
+        if fault:
+            return self._end(NOT_STARTED, 127, fault)
+        status = self._wait()
+        code = os.waitstatus_to_exitcode(status)
+        return self._end(self.stop_state or EXITED, 128 - code if code < 0 else code, "")
+
+    def _start(self) -> str:
+        """Starts the process in a session of its own, held until its identity is on disk. Returns why it can't run."""
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4)]
+        (out, out_end), (err, err_end), (gate, gate_end), (fault, fault_end) = pipes
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(gate_end)
+            self._become(out_end, err_end, gate, fault_end)
+        for end in (out_end, err_end, gate, fault_end):
+            os.close(end)
+        identity = {"pid": self.pid, "start_time": start_time(self.pid), "boot_id": boot_id()}
+        write_durably(os.path.join(self.folder, "process.json"), json.dumps(identity))
+        os.write(gate_end, b"1")
+        os.close(gate_end)
+        with open(fault, encoding="utf-8") as file:
+            message = file.read()
+        if message:
+            os.waitpid(self.pid, 0)
+            return message
+        write(os.path.join(self.folder, "started"), "")
+        self.outputs = [Output(self.folder, "stdout", out), Output(self.folder, "stderr", err)]
+        return ""
+
+    def _become(self, out: int, err: int, gate: int, fault: int) -> None:
+        """In the child: becomes the user's process, or says why not. Never returns."""
+        try:
+            os.setsid()
+            if not os.read(gate, 1):
+                os._exit(127)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            os.chdir(os.path.join(self.folder, "work"))
+            command = self.order["command"]
+            os.execvpe(command[0], command, self.order["env"])
+        except Exception as error:
+            message = error.strerror if isinstance(error, OSError) else repr(error)
+            os.write(fault, f"{self.order['command'][:1]}: {message}".encode())
+        finally:
+            os._exit(127)
+
+    def _wait(self) -> int:
+        """Carries output and obeys stops until the process has ended; then ends the rest of its group."""
+        open_fds = {output.source: output for output in self.outputs}
+        while not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if not self.stop_state and self._asked_to_stop():
+                self._signal(signal.SIGTERM)
+                self.kill_at = time.monotonic() + self.order["stop_grace_ms"] / 1000
+            left = POLL_S
+            if self.kill_at is not None:
+                left = min(left, self.kill_at - time.monotonic())
+                if left <= 0:
+                    self._signal(signal.SIGKILL)
+                    self.kill_at, left = None, POLL_S
+            self._carry(open_fds, left)
+        self._signal(signal.SIGKILL)  # before the wait that gives the pid, and so the group's id, free for others
+        status = os.waitpid(self.pid, 0)[1]
+        until = time.monotonic() + DRAIN_S
+        while open_fds and time.monotonic() < until:
+            self._carry(open_fds, until - time.monotonic())
+        return status
+
+    def _carry(self, open_fds: dict[int, Output], timeout: float) -> None:
+        """Waits for output, a signal or the time-out, and writes what came."""
+        ready, _, _ = select.select([self.wake, *open_fds], [], [], max(0.0, timeout))
+        for source in ready:
+            data = os.read(source, 65536)
+            if source == self.wake:
+                continue
+            if data:
+                open_fds[source].write(data)
+            else:
+                os.close(source)
+                del open_fds[source]
+
+    def _asked_to_stop(self) -> bool:
+        """Whether the run shall end; `stop_state` then says how that is reported."""
+        try:
+            with open(os.path.join(self.folder, "stop"), encoding="ascii") as file:
+                self.stop_state = int(file.read())
+        except FileNotFoundError:
+            if self.terminated:
+                self.stop_state = STOPPED
+            elif self._silent():
+                self.stop_state = SILENCED
+        return bool(self.stop_state)
+
+    def _silent(self) -> bool:
+        """Whether the agent has had no contact to the cell for longer than the job allows, be it dead or cut off."""
+        patience: int = self.order["stop_after_ms"]
+        if not patience:
+            return False
+        contact = self.born_ms
+        with suppress(FileNotFoundError, ValueError), open(self.order["contact"], encoding="ascii") as file:
+            contact = max(contact, int(file.read()))
+        return since_boot_ms() - contact > patience
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _terminated(self, *_: object) -> None:
+        self.terminated = True
+
+    def _end(self, state: int, code: int, reason: str) -> None:
+        ending = {"state": state, "exit_code": code, "reason": reason}
+        while True:
+            try:
+                return write_durably(os.path.join(self.folder, "exit.json"), json.dumps(ending))
+            except OSError:  # a full disk: the outcome must not get lost, so it waits here
+                time.sleep(POLL_S)
+
+
+def main() -> None:
+    """Runs; the agent has made this process the leader of a session."""
+    os.set_inheritable(int(sys.argv[2]), False)
+    os.umask(0o077)
+    Shim(sys.argv[1]).run()
+
+
+if __name__ == "__main__":
+    main()

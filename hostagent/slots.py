@@ -1,0 +1,90 @@
+"""Columns over the tasks of all jobs: the slot of a task is the base of its job plus its instance.
+
+So one numpy operation serves tasks of many jobs, and no object stands for a task.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[Any]
+
+
+class Slots:
+    """Numpy columns by name, 0 where nothing was set; each job has a stretch of neighbouring slots."""
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self._columns: dict[str, Column] = {name: np.zeros(1024, dtype=kind) for name, kind in columns.items()}
+        self._stretches: dict[str, tuple[int, int]] = {}
+        self._free: list[tuple[int, int]] = []
+        self.end = 0
+
+    def __getitem__(self, column: str) -> Column:
+        """The whole column; it is replaced when the slots grow, so it isn't kept."""
+        return self._columns[column]
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._stretches
+
+    def take(self, job_id: str, tasks: int) -> None:
+        """Gives a job its slots: the first free stretch that is large enough."""
+        for at, (start, size) in enumerate(self._free):
+            if size >= tasks:
+                self._free[at : at + 1] = [(start + tasks, size - tasks)] if size > tasks else []
+                break
+        else:
+            start, self.end = self.end, self.end + tasks
+            self._grow()
+        self._stretches[job_id] = (start, tasks)
+
+    def give_back(self, job_id: str) -> None:
+        """Frees the slots of a job, if it has any; their columns are 0 again."""
+        start, tasks = self._stretches.pop(job_id, (0, 0))
+        if not tasks:
+            return
+        for column in self._columns.values():
+            column[start : start + tasks] = 0
+        merged: list[tuple[int, int]] = []
+        for piece in sorted([*self._free, (start, tasks)]):
+            if merged and sum(merged[-1]) == piece[0]:
+                merged[-1] = (merged[-1][0], merged[-1][1] + piece[1])
+            else:
+                merged.append(piece)
+        self._free = merged
+
+    def find(self, job_ids: Sequence[str], job: Column, instance: Column) -> tuple[Column, Column]:
+        """The slots of tasks given by index into `job_ids` and instance, and which of them there are (bool)."""
+        if not len(job_ids):
+            return np.zeros(len(job), dtype=np.int64), np.zeros(len(job), dtype=np.bool_)
+        stretches = np.array([self._stretches.get(job_id, (0, 0)) for job_id in job_ids], dtype=np.int64)
+        known = (instance >= 0) & (instance < stretches[job, 1])
+        return np.where(known, stretches[job, 0] + instance, 0), known
+
+    def owners(self) -> tuple[tuple[str, ...], Column, Column]:
+        """Job ids in the order of their slots, with first slot and number of slots of each."""
+        ordered = sorted(self._stretches.items(), key=lambda item: item[1])
+        starts, sizes = np.array([place for _, place in ordered], dtype=np.int64).reshape(-1, 2).T
+        return tuple(job_id for job_id, _ in ordered), starts, sizes
+
+    def dump(self) -> dict[str, Any]:
+        """All there is, as plain values."""
+        columns = {name: column[: self.end].tobytes() for name, column in self._columns.items()}
+        return {"end": self.end, "stretches": self._stretches, "free": self._free, "columns": columns}
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Takes what `dump` gave."""
+        self.end = dumped["end"]
+        self._stretches = {job_id: (start, tasks) for job_id, (start, tasks) in dumped["stretches"].items()}
+        self._free = [(start, tasks) for start, tasks in dumped["free"]]
+        self._grow()
+        for name, column in self._columns.items():
+            column[: self.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
+
+    def _grow(self) -> None:
+        for name, column in self._columns.items():
+            if self.end > len(column):
+                grown = np.zeros(max(self.end, 2 * len(column)), dtype=column.dtype)
+                grown[: len(column)] = column
+                self._columns[name] = grown

@@ -1,0 +1,90 @@
+"""What must hold for any order of events."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from hostagent.slots import Slots
+from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
+from tests.hostagent.test_gateway import Host, settle
+
+TASKS, HOSTS = 4, ("h1", "h2")
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 2000), st.booleans()), max_size=40))
+@settings(max_examples=50, deadline=None)
+def test_no_two_jobs_share_a_slot_and_freed_slots_are_clean(steps: list[tuple[str, int, bool]]) -> None:
+    slots = Slots({"value": "i4"})
+    held: dict[str, int] = {}
+    for number, (job_id, tasks, restore) in enumerate(steps):
+        if held.pop(job_id, None):
+            slots.give_back(job_id)
+        else:
+            slots.take(job_id, tasks)
+            held[job_id] = tasks
+            place, known = slots.find((job_id,), np.zeros(tasks, np.int32), np.arange(tasks))
+            assert known.all()
+            assert not slots["value"][place].any()
+            slots["value"][place] = number + 1
+        if restore:
+            dumped = slots.dump()
+            slots = Slots({"value": "i4"})
+            slots.load(dumped)
+        for name, size in held.items():
+            place, known = slots.find((name,), np.zeros(size + 1, np.int32), np.arange(size + 1))
+            assert known.tolist() == [True] * size + [False]
+            assert len(set(slots["value"][place[:size]].tolist())) == 1
+    ids, starts, sizes = slots.owners()
+    assert dict(zip(ids, sizes.tolist(), strict=True)) == held
+    assert (starts[1:] >= (starts + sizes)[:-1]).all()
+
+
+step = st.tuples(st.integers(0, TASKS - 1), st.sampled_from(HOSTS), st.sampled_from(["order", "stop", "end", "round"]))
+
+
+@given(st.lists(step, max_size=40), st.integers(0, 40))
+@settings(max_examples=40, deadline=None)
+def test_who_follows_changes_holds_what_the_whole_set_says(steps: list[tuple[int, str, str]], connect_at: int) -> None:
+    """A host that connects at any time and follows from there knows what one is told that connects at the end."""
+    cell = Cell(TestClock())
+    cell.submit(JobSubmitted(job_id="j", pool="/p", instances=TASKS))
+    early = Host(cell)
+    runs = dict.fromkeys(range(TASKS), 0)
+    at: dict[int, str] = {}
+    decisions: list[Event] = []
+    for number, (task, host, what) in enumerate(steps):
+        if number == connect_at:
+            early.connect(1)
+            settle(cell)
+        if what == "order" and task not in at:
+            runs[task] += 1
+            at[task] = host
+            decisions.append(ordered([("j", task, runs[task])], [host]))
+        elif what == "stop" and task in at:
+            decisions.append(stopping([("j", task, runs[task])], [at[task]]))
+        elif what == "end" and task in at:
+            del at[task]
+            decisions.append(ended([("j", task, runs[task])]))
+        elif what == "round":
+            cell.decide(*decisions)
+            decisions = []
+            settle(cell)
+    if connect_at >= len(steps):
+        early.connect(1)
+    cell.decide(*decisions)
+    settle(cell)
+    followed: dict[Task, str] = {}
+    for _, whole, items in early.items():
+        followed = {} if whole else followed
+        for kind, job_id, instance, run in items:
+            if kind == "FORGET":
+                followed.pop((job_id, instance, run), None)
+            else:
+                followed[job_id, instance, run] = kind
+    late = Host(cell)
+    late.connect(2)
+    settle(cell)
+    (told,) = [items for _, whole, items in late.items() if whole]
+    assert followed == {(job_id, instance, run): kind for kind, job_id, instance, run in told}
