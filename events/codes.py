@@ -74,6 +74,8 @@ class Code(StrEnum):
     ID_TAKEN = "ID_TAKEN"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_ENDED = "ALREADY_ENDED"
+    RUN_FAILED = "RUN_FAILED"
+    """A run failed, and no retry is left."""
     WRONG_CELL = "WRONG_CELL"
     # pool and policy
     NO_SUCH_POOL = "NO_SUCH_POOL"
@@ -88,6 +90,8 @@ class Code(StrEnum):
     """Work that isn't preemptible stays within the reservation."""
     ENTITLEMENT_REACHED = "ENTITLEMENT_REACHED"
     """The pool holds all it may use now; others use the rest."""
+    WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
+    """The pool is below its reservation; others hold what it may use, and will be asked to leave."""
     BEHIND_IN_QUEUE = "BEHIND_IN_QUEUE"
     # shape
     NEVER_FITS = "NEVER_FITS"
@@ -110,3 +114,8 @@ class Code(StrEnum):
     SILENT = "SILENT"
     CONFIRMED = "CONFIRMED"
     GRACE_PASSED = "GRACE_PASSED"
+    NOT_SILENT = "NOT_SILENT"
+    """The host is heard; only a silent one can be given up by hand."""
+    # the cell itself
+    NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
+    """Nothing was decided about it yet."""

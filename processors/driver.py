@@ -10,7 +10,7 @@ from typing import Protocol
 
 from events.codec import encode
 from events.delivery import Inbox
-from events.log import Log, LogRecord, NewRecord
+from events.log import Log, LogRecord, LogUnavailable, NewRecord
 from events.records.base import Event
 from events.records.parts import Seen
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -87,6 +87,8 @@ class Driver:
         self._limits = limits or Limits()
         self._observer = observer
         self._again = True
+        self._starved = False
+        """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
         self._anchor = (0, clock.monotonic_ms())
         self._ends: tuple[int, dict[str, int]] | None = None
 
@@ -123,10 +125,11 @@ class Driver:
         """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
         for found in self._own_reader.poll(self._limits.records, 0):
             self._look(found, None)
-        if self._inbox.waiting() < self._limits.records:
+        if self._starved or self._inbox.waiting() < self._limits.records:
             self._inbox.add(self._reader.poll(self._limits.records, 0))
         yield "read"
         applied = self._apply()
+        self._starved = applied == 0
         yield "applied"
         caught_up = self._caught_up()
         now = self._now(caught_up)
@@ -273,7 +276,10 @@ class Driver:
     def _caught_up(self) -> bool:
         at = self._clock.monotonic_ms()
         if self._ends is None or at - self._ends[0] >= ENDS_AGE_MS:
-            self._ends = (at, self._reader.ends())
+            try:
+                self._ends = (at, self._reader.ends())
+            except LogUnavailable:
+                return False
         if self._inbox.waiting():
             return False
         return all(self._reader.position(topic) >= end for topic, end in self._ends[1].items())

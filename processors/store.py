@@ -5,9 +5,10 @@ It may be behind the log, never ahead of it, so losing its tail costs time and n
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
+from rocksdict import Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
 from processors.table import RowChange
@@ -86,50 +87,52 @@ class MemoryStore:
         """Nothing to give back."""
 
 
+_FORMAT = b"\0format"
 _STANDING = b"\0standing"
 
 
 class RocksStore:
-    """A store in a RocksDB folder of its own. Keys are table, 0, packed key; the standing has a key of its own."""
+    """A store in a RocksDB folder of its own. Keys are table, 0, packed key; the standing has a key of its own.
+
+    Raises `StoreFault` where the folder is in use, not writable, damaged or of a newer version.
+    """
 
     def __init__(self, folder: Path) -> None:
-        from rocksdict import Options, Rdict, WriteBatch, WriteOptions
-
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(32 * 1024 * 1024)
         options.set_max_open_files(128)
         options.set_keep_log_file_num(2)
+        self._folder = folder
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             self._db = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
-            raise StoreFault(
-                f"The store in {folder} can't be opened: {error}. Stop its other user, or delete it."
-            ) from error
-        self._folder = folder
-        self._batch = WriteBatch
-        self._write_options = WriteOptions()
-        held = self._db.get(b"\0format")
+            raise _fault_of_opening(folder, error) from error
+        held = cast(bytes | None, self._db.get(_FORMAT))
         if held is None:
-            self._db[b"\0format"] = str(FORMAT).encode()
-        elif int(held) > FORMAT:
-            raise StoreFault(f"The store in {folder} is of a newer version of Paceline (format {int(held)}). Use that.")
+            self._db[_FORMAT] = str(FORMAT).encode()
+        elif held != str(FORMAT).encode():
+            self._db.close()
+            raise StoreFault(
+                f"The store in {folder} is of a newer version of Paceline (format {held.decode()}). Use that, or "
+                "delete the store: it is made anew from the log."
+            )
 
     def standing(self) -> Standing | None:
         """See `Store.standing`."""
-        held = self._db.get(_STANDING)
+        held = cast(bytes | None, self._db.get(_STANDING))
         return None if held is None else msgspec.msgpack.decode(held, type=Standing)
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""
-        for key, row in self._db.items(from_key=b"\1"):
+        for key, row in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=b"\1")):
             table, packed = key.split(b"\0", 1)
             yield RowChange(table.decode(), packed, row)
 
     def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
         """See `Store.commit`. Raises `StoreFault` where the disk says no."""
-        batch = self._batch(raw_mode=True)
+        batch = WriteBatch(raw_mode=True)
         for table, key, row in changes:
             name = table.encode() + b"\0" + key
             if row is None:
@@ -138,12 +141,18 @@ class RocksStore:
                 batch.put(name, row)
         batch.put(_STANDING, msgspec.msgpack.encode(standing))
         try:
-            self._db.write(batch, self._write_options)
+            self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions
             raise StoreFault(
                 f"The store in {self._folder} can't be written: {error}. Make room, then start again."
             ) from error
 
     def close(self) -> None:
-        """Closes the database."""
+        """Closes the database; the folder may then be opened by another."""
         self._db.close()
+
+
+def _fault_of_opening(folder: Path, error: Exception) -> StoreFault:
+    if "lock" in str(error).lower():
+        return StoreFault(f"The store in {folder} is in use by another process. Stop that one.")
+    return StoreFault(f"The store in {folder} can't be opened: {error}. Delete it: it is made anew from the log.")

@@ -1,0 +1,61 @@
+"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--json]`.
+
+A bench is a module of this folder with `run(log, options) -> Result`. It prints each figure beside a reference measured
+in the same run, because machines differ; units stand in the names.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from events.embedded import EmbeddedLog, wall_clock_ms
+from events.kafka import KafkaLog
+from events.log import Log
+from events.memory import MemoryLog
+from events.topics import ALL, SETTINGS
+
+LOGS = ("memory", "embedded", "kafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a bench is told besides the log: an empty folder that is removed afterwards."""
+
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Figures and the references beside them, by name; a name ends in its unit."""
+
+    figures: Mapping[str, float]
+    references: Mapping[str, float]
+
+
+@contextmanager
+def open_log(kind: str, folder: Path) -> Iterator[Log]:
+    """An empty log of cell 0 of a kind of `LOGS`; for Kafka a broker is started, which needs Java and Maven."""
+    if kind == "kafka":
+        from tests.broker import Broker  # only where it is asked for: it needs the checkout
+
+        with Broker(folder / "kafka") as broker:
+            broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)
+            log: Log = KafkaLog(broker.address)
+            yield log
+            log.close()
+        return
+    log = EmbeddedLog(folder / "log") if kind == "embedded" else MemoryLog(wall_clock_ms)
+    yield log
+    log.close()
+
+
+def per_second(count: int, began: float) -> float:
+    """How many a second since `began` (`time.perf_counter`)."""
+    return count / (time.perf_counter() - began)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value that this share of the values doesn't exceed."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

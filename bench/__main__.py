@@ -1,0 +1,37 @@
+"""The command line of the benchmarks."""
+
+import argparse
+import importlib
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench import LOGS, Options, Result
+
+HERE = Path(__file__).parent
+NAMES = sorted(path.stem for path in HERE.glob("[!_]*.py"))
+
+
+def main() -> int:
+    """Runs one bench and prints its figures."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("--log", choices=LOGS, default="embedded")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    asked = parser.parse_args()
+    with TemporaryDirectory(prefix="paceline-bench-") as folder:
+        result: Result = importlib.import_module(f"bench.{asked.name}").run(asked.log, Options(Path(folder)))
+    if asked.json:
+        parts = {"figures": dict(result.figures), "references": dict(result.references)}
+        print(json.dumps({"bench": asked.name, "log": asked.log, **parts}))
+        return 0
+    for title, numbers in (("figures", result.figures), ("references", result.references)):
+        print(f"{asked.name} on {asked.log}: {title}")
+        for name, number in numbers.items():
+            print(f"  {name:<44} {number:>14,.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

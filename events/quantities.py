@@ -1,0 +1,85 @@
+"""Quantities as users write them: text with a unit outside, integers inside."""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+AMOUNT_MAX = 1 << 40
+
+_MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
+_MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
+
+
+def _whole(number: str, factor: int, what: str) -> int:
+    value = Decimal(number) * factor
+    if not value.is_finite() or value != int(value):
+        raise PydanticCustomError("quantity", "{what}", {"what": f"{what}; {number} is no whole number of those"})
+    return int(value)
+
+
+def _parser(units: dict[str, int], bare: int | None, what: str) -> Callable[[Any], Any]:
+    """A parser of quantities; `bare` is the factor of a number without a unit, None: only 0 may have none."""
+
+    def parse(value: Any) -> Any:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if bare is not None or value == 0:
+                return _whole(repr(value), bare or 0, what)
+        elif isinstance(value, str):
+            match = _QUANTITY.fullmatch(value)
+            factor = (units.get(match[2]) or (bare if not match[2] else None)) if match else None
+            if match and factor:
+                return _whole(match[1], factor, what)
+        raise PydanticCustomError("quantity", "{what}", {"what": what})
+
+    return parse
+
+
+def _writer(units: dict[str, int]) -> Callable[[int], str]:
+    """Writes a quantity in the largest unit that makes it whole."""
+    by_size = sorted(units.items(), key=lambda unit: -unit[1])
+
+    def write(value: int) -> str:
+        unit, factor = next((unit, factor) for unit, factor in by_size if value % factor == 0)
+        return f"{value // factor}{unit}" if value else f"0{by_size[-1][0]}"
+
+    return write
+
+
+def write_milli(value: int) -> int | str:
+    """500 -> "500m", 2000 -> 2."""
+    return f"{value}m" if value % 1000 else value // 1000
+
+
+write_mib = _writer(_MIB)
+write_ms = _writer(_MS)
+
+_MILLI_TEXT = 'a number of units or of thousandths, such as 2 or "500m"'
+_MEMORY_TEXT = 'a size with a unit, such as "64MiB" or "2GiB"'
+_TIME_TEXT = 'a time with a unit, such as "500ms", "10s" or "5m"'
+
+Milli = Annotated[
+    int,
+    Field(ge=0, le=AMOUNT_MAX),
+    BeforeValidator(_parser({"m": 1}, 1000, f"must be {_MILLI_TEXT}")),
+    PlainSerializer(write_milli),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}], "description": _MILLI_TEXT}),
+]
+Mebibytes = Annotated[
+    int,
+    Field(ge=0, le=AMOUNT_MAX),
+    BeforeValidator(_parser(_MIB, None, f"must be {_MEMORY_TEXT}")),
+    PlainSerializer(write_mib),
+    WithJsonSchema({"type": "string", "description": _MEMORY_TEXT}),
+]
+Milliseconds = Annotated[
+    int,
+    Field(ge=0, le=AMOUNT_MAX),
+    BeforeValidator(_parser(_MS, None, f"must be {_TIME_TEXT}")),
+    PlainSerializer(write_ms),
+    WithJsonSchema({"type": "string", "description": _TIME_TEXT}),
+]

@@ -1,0 +1,327 @@
+"""What a user writes: the spec of a job and of a pool, in JSON and YAML, checked before anything is appended.
+
+All problems of a spec are found in one go; `problems` names each by a JSON pointer. What lifecycle checks of facts that
+came another way stands there.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import ValidationInfo
+
+from events.codec import encode
+from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts, Simulated
+from events.records.parts import Constraint as ConstraintPart
+from events.records.pools import PoolDefined
+from events.spec_parts import (
+    INSTANCES_MAX,
+    INT_MAX,
+    Constraint,
+    EnvName,
+    Gang,
+    Int32,
+    OnSilence,
+    Resources,
+    Retries,
+    Sim,
+    Sla,
+    Spec,
+    Text,
+    Word,
+    at,
+)
+from events.topics import FACT_BYTES_MAX
+
+PORTS_MAX = 64
+ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
+POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
+
+
+class JobSpec(Spec):
+    """A job as users write it. Fields that a check compares with others stand after those others."""
+
+    job_id: Annotated[str, StringConstraints(pattern=ID_PATTERN)] | None = Field(
+        default=None, description="1 to 128 of a-z, 0-9, dot, dash, underscore; never used again."
+    )
+    pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=256)] = Field(
+        description="Path of the pool, a leaf: /maps/tiles."
+    )
+    kind: Literal["batch", "stateless"] = "batch"
+    instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = 1
+    sim: Sim | None = None
+    command: list[Text] = Field(
+        default=[], validate_default=True, description="Program and arguments, run without a shell."
+    )
+    env: dict[EnvName, Text] = Field(default={})
+    resources: Resources = Resources()
+    ports: list[Word] = Field(default=[], max_length=PORTS_MAX, description="Names of the ports of one task.")
+    priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
+    preemptible: bool = True
+    gang: Gang = Gang()
+    retries: Retries = Retries()
+    constraints: list[Constraint] = Field(default=[])
+    strategy: Literal["pack", "spread"] = "pack"
+    sla: Sla = Sla()
+    stop_grace: Milliseconds = Field(
+        default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
+    )
+    on_silence: OnSilence = OnSilence()
+    labels: dict[Word, Text] = Field(default={})
+    owner: Annotated[str, StringConstraints(max_length=256)] = ""
+
+    @field_validator("command")
+    @classmethod
+    def _says_what_runs(cls, command: list[str], info: ValidationInfo) -> list[str]:
+        if "sim" in info.data and info.data["sim"] is None and not (command and command[0]):
+            raise PydanticCustomError("command", "must name a program")
+        return command
+
+    @field_validator("ports")
+    @classmethod
+    def _differ(cls, ports: list[str]) -> list[str]:
+        if len(set(ports)) != len(ports):
+            raise PydanticCustomError("ports", "must be different names")
+        return ports
+
+    @field_validator("gang")
+    @classmethod
+    def _within_job(cls, gang: Gang, info: ValidationInfo) -> Gang:
+        instances = info.data.get("instances", INSTANCES_MAX)
+        if gang.min > instances:
+            raise at("min", f"is {gang.min}, the job has {instances} instances", gang.min)
+        if gang.min > 1 and info.data.get("kind") == "stateless":
+            raise at("min", "is for batch jobs only", gang.min)
+        return gang
+
+    @field_validator("sla")
+    @classmethod
+    def _for_stateless(cls, sla: Sla, info: ValidationInfo) -> Sla:
+        if sla.max_unavailable is None:
+            return sla
+        if info.data.get("kind") == "batch":
+            raise at("max_unavailable", "is for stateless jobs only", sla.max_unavailable)
+        instances = info.data.get("instances", INSTANCES_MAX)
+        if sla.max_unavailable > instances:
+            raise at(
+                "max_unavailable", f"is {sla.max_unavailable}, the job has {instances} instances", sla.max_unavailable
+            )
+        return sla
+
+    @model_validator(mode="after")
+    def _fits_a_record(self) -> "JobSpec":
+        size = len(encode(self.to_event(self.job_id or "x" * 128)))
+        if size > FACT_BYTES_MAX:
+            raise PydanticCustomError(
+                "too_large",
+                "the job takes {size} bytes, at most {most} are allowed",
+                {"size": size, "most": FACT_BYTES_MAX},
+            )
+        return self
+
+    def to_event(self, job_id: str | None = None) -> JobSubmitted:
+        """The fact to append. Raises `ValueError` where neither the spec nor the caller names the job."""
+        job_id = job_id or self.job_id
+        if not job_id:
+            raise ValueError("the job has no id")
+        sim = self.sim
+        return JobSubmitted(
+            job_id=job_id,
+            pool=self.pool,
+            kind=self.kind,
+            instances=self.instances,
+            command=tuple(self.command),
+            env=self.env,
+            cpu_milli=self.resources.cpu,
+            memory_mib=self.resources.memory,
+            disk_mib=self.resources.disk,
+            gpu_milli=self.resources.gpu,
+            ports=tuple(self.ports),
+            priority=self.priority,
+            preemptible=self.preemptible,
+            gang_min=self.gang.min,
+            retries_max=self.retries.max,
+            constraints=tuple(
+                ConstraintPart(each.attribute, each.operator, tuple(each.values)) for each in self.constraints
+            ),
+            strategy=self.strategy,
+            max_unavailable=self.sla.max_unavailable,
+            stop_grace_ms=self.stop_grace,
+            on_silence=self.on_silence.action,
+            stop_after_ms=self.on_silence.after,
+            labels=self.labels,
+            owner=self.owner,
+            simulated=Simulated(sim.duration, sim.exit_code, sim.fail_runs) if sim else None,
+            spec_hash=self.hash(),
+        )
+
+    def hash(self) -> bytes:
+        """BLAKE2b-256 of the canonical JSON without the id. Defaults are left out, so that a field that a later release
+        adds doesn't turn a repeat into another job.
+        """
+        spec = self.model_dump(mode="json", exclude={"job_id"}, exclude_defaults=True)
+        text = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return blake2b(text.encode(), digest_size=32).digest()
+
+
+def from_event(event: JobSubmitted) -> dict[str, Any]:
+    """The JSON of a submitted job, normalised, defaults written out. It may break the rules of `JobSpec` where the fact
+    came another way.
+    """
+    sim = event.simulated
+    spec: dict[str, Any] = {
+        "job_id": event.job_id,
+        "pool": event.pool,
+        "kind": event.kind,
+        "instances": event.instances,
+        "command": list(event.command),
+        "env": dict(event.env),
+        "resources": {
+            "cpu": write_milli(event.cpu_milli),
+            "memory": write_mib(event.memory_mib),
+            "disk": write_mib(event.disk_mib),
+            "gpu": write_milli(event.gpu_milli),
+        },
+        "ports": list(event.ports),
+        "priority": event.priority,
+        "preemptible": event.preemptible,
+        "gang": {"min": event.gang_min},
+        "retries": {"max": event.retries_max},
+        "constraints": [
+            {"attribute": each.attribute, "operator": each.operator, "values": list(each.values)}
+            for each in event.constraints
+        ],
+        "strategy": event.strategy,
+        "sla": {"max_unavailable": event.max_unavailable},
+        "stop_grace": write_ms(event.stop_grace_ms),
+        "on_silence": {"action": event.on_silence, "after": write_ms(event.stop_after_ms)},
+        "labels": dict(event.labels),
+        "owner": event.owner,
+    }
+    if sim is not None:
+        spec["sim"] = {
+            "duration": write_ms(sim.duration_ms),
+            "exit_code": sim.exit_code,
+            "fail_runs": sim.fail_runs,
+        }
+    return spec
+
+
+class Reservation(Spec):
+    """What a pool gets whenever it demands it."""
+
+    cpu: Milli = 0
+    memory: Mebibytes = 0
+    disk: Mebibytes = 0
+    gpu: Milli = 0
+
+
+class Limit(Spec):
+    """What a pool never exceeds; null: no limit."""
+
+    cpu: Milli | None = None
+    memory: Mebibytes | None = None
+    disk: Mebibytes | None = None
+    gpu: Milli | None = None
+
+
+Weight = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
+class Share(Spec):
+    """Weights among siblings beyond the reservations. A number alone stands for all four."""
+
+    cpu: Weight = 1
+    memory: Weight = 1
+    disk: Weight = 1
+    gpu: Weight = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_all(cls, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return dict.fromkeys(("cpu", "memory", "disk", "gpu"), value)
+        return value
+
+
+class PoolSpec(Spec):
+    """A pool as admins write it; its path stands beside it."""
+
+    reservation: Reservation = Reservation()
+    limit: Limit = Limit()
+    share: Share = Share()
+    open_jobs_max: Annotated[int, Field(ge=0, le=INT_MAX)] = 100_000
+    open_tasks_max: Annotated[int, Field(ge=0, le=INT_MAX)] = 2_000_000
+
+    @field_validator("limit")
+    @classmethod
+    def _above_reservation(cls, limit: Limit, info: ValidationInfo) -> Limit:
+        reservation = info.data.get("reservation")
+        for name in Limit.model_fields if reservation is not None else ():
+            most = getattr(limit, name)
+            if most is not None and most < getattr(reservation, name):
+                raise at(name, "is below the reservation", most)
+        return limit
+
+    def to_event(self, path: str, command_id: str) -> PoolDefined:
+        """The fact to append."""
+        reservation, limit, share = self.reservation, self.limit, self.share
+        most = [-1 if value is None else value for value in (limit.cpu, limit.memory, limit.disk, limit.gpu)]
+        return PoolDefined(
+            path=path,
+            command_id=command_id,
+            reservation=Amounts(reservation.cpu, reservation.memory, reservation.disk, reservation.gpu),
+            limit=Amounts(*most),
+            share=Amounts(share.cpu, share.memory, share.disk, share.gpu),
+            open_jobs_max=self.open_jobs_max,
+            open_tasks_max=self.open_tasks_max,
+        )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a job spec, for editors."""
+    return JobSpec.model_json_schema()
+
+
+def problems(error: ValidationError) -> list[tuple[str, str]]:
+    """All that is wrong with a spec: JSON pointer and message."""
+    return [(_pointer(detail["loc"]), _message(error.title, detail)) for detail in error.errors(include_url=False)]
+
+
+def _pointer(loc: tuple[int | str, ...]) -> str:
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in loc if part != "[key]")
+    return "".join(f"/{part}" for part in parts)
+
+
+def _message(title: str, detail: Any) -> str:
+    if detail["type"] != "extra_forbidden":
+        text: str = detail["msg"]
+        for told, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
+            text = text.replace(told, plain)
+        return text
+    names = _names_at(JobSpec if title == JobSpec.__name__ else PoolSpec, detail["loc"][:-1])
+    nearest = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(names)}"
+    return f"is not a known field; {hint}"
+
+
+def _names_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The names of the fields at a place in a spec."""
+    for part in loc:
+        field = model.model_fields.get(str(part))
+        if field is not None:
+            model = next(_models_in(field.annotation))
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models_in(inner)

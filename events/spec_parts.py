@@ -1,0 +1,98 @@
+"""The parts of a spec, and what they have in common."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import ValidationInfo
+
+from events.quantities import Mebibytes, Milli, Milliseconds
+
+INSTANCES_MAX = 100_000
+INT_MAX = (1 << 31) - 1
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
+Int32 = Annotated[int, Field(ge=-INT_MAX - 1, le=INT_MAX)]
+
+
+class Spec(BaseModel):
+    """What all parts of a spec are."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Resources(Spec):
+    """What one task needs; at least some CPU."""
+
+    cpu: Annotated[Milli, Field(ge=1)] = Field(
+        default=100, json_schema_extra={"default": "100m"}, description="CPU in cores."
+    )
+    memory: Mebibytes = Field(default=64, json_schema_extra={"default": "64MiB"}, description="Memory.")
+    disk: Mebibytes = Field(default=0, json_schema_extra={"default": "0MiB"}, description="Disk.")
+    gpu: Milli = Field(default=0, description="GPU in devices.")
+
+
+class Gang(Spec):
+    """Instances 0 to min - 1 are admitted, placed, preempted and failed as one."""
+
+    min: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] = 0
+
+
+class Retries(Spec):
+    """How often a failed task of a batch job is run again."""
+
+    max: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+
+class Constraint(Spec):
+    """One condition on the attributes of a host; all must hold."""
+
+    attribute: Word
+    operator: Literal["in", "not_in", "exists", "absent"] = "in"
+    values: list[Text] = Field(default=[], validate_default=True)
+
+    @field_validator("values")
+    @classmethod
+    def _needed(cls, values: list[str], info: ValidationInfo) -> list[str]:
+        if not values and info.data.get("operator") in ("in", "not_in"):
+            raise PydanticCustomError("values", "must name at least one value for the operators in and not_in")
+        return values
+
+
+class Sla(Spec):
+    """How many instances of a stateless job may be unavailable on purpose; null: no SLA."""
+
+    max_unavailable: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] | None = None
+
+
+class OnSilence(Spec):
+    """What the agent does when it has lost the cell."""
+
+    action: Literal["keep", "stop_after"] = "keep"
+    after: Milliseconds = Field(default=0, json_schema_extra={"default": "0s"}, validate_default=True)
+
+    @field_validator("after")
+    @classmethod
+    def _fits(cls, after: int, info: ValidationInfo) -> int:
+        action = info.data.get("action")
+        if action == "stop_after" and not after:
+            raise PydanticCustomError("after", "must be longer than 0 with the action stop_after")
+        if action == "keep" and after:
+            raise PydanticCustomError("after", "is only for the action stop_after")
+        return after
+
+
+class Sim(Spec):
+    """How simulated agents play a task; real agents ignore it."""
+
+    duration: Milliseconds = Field(default=1000, json_schema_extra={"default": "1s"})
+    exit_code: Annotated[int, Field(ge=0, le=255)] = 0
+    fail_runs: Annotated[int, Field(ge=0, le=INT_MAX)] = 0
+
+
+def at(field: str, message: str, value: Any) -> ValidationError:
+    """A problem with one field of a part."""
+    problem = PydanticCustomError("spec", "{message}", {"message": message})
+    return ValidationError.from_exception_data("spec", [InitErrorDetails(type=problem, loc=(field,), input=value)])

@@ -1,0 +1,229 @@
+"""A real Kafka for tests and benchmarks: one KRaft node on 127.0.0.1, its data in a folder that the caller gives.
+
+    with Broker(folder) as broker:
+        KafkaLog(broker.address, cell=0)
+
+Jars come from Maven Central once, by `pom.xml`, into `.kafka/` at the top of the checkout. Needs Java 17 and Maven.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".kafka"
+READY_SECONDS = 60
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "broker.session.timeout.ms": "1000",  # so long a killed broker's name stays taken
+    "broker.heartbeat.interval.ms": "200",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+CLUSTER_ID = "cGFjZWxpbmUtdGVzdHMtMQ"
+
+
+class BrokerFailed(Exception):
+    """The broker did not start; the message holds the end of what it said."""
+
+
+class Broker:
+    """One broker. Its address stays the same through `stop`, `kill` and `start`."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        install()
+        self._folder = folder
+        self._port, self._controller_port = free_ports(2)
+        self._settings = {**SETTINGS, **(settings or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """The process that runs."""
+        assert self._process is not None, "the broker isn't running"
+        return self._process.pid
+
+    def start(self) -> "Broker":
+        """Starts it and waits until it answers. Raises `BrokerFailed`."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "data").exists():
+            shutil.copytree(formatted(), self._folder / "data")
+        properties = self._folder / "server.properties"
+        write_properties(properties, self._all_settings())
+        with (self._folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [*JAVA, "-cp", f"{CACHE}/lib/*", "kafka.Kafka", str(properties)], stdout=output, stderr=output
+            )
+        try:
+            self._wait_ready(self._process)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Lets it shut down by itself."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it at once, as a lost machine."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Freezes it: connections stay, nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a frozen one go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def make_topics(self, names: Sequence[str], partitions: int, settings: Mapping[str, str]) -> None:
+        """Makes topics anew, empty, and waits until the broker has them ready; a partition takes it about 10 ms."""
+        self.remove_topics(names)
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for made in admin.create_topics(
+            [NewTopic(name, partitions, 1, config=dict(settings)) for name in names]
+        ).values():
+            made.result()
+        self._wait_for_topics(admin, lambda there: set(names) <= there)
+
+    def remove_topics(self, names: Sequence[str]) -> None:
+        """Removes those of the topics that are there and waits until they are gone."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        there = [name for name in names if name in admin.list_topics(timeout=READY_SECONDS).topics]
+        for removed in admin.delete_topics(there).values() if there else ():
+            removed.result()
+        self._wait_for_topics(admin, lambda there: not there & set(names))
+
+    def __enter__(self) -> "Broker":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _wait_for_topics(self, admin: AdminClient, come: Callable[[Set[str]], bool]) -> None:
+        end = monotonic() + READY_SECONDS
+        while not come(admin.list_topics(timeout=READY_SECONDS).topics.keys()):
+            if monotonic() > end:
+                raise BrokerFailed(f"the topics were not ready within {READY_SECONDS} s")
+            sleep(0.01)
+
+    def _all_settings(self) -> dict[str, str]:
+        listeners = f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}"
+        return {
+            **self._settings,
+            "listeners": listeners,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self._folder / "data"),
+        }
+
+    def _end(self, number: int) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(READY_SECONDS)
+        self._process = None
+
+    def _wait_ready(self, process: subprocess.Popen[bytes]) -> None:
+        end = monotonic() + READY_SECONDS
+        while monotonic() < end:
+            if process.poll() is not None:
+                said = (self._folder / "output").read_text(errors="replace")[-2000:]
+                raise BrokerFailed(f"the broker ended with {process.returncode}: {said}")
+            if listens(self._port) and answers(self.address):
+                return
+            sleep(0.05)
+        raise BrokerFailed(f"the broker did not answer within {READY_SECONDS} s")
+
+
+def listens(port: int) -> bool:
+    """Whether something takes connections on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def answers(address: str) -> bool:
+    """Whether a broker answers there."""
+    client = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    try:
+        return bool(client.list_topics(timeout=2).brokers)
+    except KafkaException:
+        return False
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Writes a broker's settings file."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+
+def install() -> None:
+    """Fetches the jars if they aren't there."""
+    with _alone():
+        if not any((CACHE / "lib").glob("kafka_*.jar")):
+            subprocess.run(["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "process-resources"], check=True)
+
+
+def formatted() -> Path:
+    """A freshly formatted data folder to copy, made once: formatting takes as long as starting."""
+    template = CACHE / "formatted"
+    with _alone():
+        if template.exists():
+            return template
+        draft = CACHE / "formatting"
+        shutil.rmtree(draft, ignore_errors=True)
+        properties = CACHE / "format.properties"
+        listeners = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
+        voters = {"controller.quorum.voters": "1@127.0.0.1:9093", "log.dirs": str(draft), "listeners": listeners}
+        write_properties(properties, {**SETTINGS, **voters})
+        command = [*JAVA, "-cp", f"{CACHE}/lib/*", "kafka.tools.StorageTool", "format"]
+        subprocess.run([*command, "-t", CLUSTER_ID, "-c", str(properties)], check=True, stdout=subprocess.DEVNULL)
+        draft.rename(template)
+    return template
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keeps other test processes out of the cache folder meanwhile."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
