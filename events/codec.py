@@ -7,7 +7,7 @@ The fingerprint says which schema wrote the bytes; current ones stand in `schema
 import io
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import fastavro
@@ -20,6 +20,8 @@ from events.records.base import Event
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
+REMEMBERED = 16_384
+REMEMBERED_BYTES_MAX = 4096
 VALUE_BYTES_MAX = 16 * 1024 * 1024
 """Larger values are refused before they are decoded; a broker's limit is far below."""
 
@@ -103,7 +105,15 @@ def encode(record: Event) -> bytes:
 
 
 def decode(data: bytes) -> Event:
-    """The record in the bytes. Raises `CodecError`, nothing else."""
+    """The record in the bytes. Raises `CodecError`, nothing else.
+
+    Small records are remembered for a while: the machines of a cell in one process read the same ones. They are
+    frozen, so they may be shared.
+    """
+    return _remembered(data) if len(data) <= REMEMBERED_BYTES_MAX else _decode(data)
+
+
+def _decode(data: bytes) -> Event:
     if len(data) > VALUE_BYTES_MAX:
         raise CodecError("TOO_LARGE", f"{len(data)} bytes, at most {VALUE_BYTES_MAX}")
     if data[:2] != MARKER:
@@ -125,6 +135,9 @@ def decode(data: bytes) -> Event:
         return _convert(record)(value)
     except msgspec.ValidationError as error:
         raise CodecError("BAD_VALUE", f"no value of {record.__name__}: {error}") from error
+
+
+_remembered = lru_cache(maxsize=REMEMBERED)(_decode)
 
 
 @cache

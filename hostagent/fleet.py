@@ -100,6 +100,9 @@ class Fleet:
         due = min(self._beat_at, self._ends[0][0]) if self._ends else self._beat_at
         return max(0, due - self._clock.monotonic_ms())
 
+    def close(self) -> None:
+        """Simulated runs end with the process that simulates them."""
+
     def running(self) -> int:
         """Runs that go on."""
         return int(np.count_nonzero(self._slots["state"] == RUNNING))
@@ -114,7 +117,7 @@ class Fleet:
         """See `Link`: simulated runs write nothing."""
         self._gateway.answer(line.request, LogPage(0, b"", 0, True))
 
-    def close(self, host_id: str) -> None:
+    def cut(self, host_id: str) -> None:
         """See `Link`: the host connects again, with a higher session."""
         if host_id not in self._connecting:
             self._connecting.add(host_id)

@@ -48,7 +48,7 @@ class Arena:
             start = self._end
             self._end += tasks
             self._grow()
-        self.set("owner", np.arange(start, start + tasks), start + 1)
+        self.fill("owner", start, tasks, start + 1)
         return start
 
     def give_back(self, base: int, tasks: int) -> None:
@@ -58,6 +58,12 @@ class Arena:
         self._gaps = _gaps(self["owner"], self._end)
         if self._gaps and sum(self._gaps[-1]) == self._end:
             self._end = self._gaps.pop()[0]
+
+    def fill(self, column: str, start: int, count: int, value: int) -> None:
+        """Sets a column over a stretch."""
+        self._matrix[self._index[column], start : start + count] = value
+        for number in range(start // BLOCK, (start + count - 1) // BLOCK + 1):
+            self.table.put(number, self._view(number))
 
     def set(self, column: str, slots: Slots, values: Slots | int) -> None:
         """Sets a column at slots; the last of equal slots wins."""
@@ -126,6 +132,22 @@ def locate(
     named = (jobs >= 0) & (jobs < len(known))
     index = np.where(named, jobs, 0)
     return bases[index] + instances, named & (instances >= 0) & (instances < sizes[index])
+
+
+def locate_ranges(
+    job_ids: Sequence[str], job: bytes, first: bytes, count: bytes, stretch: Callable[[str], tuple[int, int] | None]
+) -> tuple[I64, I64]:
+    """The slots of the ranges of a record, one after another, and for each slot the index of its range.
+
+    Ranges of unknown jobs are left out; a machine's own records and those of its peers fit their jobs.
+    """
+    known = [stretch(job_id) for job_id in job_ids]
+    bases = np.array([found[0] if found else -1 for found in known], dtype=np.int64)
+    start = bases[ints(job)]
+    times = np.where(start >= 0, ints(count), 0)
+    index = np.repeat(np.arange(len(times)), times)
+    within = np.arange(len(index)) - np.repeat(np.cumsum(times) - times, times)
+    return start[index] + ints(first)[index] + within, index
 
 
 def _gaps(owner: I32, end: int) -> list[tuple[int, int]]:

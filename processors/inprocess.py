@@ -16,6 +16,8 @@ from processors.store import Store
 
 IDLE_MS = 10
 """Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
+PASSES = 4
+"""Passes over the processors before the others step: lifecycle, entitlement, placement and lifecycle's order."""
 RETRY_MS = 1000
 STANDS_EVERY_S = 1.0
 
@@ -153,11 +155,13 @@ class Processor:
 
 
 class Host:
-    """Steps components in the thread that calls `run`."""
+    """Steps components in the thread that calls `run`: the processors first, until a job has passed all of them."""
 
-    def __init__(self, log: Log, components: Sequence[Component]) -> None:
+    def __init__(self, log: Log, processors: Sequence[Component], others: Sequence[Component]) -> None:
         self._log = log
-        self._components = components
+        self._processors = processors
+        self._others = others
+        self._components = [*processors, *others]
 
     def run(self, stop: threading.Event) -> None:
         """Steps until `stop` is set, then closes the components, the last first."""
@@ -171,8 +175,13 @@ class Host:
                 component.close()
 
     def step(self) -> bool:
-        """Steps each component once; True where one of them may have more to do."""
+        """Steps the processors some times and the others once; True where one of them may have more to do."""
         busy = False
-        for component in self._components:
+        for _ in range(PASSES):
+            moved = [processor.step() for processor in self._processors]
+            busy = any(moved)
+            if not busy:
+                break
+        for component in self._others:
             busy = component.step() or busy
         return busy

@@ -156,7 +156,7 @@ class Gateway:
         self.checkpoint()
         for host_id, host in self._hosts.items():
             if host.link is not None:
-                host.link.close(host_id)
+                host.link.cut(host_id)
         self._reader.close()
 
     def _restore(self, path: Path) -> None:
@@ -245,7 +245,7 @@ class Gateway:
     def _attach(self, host_id: str, session: int, link: Link) -> None:
         host = self._host(host_id)
         if host.session != session or not host.mine:
-            link.close(host_id)
+            link.cut(host_id)
             return
         self._cut(host_id, host)
         host.link = link
@@ -253,7 +253,7 @@ class Gateway:
 
     def _cut(self, host_id: str, host: HostStanding) -> None:
         if host.link is not None:
-            host.link.close(host_id)
+            host.link.cut(host_id)
         host.link, host.ready = None, False
 
     def _ask(self, post: AskLog) -> None:

@@ -67,7 +67,7 @@ class StreamLink:
         """See `Link`."""
         self._put(line)
 
-    def close(self, host_id: str) -> None:
+    def cut(self, host_id: str) -> None:
         """See `Link`."""
         self._put(None)
 

@@ -10,7 +10,7 @@ from events.columns import I32, I64
 from hostagent.messages import Hello, LogLine, LogPage, Orders, Refused, Reports, Welcome
 
 
-class LogMissing(Exception):
+class LogMissing(LookupError):
     """The output of a run can't be had: the message says why."""
 
 
@@ -28,7 +28,7 @@ class Link(Protocol):
         """Passes on a request for output, answered by `Gateway.answer`."""
         ...
 
-    def close(self, host_id: str) -> None:
+    def cut(self, host_id: str) -> None:
         """A host has another link or session now, or this one's session isn't known."""
         ...
 

@@ -1,6 +1,6 @@
 """Answers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from events.acceptance import digest
@@ -54,6 +54,7 @@ class Answers:
         self._stopped: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
+        self._fresh: list[JobSubmitted] = []
 
     def all(self, budget: int) -> Iterator[Event]:
         """The answers to at most `budget` facts, in the order of the log."""
@@ -63,6 +64,8 @@ class Answers:
                 yield from self._submission(offset, ask, event)
             elif isinstance(event, JobStopRequested) and event.job_id not in self._delayed:
                 yield self._stop(offset, event)
+        if self._fresh:
+            yield first_queued(self._fresh)
 
     def _submission(self, offset: int, ask: AskRow, job: JobSubmitted) -> Iterator[Event]:
         known = self._known_hash(job.job_id)
@@ -87,8 +90,8 @@ class Answers:
         self._accepted[job.job_id] = hash_of(job)
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
+        self._fresh.append(job)
         yield accepted(offset, job)
-        yield first_queued(job)
 
     def _known_hash(self, job_id: str) -> bytes | None:
         row = self._view.jobs.get(job_id) or self._view.forgotten.get(forgotten_key(job_id))
@@ -145,18 +148,16 @@ def accepted(offset: int, job: JobSubmitted) -> JobAccepted:
     )
 
 
-def first_queued(job: JobSubmitted) -> GangsQueued:
-    """All gangs of a job at their first run: its gang as one, the others as a range."""
-    members = job.gang_min if job.gang_min > 1 else 0
-    parts = [(0, members, 1)] if members else []
-    if members < job.instances:
-        parts.append((members, job.instances - members, 0))
-    return GangsQueued(
-        job_ids=(job.job_id,),
-        job=pack_ints([0] * len(parts)),
-        first=pack_ints([first for first, _, _ in parts]),
-        count=pack_ints([count for _, count, _ in parts]),
-        run=pack_ints([1] * len(parts)),
-        gang=pack_ints([gang for _, _, gang in parts]),
-        admitted=pack_ints([0] * len(parts)),
-    )
+def first_queued(jobs: Sequence[JobSubmitted]) -> GangsQueued:
+    """All gangs of jobs at their first run: of each job its gang as one, the others as a range."""
+    parts: list[tuple[int, int, int, int]] = []
+    for number, job in enumerate(jobs):
+        members = job.gang_min if job.gang_min > 1 else 0
+        if members:
+            parts.append((number, 0, members, 1))
+        if members < job.instances:
+            parts.append((number, members, job.instances - members, 0))
+    number_, first, count, gang = (pack_ints(column) for column in zip(*parts, strict=True))
+    ones, zeros = pack_ints([1] * len(parts)), pack_ints([0] * len(parts))
+    job_ids = tuple(job.job_id for job in jobs)
+    return GangsQueued(job_ids=job_ids, job=number_, first=first, count=count, run=ones, gang=gang, admitted=zeros)

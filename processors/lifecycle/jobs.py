@@ -71,9 +71,9 @@ class Jobs:
         self._next_number += 1
         self.table.put(event.job_id, row)
         self.at[base] = event.job_id
-        arena.set("traits", np.arange(base, base + event.instances), traits(row, gang=False))
+        arena.fill("traits", base, event.instances, traits(row, gang=False))
         if event.gang_min:
-            arena.set("traits", np.arange(base, base + event.gang_min), traits(row, gang=True))
+            arena.fill("traits", base, event.gang_min, traits(row, gang=True))
         pool = self._pools.change(event.pool)
         pool.open_jobs += 1
         pool.open_tasks += event.instances

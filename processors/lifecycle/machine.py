@@ -34,7 +34,7 @@ from events.records.placement import HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
-from processors.arena import locate
+from processors.arena import locate, locate_ranges
 from processors.lifecycle.answers import POOL_WAIT_MS, Answers
 from processors.lifecycle.hosts import Hosts
 from processors.lifecycle.jobs import Jobs
@@ -154,12 +154,13 @@ class Lifecycle:
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`."""
         out = list(Answers(self, now, caught_up).all(budget))
-        out += self.hosts.decide()
         slots = self.tasks.attention()
         if caught_up:
             slots = np.union1d(slots, self.tasks.due(now))
         if len(slots):
             out += verdicts(self.tasks.arena, slots[:budget], self._lookup)
+        if len(slots) <= budget:  # what an inventory ended is said no later than its answer
+            out += self.hosts.decide()
         out += self._jobs.gang_decisions()
         out += self._jobs.changes()
         if caught_up:
@@ -292,17 +293,13 @@ class Lifecycle:
         self._jobs.add(event, job)
 
     def _queued(self, event: GangsQueued, now: int) -> None:
-        for job, first, count, run, gang in zip(
-            *(ints(c).tolist() for c in (event.job, event.first, event.count, event.run, event.gang)), strict=True
-        ):
-            row = self.jobs[event.job_ids[job]]
-            slots = np.arange(row.base + first, row.base + first + count)
-            arena = self.tasks.arena
-            arena.set("run", slots, run)
-            arena.set("due", slots, 0)
-            if gang:
-                self._jobs.gang_queued(event.job_ids[job], slots)
-            self._jobs.move(slots, TaskState.QUEUED)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
+        arena = self.tasks.arena
+        arena.set("run", slots, ints(event.run)[index])
+        arena.set("due", slots, 0)
+        for gang in np.flatnonzero(ints(event.gang)).tolist():
+            self._jobs.gang_queued(event.job_ids[ints(event.job)[gang]], slots[index == gang])
+        self._jobs.move(slots, TaskState.QUEUED)
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         self._jobs.move(self._current(event, (PLACED,)), TaskState.ORDERED)

@@ -80,6 +80,7 @@ class Tasks:
         )
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)
+        self._stale = False
         self._due: dict[int, list[I64]] = {}
         self._due_heap: list[int] = []
 
@@ -104,15 +105,16 @@ class Tasks:
 
     def attention(self) -> I64:
         """The slots with something to decide, ascending, but for deadlines."""
-        if self._touched:
+        if self._touched or self._stale:
             slots = np.unique(np.concatenate([self._attention, *self._touched]))
             self._attention = slots[self._needs(slots)]
             self._touched = []
+            self._stale = False
         return self._attention
 
     def settle(self) -> None:
         """Looks again at what had attention, after decisions were applied."""
-        self._touched.append(self._attention)
+        self._stale = True
 
     def due(self, now: int) -> I64:
         """The slots whose wait is over at `now`."""

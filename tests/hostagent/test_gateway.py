@@ -42,7 +42,7 @@ class Host:
     def ask(self, host_id: str, line: LogLine) -> None:
         self.asked.append(line)
 
-    def close(self, host_id: str) -> None:
+    def cut(self, host_id: str) -> None:
         self.closed = True
 
     def connect(self, session: int, position: int = 0, runs: list[RunState] | None = None) -> None:

@@ -1,0 +1,66 @@
+"""The FastAPI app of a cell."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+from events.log import Log
+from events.spec import JobSpec, PoolSpec
+from projections.api import hosts, jobs, pools, stream, system
+from projections.api.context import Context, TaskLog
+from projections.api.guards import Guards
+from projections.api.problems import install
+from projections.views import Views
+
+STREAMS_MAX = 64
+_REF = "#/components/schemas/{model}"
+
+
+def create_app(
+    views: Views,
+    log: Log,
+    *,
+    token: str,
+    listen: str,
+    cell_info: Callable[[], dict[str, Any]],
+    gateway: APIRouter | None = None,
+    task_log: TaskLog | None = None,
+    streams_max: int = STREAMS_MAX,
+) -> FastAPI:
+    """The app over the views of a cell.
+
+    `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
+    agents, `task_log` asks a host for output. Handlers run in threads of their own beside the components of the cell.
+    """
+    app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
+    context = Context(views, log, cell_info, task_log, streams_max)
+    app.state.context = context
+    for part in (jobs, pools, hosts, stream, system):
+        app.include_router(part.routes(context))
+    if gateway is not None:
+        app.include_router(gateway)
+    install(app)
+    app.add_middleware(Guards, token=token, listen=listen)
+    _describe_bodies(app)
+    return app
+
+
+def _describe_bodies(app: FastAPI) -> None:
+    """Puts the specs into the description: handlers take bodies as they come, to tell all problems by pointer."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        fresh = app.openapi_schema is None
+        schema = plain()
+        if fresh:
+            parts = schema.setdefault("components", {}).setdefault("schemas", {})
+            for path, method, model in (("/v1/jobs", "post", JobSpec), ("/v1/pools/{path}", "put", PoolSpec)):
+                spec = model.model_json_schema(ref_template=_REF)
+                parts.update(spec.pop("$defs", {}))
+                parts[model.__name__] = spec
+                body = schema["paths"][path][method]["requestBody"]
+                body["content"]["application/json"]["schema"] = {"$ref": _REF.format(model=model.__name__)}
+        return schema
+
+    app.openapi = described  # type: ignore[method-assign]

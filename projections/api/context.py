@@ -1,0 +1,176 @@
+"""What all routes share: the views, the log, positions in headers, waiting, and cursors of lists."""
+
+import asyncio
+import base64
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, TypeVar
+
+import msgspec
+from fastapi import Depends, Header, Query, Request, Response
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.codec import encode
+from events.log import Log, NewRecord
+from events.records.base import Event
+from projections import queries
+from projections.api.problems import Problem
+from projections.rows import AnswerRow
+from projections.views import BadPosition, Views, reached, read_positions, write_positions
+
+READ_WAIT_S = 5.0
+"""How long a read waits for At-Least-Position."""
+WAIT_MAX_S = 60.0
+NEWS_S = 0.01
+"""How often a waiting request looks whether the views have gone on."""
+LOOK_S = 0.25
+"""How often it looks into the views themselves, where the projector is another process."""
+PAGE_MAX = 1000
+_WAIT = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(ms|s|m)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0}
+
+
+T = TypeVar("T")
+
+
+class LogPage(Protocol):
+    """A piece of a run's output: where it begins, where to go on, and whether more will come."""
+
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+    @property
+    def data(self) -> bytes: ...  # noqa: D102
+    @property
+    def next_offset(self) -> int: ...  # noqa: D102
+    @property
+    def ended(self) -> bool: ...  # noqa: D102
+
+
+TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage]]
+"""Job, instance, run, stream, offset, limit, host (None: the present one). Raises `LookupError` with a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the routes work on."""
+
+    views: Views
+    log: Log
+    cell_info: Callable[[], dict[str, Any]]
+    task_log: TaskLog | None
+    streams_max: int
+
+    def append(self, event: Event, key: str) -> int:
+        """Writes a fact and returns its offset."""
+        return self.log.append([NewRecord(event.topic, key.encode(), encode(event))])[0]
+
+    async def reach(self, wanted: Mapping[str, int], timeout: float) -> bool:
+        """Waits until the views have reached these offsets; False where they haven't in time."""
+        return bool(await self._until(lambda: self.views.has(wanted) or None, timeout))
+
+    async def answer(self, topic: str, offset: int, timeout: float) -> AnswerRow | None:
+        """The answer to a fact, None where there is none in time."""
+
+        def look() -> AnswerRow | None:
+            with self.views.read() as connection:
+                return queries.answer(connection, topic, offset)
+
+        return await self._until(look, timeout) if timeout > 0 else None
+
+    async def _until(self, look: Callable[[], T | None], timeout: float) -> T | None:
+        """Looks, in a thread, whenever the views have gone on, until there is something to see or time is up."""
+        deadline = time.monotonic() + timeout
+        while True:
+            version = self.views.version
+            found = await run_in_threadpool(look)
+            if found is not None or time.monotonic() >= deadline:
+                return found
+            look_at = min(deadline, time.monotonic() + LOOK_S)
+            while self.views.version == version and time.monotonic() < look_at:
+                await asyncio.sleep(NEWS_S)
+
+
+def wait_seconds(
+    wait: Annotated[str | None, Query(description="How long to wait for the answer: 10s.")] = None,
+) -> float:
+    """The parameter `wait` in seconds."""
+    if wait is None:
+        return 0.0
+    match = _WAIT.fullmatch(wait)
+    if match is None:
+        raise Problem(422, "INVALID_REQUEST", "wait must be a time such as 10s", [("/query/wait", "no time")])
+    return min(WAIT_MAX_S, float(match[1]) * _SECONDS[match[2]])
+
+
+Wait = Annotated[float, Depends(wait_seconds)]
+
+
+def context_of(request: Request) -> Context:
+    """The context of the app that a request came to."""
+    context: Context = request.app.state.context
+    return context
+
+
+async def at_least(
+    request: Request, at_least_position: Annotated[str | None, Header(description="topic:offset,...")] = None
+) -> None:
+    """Waits for the positions that a reader has seen already."""
+    if at_least_position:
+        try:
+            wanted = read_positions(at_least_position)
+        except BadPosition as error:
+            raise Problem(400, "BAD_POSITION", str(error)) from error
+        if not await context_of(request).reach(wanted, READ_WAIT_S):
+            detail = f"the views have not reached {at_least_position[:200]} yet"
+            raise Problem(503, "NOT_REACHED", detail, headers={"Retry-After": "1"})
+
+
+def snapshot(request: Request, response: Response, _: Annotated[None, Depends(at_least)]) -> Iterator[Connection]:
+    """One state of the views for one answer; its positions stand in the header Log-Position."""
+    with context_of(request).views.read() as connection:
+        response.headers["Log-Position"] = write_positions(reached(connection))
+        yield connection
+
+
+Snapshot = Annotated[Connection, Depends(snapshot)]
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Which page of a list is asked for."""
+
+    size: int
+    token: str
+
+    def after(self, *filters: Any) -> Any:
+        """Where the page begins; None: at the start. Raises a problem for a token of another list."""
+        if not self.token:
+            return None
+        try:
+            text = base64.urlsafe_b64decode(self.token + "=" * (-len(self.token) % 4))
+            given, at = msgspec.json.decode(text, type=tuple[list[Any], Any])
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise Problem(400, "BAD_PAGE_TOKEN", "the page token can't be read") from error
+        if given != list(filters):
+            raise Problem(400, "BAD_PAGE_TOKEN", "the page token belongs to a list with other parameters")
+        return at
+
+
+def next_token(at: Any, *filters: Any) -> str:
+    """The cursor of the next page; empty at the end."""
+    if at is None:
+        return ""
+    return base64.urlsafe_b64encode(msgspec.json.encode((list(filters), at))).rstrip(b"=").decode()
+
+
+def paging(
+    page_size: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 100, page_token: Annotated[str, Query(max_length=2000)] = ""
+) -> Paging:
+    """The parameters of all lists."""
+    return Paging(page_size, page_token)
+
+
+Pages = Annotated[Paging, Depends(paging)]

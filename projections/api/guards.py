@@ -1,0 +1,102 @@
+"""Who may ask what: the token for writes, names of the host and origins against other people's web pages, JSON only.
+
+The routes of agents under /v1/agents check their token themselves.
+"""
+
+import hmac
+import ipaddress
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from projections.api.problems import Problem
+
+AGENTS = "/v1/agents/"
+BODY_BYTES_MAX = 2 * 1024 * 1024
+READS = frozenset(("GET", "HEAD", "OPTIONS"))
+LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+
+
+class Guards:
+    """See above. `listen` is host:port; on all addresses (0.0.0.0, ::) any address may be named, but no other name."""
+
+    def __init__(self, app: ASGIApp, token: str, listen: str) -> None:
+        self._app = app
+        self._bearer = f"Bearer {token}".encode()
+        self._host = _name(listen)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http" or scope["path"].startswith(AGENTS):
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check(scope["method"], Headers(scope=scope))
+            await self._app(scope, _bounded(receive), send)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+
+    def _check(self, method: str, headers: Headers) -> None:
+        host = headers.get("host", "")
+        knows_token = hmac.compare_digest(headers.get("authorization", "").encode(), self._bearer)
+        if not knows_token and not self._may_be_named(_name(host)):
+            raise Problem(
+                421, "HOST_NOT_ALLOWED", f"this cell is not known as {host[:100]!r}; ask for it by its address"
+            )
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")
+        if method in READS:
+            return
+        if not knows_token:
+            raise Problem(
+                401,
+                "TOKEN_NEEDED",
+                "writes need the header Authorization: Bearer with the token in the cell's data folder",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        length = headers.get("content-length", "0" if "transfer-encoding" not in headers else "1")
+        if length != "0" or method != "DELETE":
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                raise Problem(415, "JSON_ONLY", "writes need the header Content-Type: application/json")
+        if length.isdigit() and int(length) > BODY_BYTES_MAX:
+            raise Problem(413, "TOO_LARGE", f"the body is over {BODY_BYTES_MAX} bytes")
+
+    def _may_be_named(self, name: str) -> bool:
+        if name in LOOPBACK or name == self._host:
+            return True
+        return self._host in ("0.0.0.0", "::") and _is_address(name)
+
+
+def _bounded(receive: Receive) -> Receive:
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > BODY_BYTES_MAX:
+            # The framework hands on this kind alone from where it reads the body.
+            raise HTTPException(413, f"the body is over {BODY_BYTES_MAX} bytes")
+        return message
+
+    return bounded
+
+
+def _name(host: str) -> str:
+    """The name in host:port, without the brackets of IPv6."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,238 @@
+"""Routes of jobs: submit, list, look, explain, stop, read output."""
+
+import uuid
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.codes import Code, TaskState
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.spec import JobSpec, problems
+from events.topics import JOBS, POOLS
+from projections import queries, task_queries
+from projections.api.context import Context, Pages, Snapshot, Wait, next_token
+from projections.api.problems import Problem, not_found
+from projections.jobs import REJECTED
+from projections.rows import JobRow
+
+LOG_BYTES_MAX = 256 * 1024
+POOL_WAIT_S = 1.0
+"""How long a submission waits for facts about pools that are not answered yet before its pool counts as unknown."""
+RETRY_S = "5"
+_STATUS = {Code.ID_TAKEN: 409, Code.OPEN_JOBS_MAX: 429, Code.OPEN_TASKS_MAX: 429, Code.NOT_FOUND: 404}
+
+
+class Stop(BaseModel):
+    """A wish to end a job."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    command_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    reason: Annotated[str, Field(max_length=1000)] = ""
+
+
+def routes(context: Context) -> APIRouter:
+    """The routes under /v1/jobs."""
+    router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    _submission(router, context)
+    _reads(router)
+    _tasks(router, context)
+
+    @router.post("/{job_id}/stops", status_code=202)
+    async def stop(job_id: str, wish: Stop, wait: Wait) -> Response:
+        """Asks for the end of a job."""
+        with_id = wish.command_id or uuid.uuid4().hex
+        fact = JobStopRequested(job_id=job_id, command_id=with_id, reason=wish.reason)
+
+        def append() -> int:
+            with context.views.read() as connection:
+                _job(connection, job_id)
+            return context.append(fact, job_id)
+
+        offset = await run_in_threadpool(append)
+        told: dict[str, Any] = {"command_id": with_id, "position": f"{JOBS.name}:{offset}"}
+        answer = await context.answer(JOBS.name, offset, wait)
+        if answer is None:
+            return JSONResponse(told, 202)
+        if answer.code == Code.NOT_FOUND:
+            raise Problem(404, answer.code, answer.message, position=told["position"])
+        return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200)
+
+    return router
+
+
+def _submission(router: APIRouter, context: Context) -> None:
+    @router.post("", status_code=202)
+    async def submit(body: Annotated[Any, Body()], wait: Wait) -> Response:
+        """Submits a job. The same id with the same content again is answered with the job."""
+        event = _event(body)
+        known = await run_in_threadpool(_look, context, event)
+        if known == Code.NO_SUCH_POOL:
+            # The pool may have been defined a moment ago.
+            end = await run_in_threadpool(lambda: context.log.bounds(POOLS.name)[1])
+            if end:
+                await context.reach({POOLS.name: end - 1}, POOL_WAIT_S)
+            known = await run_in_threadpool(_look, context, event)
+        if known == Code.NO_SUCH_POOL:
+            message = f"there is no pool {event.pool}; define it first, or choose another"
+            raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
+        if isinstance(known, dict):
+            return JSONResponse({**known, "repeated": True}, 200)
+        offset = await run_in_threadpool(context.append, event, event.job_id)
+        position = f"{JOBS.name}:{offset}"
+        location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
+        answer = await context.answer(JOBS.name, offset, wait)
+        if answer is None:
+            told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED"}
+            return JSONResponse(told, 202, location)
+        if answer.code not in (Code.DONE, Code.REPEATED):
+            headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
+            status = _STATUS.get(Code(answer.code), 422)
+            raise Problem(status, answer.code, answer.message, position=position, headers=headers)
+        job = await run_in_threadpool(_read, context, lambda connection: _shown(connection, event.job_id))
+        return JSONResponse({**job, "repeated": answer.code == Code.REPEATED}, 200, location)
+
+
+def _event(body: Any) -> JobSubmitted:
+    try:
+        spec = JobSpec.model_validate(body)
+    except ValidationError as error:
+        found = problems(error)
+        code = Code.TOO_LARGE if error.errors()[0]["type"] == "too_large" else Code.INVALID_SPEC
+        raise Problem(422, code, f"the spec has {len(found)} problem{'s' * (len(found) > 1)}", found) from error
+    if spec.job_id is None:
+        missing = "is missing; the client makes it, so that a repeat is recognised"
+        raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/job_id", missing)])
+    return spec.to_event()
+
+
+def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:
+    """What the views say before anything is written: the same job, that its pool is unknown, or nothing against it."""
+    with context.views.read() as connection:
+        row = queries.job_row(connection, event.job_id)
+        if row is not None and row.state != REJECTED:
+            if queries.submission(connection, row).spec_hash == event.spec_hash:
+                return _shown(connection, event.job_id)
+            detail = f"another job was submitted under the id {event.job_id}; choose another id"
+            raise Problem(409, Code.ID_TAKEN, detail)
+        pool = next(iter(queries.pools_json(connection, event.pool)), None)
+    if pool is None:
+        return Code.NO_SUCH_POOL
+    if pool["open_jobs"] >= pool["open_jobs_max"]:
+        detail = f"pool {event.pool} has its {pool['open_jobs_max']} open jobs; wait for one to end"
+        raise Problem(429, Code.OPEN_JOBS_MAX, detail, headers={"Retry-After": RETRY_S})
+    if pool["open_tasks"] + event.instances > pool["open_tasks_max"]:
+        detail = (
+            f"pool {event.pool} has {pool['open_tasks']} open tasks, {event.instances} more would exceed its "
+            f"{pool['open_tasks_max']}"
+        )
+        raise Problem(429, Code.OPEN_TASKS_MAX, detail, headers={"Retry-After": RETRY_S})
+    return None
+
+
+def _reads(router: APIRouter) -> None:
+    @router.get("")
+    def jobs(
+        connection: Snapshot,
+        page: Pages,
+        state: Annotated[str, Query(description="States, separated by commas.")] = "",
+        pool: str = "",
+        label: Annotated[list[str] | None, Query(description="key:value; all must hold.")] = None,
+    ) -> dict[str, Any]:
+        """Jobs, the newest first."""
+        states = [each for each in state.upper().split(",") if each]
+        labels = [_label(each) for each in label or ()]
+        before = page.after(states, pool, label or [])
+        found = queries.jobs_page(connection, states, pool, labels, page.size, -1 if before is None else int(before))
+        return {"jobs": found.items, "next_page_token": next_token(found.next, states, pool, label or [])}
+
+    @router.get("/{job_id}")
+    def job(job_id: str, connection: Snapshot) -> dict[str, Any]:
+        """One job."""
+        return _shown(connection, job_id)
+
+    @router.get("/{job_id}/explanation")
+    def explanation(job_id: str, connection: Snapshot) -> dict[str, Any]:
+        """Why the job stands where it stands: the reason that counts most, and all that hold."""
+        return queries.explanation(connection, _job(connection, job_id))
+
+    @router.get("/{job_id}/history")
+    def history(job_id: str, connection: Snapshot, page: Pages) -> dict[str, Any]:
+        """What happened to the job: facts and decisions, the oldest first."""
+        _job(connection, job_id)
+        found = queries.history_page(connection, job_id, page.size, page.after("history", job_id))
+        return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
+
+
+def _tasks(router: APIRouter, context: Context) -> None:
+    @router.get("/{job_id}/tasks")
+    def tasks(job_id: str, connection: Snapshot, page: Pages, state: str = "") -> dict[str, Any]:
+        """Tasks of the job."""
+        row = _job(connection, job_id)
+        names = [each for each in state.upper().split(",") if each]
+        if unknown := [name for name in names if name not in TaskState.__members__]:
+            raise Problem(422, "INVALID_REQUEST", f"{unknown[0][:40]!r} is no state", [("/query/state", "no state")])
+        first = page.after("tasks", job_id, names) or 0
+        found = task_queries.tasks_page(connection, row, [TaskState[name] for name in names], page.size, int(first))
+        return {"tasks": found.items, "next_page_token": next_token(found.next, "tasks", job_id, names)}
+
+    @router.get("/{job_id}/tasks/{instance}/log", response_class=Response)
+    async def log(
+        job_id: str,
+        instance: int,
+        stream: Annotated[str, Query(pattern="^(stdout|stderr)$")] = "stdout",
+        run: Annotated[int | None, Query(ge=1)] = None,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=1, le=LOG_BYTES_MAX)] = 64 * 1024,
+    ) -> Response:
+        """A piece of a run's output. The headers Log-Offset, Log-Next-Offset and Log-Ended say where to go on."""
+
+        def find(connection: Connection) -> tuple[int, str | None]:
+            row = _job(connection, job_id)
+            task = task_queries.task(connection, row, instance)
+            if task is None or not (run or task["run"]):
+                raise not_found("run of task", f"{instance} of job {job_id}")
+            return run or task["run"], task["host_id"] if run in (None, task["run"]) else None
+
+        number, host_id = await run_in_threadpool(_read, context, find)
+        if context.task_log is None:
+            raise Problem(503, "NO_GATEWAY", "this process has no gateway to ask for output")
+        try:
+            piece = await context.task_log(job_id, instance, number, stream, offset, limit, host_id)
+        except LookupError as error:
+            raise Problem(404, "NO_OUTPUT", str(error.args[0] if error.args else error)) from error
+        headers = {
+            "Log-Offset": str(piece.offset),
+            "Log-Next-Offset": str(piece.next_offset),
+            "Log-Ended": str(int(piece.ended)),
+            "X-Content-Type-Options": "nosniff",
+        }
+        return Response(piece.data, 200, headers, media_type="application/octet-stream")
+
+
+def _read(context: Context, look: Callable[[Connection], Any]) -> Any:
+    with context.views.read() as connection:
+        return look(connection)
+
+
+def _job(connection: Connection, job_id: str) -> JobRow:
+    row = queries.job_row(connection, job_id)
+    if row is None:
+        raise not_found("job", job_id)
+    return row
+
+
+def _shown(connection: Connection, job_id: str) -> dict[str, Any]:
+    return queries.jobs_json(connection, [_job(connection, job_id)])[0]
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, colon, value = text.partition(":")
+    if not colon:
+        raise Problem(422, "INVALID_REQUEST", "a label is asked for as key:value", [("/query/label", "no key:value")])
+    return key, value

@@ -1,0 +1,96 @@
+"""Errors of the API: RFC 9457 problem details with a stable code, all of them, also those of the framework."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from events.log import LogError, LogUnavailable
+
+_CODES = {
+    400: "BAD_REQUEST",
+    404: "NO_SUCH_PATH",
+    405: "METHOD_NOT_ALLOWED",
+    413: "TOO_LARGE",
+}
+
+
+class Problem(Exception):
+    """What a handler raises instead of answering."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: Sequence[tuple[str, str]] = (),
+        position: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.position = position
+        self.headers = dict(headers or {})
+
+    def response(self) -> JSONResponse:
+        """The answer."""
+        body: dict[str, Any] = {
+            "type": f"/problems/{self.code.lower().replace('_', '-')}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+        }
+        if self.errors:
+            body["errors"] = [{"pointer": pointer, "message": message} for pointer, message in self.errors]
+        if self.position:
+            body["position"] = self.position
+        return JSONResponse(body, self.status, self.headers, media_type="application/problem+json")
+
+
+def not_found(what: str, name: str) -> Problem:
+    """Nothing of that name."""
+    return Problem(404, "NOT_FOUND", f"there is no {what} {name[:140]}")
+
+
+def _pointer(loc: Sequence[Any]) -> str:
+    """Into the body; /query/name and the like for what stands elsewhere."""
+    return "".join(f"/{part}" for part in (loc[1:] if loc[0] == "body" else loc))
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of an app a problem."""
+
+    @app.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> JSONResponse:
+        return error.response()
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        code = _CODES.get(error.status_code, HTTPStatus(error.status_code).name)
+        detail = f"{request.method} {request.url.path}: {error.detail}"
+        return Problem(error.status_code, code, detail, headers=error.headers).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        found = [(_pointer(each["loc"]), str(each["msg"])) for each in error.errors()]
+        if any(each["type"] == "json_invalid" for each in error.errors()):
+            return Problem(400, "NOT_JSON", "the body is no JSON", found).response()
+        return Problem(422, "INVALID_REQUEST", "the request has fields that can't be read", found).response()
+
+    @app.exception_handler(LogError)
+    async def log(_: Request, error: LogError) -> JSONResponse:
+        if isinstance(error, LogUnavailable):
+            return Problem(503, "LOG_UNAVAILABLE", str(error), headers={"Retry-After": "1"}).response()
+        return Problem(500, "LOG_FAULT", str(error)).response()
+
+    @app.exception_handler(Exception)
+    async def bug(_: Request, error: Exception) -> JSONResponse:
+        return Problem(500, "INTERNAL", f"a bug: {type(error).__name__}").response()

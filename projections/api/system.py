@@ -1,0 +1,64 @@
+"""Routes of the cell itself: rounds, quarantine, health, metrics."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from events.codec import decode
+from events.topics import ALL, MACHINES, rounds_of
+from projections import queries
+from projections.api.context import Context, Pages, Snapshot, next_token
+from projections.api.problems import Problem, not_found
+from projections.render import at, whole
+from projections.views import folded
+
+LAG_MAX = 10_000
+"""Records that the views may be behind and still count as ready."""
+
+
+def routes(context: Context) -> APIRouter:
+    """The routes of the cell."""
+    router = APIRouter(tags=["cell"])
+
+    @router.get("/v1/cell")
+    def cell() -> dict[str, Any]:
+        """The cell, its log and its machines."""
+        return context.cell_info()
+
+    @router.get("/v1/rounds/{machine}/{number}")
+    def round_(machine: str, number: int, connection: Snapshot) -> dict[str, Any]:
+        """One round of a machine, decoded."""
+        offset = queries.round_offset(connection, machine, number) if machine in MACHINES else None
+        if offset is None:
+            raise not_found("round", f"{number} of {machine}")
+        record = next(iter(context.log.scan(rounds_of(machine), offset)))
+        return {"position": f"{record.topic}:{offset}", "at": at(record.at_ms), **whole(decode(record.value))}
+
+    @router.get("/v1/log/quarantine")
+    def quarantine(connection: Snapshot, page: Pages) -> dict[str, Any]:
+        """Records that were skipped, and why."""
+        found = queries.quarantine_page(connection, page.size, page.after("quarantine"))
+        return {"records": found.items, "next_page_token": next_token(found.next, "quarantine")}
+
+    @router.get("/livez")
+    def livez() -> dict[str, bool]:
+        """Whether this process answers."""
+        return {"live": True}
+
+    @router.get("/readyz")
+    def readyz(connection: Snapshot) -> dict[str, Any]:
+        """Whether the views are close behind the log."""
+        have = folded(connection)
+        lag = {topic.name: max(0, context.log.bounds(topic.name)[1] - have.get(topic.name, 0)) for topic in ALL}
+        if sum(lag.values()) > LAG_MAX:
+            detail = f"the views are {sum(lag.values())} records behind the log, {LAG_MAX} are allowed"
+            raise Problem(503, "BEHIND", detail, headers={"Retry-After": "1"})
+        return {"ready": True, "lag": lag}
+
+    @router.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        """The metrics of this process."""
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    return router

@@ -1,0 +1,113 @@
+"""Columns over the tasks of all jobs in blocks of 512, of which a bounded number is in memory.
+
+A job has a stretch of neighbouring slots, so that one numpy operation serves the tasks of many jobs, and a block is
+written once per batch however many of its tasks changed.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table
+
+from events.columns import I32, I64
+
+BLOCK = 512
+FRAMES = 2048
+"""Blocks kept in memory: a million tasks."""
+
+
+class Blocks:
+    """int32 columns by name; the first is the state where `live` names states. `place` says where slots are in memory
+    now; that holds until the next `flush`.
+    """
+
+    def __init__(
+        self, table: Table, columns: tuple[str, ...], live: tuple[int, ...] = (), frames: int = FRAMES
+    ) -> None:
+        self._name = table.name
+        self._index = {name: at for at, name in enumerate(columns)}
+        self._live = live
+        self._frames_max = frames
+        self._matrix: I32 = np.zeros((len(columns), BLOCK), dtype=np.int32)
+        self._block_of: I64 = np.full(1, -1, dtype=np.int64)
+        self._frame_of: I64 = np.full(1, -1, dtype=np.int64)
+        self._used: I64 = np.zeros(1, dtype=np.int64)
+        self._dirty: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
+        self._tick = 0
+        self.connection: Connection | None = None
+
+    def __getitem__(self, column: str) -> I32:
+        """The column over all that is in memory; index it by what `place` gave, and call `touch` after a change."""
+        row: I32 = self._matrix[self._index[column]]
+        return row
+
+    def place(self, slots: I64) -> I64:
+        """Where slots are in memory, read from the file where they weren't."""
+        wanted = slots // BLOCK
+        blocks = np.unique(wanted)
+        if len(blocks) and blocks[-1] >= len(self._frame_of):
+            more = np.full(max(int(blocks[-1]) + 1, 2 * len(self._frame_of)) - len(self._frame_of), -1, dtype=np.int64)
+            self._frame_of = np.concatenate([self._frame_of, more])
+        missing = blocks[self._frame_of[blocks] < 0]
+        if len(missing):
+            self._load(missing)
+        self._tick += 1
+        self._used[self._frame_of[blocks]] = self._tick
+        return self._frame_of[wanted] * BLOCK + slots % BLOCK
+
+    def touch(self, places: I64) -> None:
+        """What is at these places was changed."""
+        self._dirty[places // BLOCK] = True
+
+    def flush(self) -> None:
+        """Writes the changed blocks; then forgets those that were used longest ago, if there are too many."""
+        assert self.connection is not None
+        frames = np.flatnonzero(self._dirty)
+        rows = []
+        for frame in frames.tolist():
+            data = self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK]
+            live = int(np.isin(data[0], self._live).sum()) if self._live else 0
+            rows.append((int(self._block_of[frame]), live, data.tobytes()))
+        if rows:
+            text = f"INSERT OR REPLACE INTO {self._name} (block, live, data) VALUES (?, ?, ?)"
+            self.connection.exec_driver_sql(text, rows)
+        self._dirty[:] = False
+        taken = np.flatnonzero(self._block_of >= 0)
+        if len(taken) > self._frames_max:
+            oldest = taken[np.argsort(self._used[taken], kind="stable")][: len(taken) - self._frames_max // 2]
+            self._frame_of[self._block_of[oldest]] = -1
+            self._block_of[oldest] = -1
+
+    def _load(self, blocks: I64) -> None:
+        frames = self._free_frames(len(blocks))
+        self._frame_of[blocks] = frames
+        self._block_of[frames] = blocks
+        for frame in frames.tolist():
+            self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = 0
+        assert self.connection is not None
+        low, high = int(blocks[0]), int(blocks[-1])
+        wanted = set(blocks.tolist())
+        text = f"SELECT block, data FROM {self._name} WHERE block BETWEEN ? AND ?"
+        if high - low > 4 * len(blocks):
+            text = f"SELECT block, data FROM {self._name} WHERE block IN ({','.join(map(str, blocks.tolist()))})"
+        for block, data in self.connection.exec_driver_sql(text, (low, high) if "?" in text else ()):
+            if block in wanted:
+                frame = int(self._frame_of[block])
+                self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = unpack(data, len(self._index))
+
+    def _free_frames(self, count: int) -> I64:
+        free = np.flatnonzero(self._block_of < 0)[:count]
+        if len(free) == count:
+            return free
+        have = len(self._block_of)
+        more = max(have, count)
+        width = len(self._index)
+        self._matrix = np.concatenate([self._matrix, np.zeros((width, more * BLOCK), dtype=np.int32)], axis=1)
+        self._block_of = np.concatenate([self._block_of, np.full(more, -1, dtype=np.int64)])
+        self._used = np.concatenate([self._used, np.zeros(more, dtype=np.int64)])
+        self._dirty = np.concatenate([self._dirty, np.zeros(more, dtype=np.bool_)])
+        return np.flatnonzero(self._block_of < 0)[:count]
+
+
+def unpack(data: bytes, columns: int) -> I32:
+    """A block's columns."""
+    return np.frombuffer(data, dtype="<i4").reshape(columns, BLOCK)

@@ -1,0 +1,243 @@
+"""The projector: follows the log of a cell and keeps the views.
+
+Positions, the chains of the machines and all rows of a batch are written in one transaction, so that a restart goes on
+where the rows stand. Nothing in a row depends on how records came in batches or on a clock: `rebuild` from the start of
+the log gives the same rows.
+"""
+
+import time
+from bisect import bisect_left
+from pathlib import Path
+
+import msgspec
+from prometheus_client import Counter, Gauge, Histogram
+from sqlalchemy import Connection, Engine, select
+
+from events.acceptance import Chain, Verdict, digest
+from events.codec import decode
+from events.delivery import Delivered, Inbox
+from events.log import Log, LogUnavailable
+from events.records.base import Event
+from events.records.rounds import RoundCommitted
+from events.records.tasks import RunsReported
+from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
+from projections import history, tables
+from projections.cache import Cache
+from projections.hosts import HostFold
+from projections.jobs import JobFold
+from projections.moment import Moment, of_fact
+from projections.pools import PoolFold
+from projections.reasons import ReasonFold
+from projections.reports import reasons_of
+from projections.rows import ChainRow, PositionRow, to_json
+from projections.views import Views
+
+RECORDS = 1000
+"""Records read and folded at most in a step."""
+DECISIONS_BYTES = 256 * 1024
+"""After so many bytes of rounds a step ends: about 20,000 tasks, some tens of milliseconds."""
+RETRY_MS = 1000
+DEPTHS_KEPT = 4096
+
+LAG = Gauge("paceline_projection_lag_records", "Records not in the views yet.", ("cell", "topic"))
+FOLDED = Counter("paceline_projection_records_total", "Records folded into the views.", ("cell",))
+STEP = Histogram(
+    "paceline_projection_step_duration_seconds",
+    "Time per batch.",
+    ("cell",),
+    buckets=(0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2.0),
+)
+
+
+class Depths:
+    """How deep the rounds of a machine stand in the order of cause and effect: the newest in memory, the others in the
+    views.
+    """
+
+    def __init__(self, machine: str) -> None:
+        self._machine = machine
+        self._offsets: list[int] = []
+        self._depths: list[int] = []
+
+    def add(self, offset: int, depth: int) -> None:
+        """The next accepted round."""
+        self._offsets.append(offset)
+        self._depths.append(depth)
+        if len(self._offsets) > 2 * DEPTHS_KEPT:
+            del self._offsets[:DEPTHS_KEPT], self._depths[:DEPTHS_KEPT]
+
+    def before(self, position: int, connection: Connection) -> int:
+        """The depth of the last round before a position; 0 where there is none."""
+        at = bisect_left(self._offsets, position)
+        if at:
+            return self._depths[at - 1]
+        rounds = tables.rounds.c
+        last = select(rounds.depth).where(rounds.machine == self._machine, rounds.position < position)
+        return connection.execute(last.order_by(rounds.position.desc()).limit(1)).scalar() or 0
+
+
+class Projector:
+    """Keeps the views of one cell in `engine`, or in the file views.sqlite of a folder. A `Component`."""
+
+    def __init__(self, log: Log, target: Path | Engine) -> None:
+        self._log = log
+        self._engine = target if isinstance(target, Engine) else tables.open_engine(target / "views.sqlite")
+        self.views = Views(self._engine)
+        self._cache = Cache()
+        self._jobs = JobFold(self._cache)
+        self._pools = PoolFold(self._cache)
+        self._hosts = HostFold(self._cache)
+        self._reasons = ReasonFold(self._cache)
+        self._depths = {machine: Depths(machine) for machine in MACHINES}
+        self._retry_ms: int | None = None
+        self._blocked = False
+        self._soon: list[str] = []
+        self._stood_at = 0.0
+        self._labels = {"cell": str(log.cell)}
+        with self._engine.begin() as connection:
+            self._restore(connection)
+        self._reader = log.reader(self._inbox.positions)
+
+    def step(self) -> bool:
+        """Folds up to a bounded number of records; returns whether there may be more."""
+        started = time.perf_counter()
+        read = self._read(started)
+        folded = self._fold() if self._inbox.waiting() else 0
+        # What was read may wait for topics that were not: then reading goes on, however much is waiting.
+        blocked = not folded and self._inbox.waiting() > 0
+        newly, self._blocked = blocked and not self._blocked, blocked
+        if folded:
+            FOLDED.labels(**self._labels).inc(folded)
+            STEP.labels(**self._labels).observe(time.perf_counter() - started)
+            self.views.changed()
+        return bool(folded or read or newly)
+
+    def _read(self, now: float) -> int:
+        self._retry_ms = None
+        if self._inbox.waiting() >= RECORDS and not self._blocked:
+            return 0
+        try:
+            records = self._reader.poll(RECORDS, 0)
+            self._note_lag(now)
+        except LogUnavailable:
+            self._retry_ms = RETRY_MS
+            return 0
+        self._inbox.add(records)
+        # A fact's key is the id of its job: those rows are read at once instead of one by one.
+        self._soon += [record.key.decode("utf-8", "replace") for record in records if record.topic == JOBS.name]
+        return len(records)
+
+    def wait_ms(self) -> int | None:
+        """See `Component.wait_ms`."""
+        return self._retry_ms
+
+    def close(self) -> None:
+        """Gives back the reader and the file."""
+        self._reader.close()
+        self._engine.dispose()
+
+    def _restore(self, connection: Connection) -> None:
+        positions = {topic.name: 0 for topic in ALL}
+        positions.update(map(tuple, connection.execute(select(tables.positions))))
+        self._chains = {machine: Chain() for machine in MACHINES}
+        for machine, epoch, number, hash_, position, inputs in connection.execute(select(tables.chains)):
+            self._chains[machine] = Chain(epoch, number, hash_, position, msgspec.json.decode(inputs))
+        self._jobs.restore(connection)
+        self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
+
+    def _fold(self) -> int:
+        folded = size = 0
+        with self._engine.begin() as connection:
+            self._cache.begin(connection)
+            self._cache.jobs.load(self._soon)
+            self._soon = []
+            for delivered in self._inbox.deliver(RECORDS):
+                self._take(connection, delivered)
+                folded += 1
+                if isinstance(delivered.event, RoundCommitted):
+                    size += len(delivered.record.value)
+                if size > DECISIONS_BYTES:
+                    break
+            if folded:
+                self._note_standing()
+                self._cache.flush()
+        return folded
+
+    def _take(self, connection: Connection, delivered: Delivered) -> None:
+        record, event = delivered.record, delivered.event
+        if event is None or delivered.verdict is not Verdict.ACCEPTED:
+            reason = delivered.fault or delivered.verdict
+            value = record.value
+            self._cache.quarantine.add(
+                record.topic, record.offset, record.at_ms, str(reason), digest(value), len(value)
+            )
+        elif isinstance(event, RoundCommitted):
+            self._round(connection, delivered, event)
+        elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
+            self._fact(of_fact(record), event, record.value)
+
+    def _fact(self, moment: Moment, event: Event, value: bytes) -> None:
+        history.record(self._cache, moment, event)
+        if moment.topic == JOBS.name:
+            self._jobs.fact(moment, event, value)
+        elif moment.topic == POOLS.name:
+            self._pools.fact(moment, event, value)
+        elif moment.topic == HOSTS.name:
+            self._hosts.fact(moment, event)
+        elif isinstance(event, RunsReported):
+            for row in reasons_of(event):
+                self._cache.task_reasons.add(*row)
+
+    def _round(self, connection: Connection, delivered: Delivered, round_: RoundCommitted) -> None:
+        record, machine = delivered.record, round_.machine
+        seen = {rounds_of(name): depths for name, depths in self._depths.items()}
+        before = [self._depths[machine].before(record.offset, connection)]
+        before += [seen[each.topic].before(each.position, connection) for each in round_.seen if each.topic in seen]
+        depth = 1 + max(before)
+        self._depths[machine].add(record.offset, depth)
+        self._cache.rounds.add(
+            machine,
+            round_.round,
+            record.offset,
+            record.at_ms,
+            round_.now,
+            round_.epoch,
+            len(round_.decisions),
+            depth,
+            self._chains[machine].hash,
+        )
+        for place, value in enumerate(round_.decisions):
+            moment = Moment(record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, place)
+            self._decision(moment, decode(value))
+
+    def _decision(self, moment: Moment, event: Event) -> None:
+        history.record(self._cache, moment, event)
+        self._reasons.decision(moment, event)
+        if moment.machine == "lifecycle":
+            self._jobs.decision(moment, event)
+        elif moment.machine == "entitlement":
+            self._pools.decision(moment, event)
+        elif moment.machine == "placement":
+            self._hosts.decision(moment, event)
+
+    def _note_standing(self) -> None:
+        for topic, position in self._inbox.positions.items():
+            self._cache.positions.put(PositionRow(topic, position))
+        for machine, chain in self._chains.items():
+            inputs = to_json(chain.inputs)
+            self._cache.chains.put(ChainRow(machine, chain.epoch, chain.round, chain.hash, chain.position, inputs))
+
+    def _note_lag(self, now: float) -> None:
+        if now - self._stood_at < 1.0:
+            return
+        self._stood_at = now
+        for topic, end in self._reader.ends().items():
+            LAG.labels(**self._labels, topic=topic).set(max(0, end - self._inbox.positions[topic]))
+
+
+def rebuild(log: Log, target: Path | Engine) -> Engine:
+    """Folds the whole log as it stands into an empty target and returns the engine. Raises `LogGap`."""
+    projector = Projector(log, target)
+    while projector.step():
+        pass
+    return projector.views.engine

@@ -1,0 +1,243 @@
+"""The rows of the views. A row is a Struct whose fields are the columns of its table (`tables.py`).
+
+Each column has one owning topic, so that whatever the interleaving of topics the same rows come out. Times are
+milliseconds of the log, 0: not yet. Lists and maps are JSON text.
+"""
+
+import msgspec
+
+from events.records.parts import Amounts
+
+
+class PositionRow(msgspec.Struct):
+    """How far a topic was folded."""
+
+    topic: str
+    position: int
+
+
+class ChainRow(msgspec.Struct):
+    """What is known of a machine's history, see `events.acceptance.Chain`; `inputs` is JSON."""
+
+    machine: str
+    epoch: int
+    round: int
+    hash: bytes
+    position: int
+    inputs: str
+
+
+class SubmissionRow(msgspec.Struct):
+    """A JobSubmitted that a job stands on, or that isn't answered yet; `value` is the encoded record."""
+
+    offset: int
+    job_id: str
+    at_ms: int
+    value: bytes
+
+
+class JobRow(msgspec.Struct):
+    """A job, owned by lifecycle; made by its first JobSubmitted.
+
+    `number` is where that stands in the topic of jobs, `offset` where the submission stands that the row shows,
+    `position` the offset after the round of lifecycle that changed the row last. `base` and `port_base` are the first
+    slots in the task and the port columns, -1: not accepted. `queued` to `killed` count tasks by state.
+    """
+
+    job_id: str
+    number: int
+    offset: int
+    submitted_ms: int
+    pool: str
+    kind: str
+    instances: int
+    priority: int
+    owner: str
+    labels: str
+    state: str
+    position: int = 0
+    started_ms: int = 0
+    ended_ms: int = 0
+    code: str = ""
+    message: str = ""
+    base: int = -1
+    port_base: int = -1
+    ports: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+    gpu_milli: int = 0
+    gang_min: int = 0
+    retries_max: int = 0
+    stopping: int = 0
+    gang_restarts: int = 0
+    gang_final: int = 0
+    gang_failures: int = 0
+    failed_instance: int = -1
+    """The task that failed last, and its exit code."""
+    failed_exit_code: int = 0
+    queued: int = 0
+    ordered: int = 0
+    running: int = 0
+    stopping_tasks: int = 0
+    backoff: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    killed: int = 0
+
+
+class BlockRow(msgspec.Struct):
+    """512 slots of task or port columns; `live`: how many of these tasks are on a host."""
+
+    block: int
+    live: int
+    data: bytes
+
+
+class TaskReasonRow(msgspec.Struct):
+    """What a host said of a run, owned by the topic of tasks."""
+
+    job_id: str
+    instance: int
+    run: int
+    reason: str
+
+
+class PoolRow(msgspec.Struct):
+    """A pool, owned by entitlement. `spec` is the encoded PoolDefined that was answered with DONE."""
+
+    path: str
+    offset: int
+    spec: bytes
+    entitlement: str = "null"
+    demand: str = "null"
+    allocation: str = "null"
+    at_ms: int = 0
+
+
+class PoolFactRow(msgspec.Struct):
+    """A fact about a pool that isn't answered yet."""
+
+    offset: int
+    path: str
+    value: bytes
+
+
+class PoolUseRow(msgspec.Struct):
+    """Open jobs and tasks of a pool, owned by lifecycle."""
+
+    path: str
+    open_jobs: int = 0
+    open_tasks: int = 0
+
+
+class HostRow(msgspec.Struct):
+    """A host. Owners: the topic of hosts (to `attributes`), placement (`lost_*`), lifecycle (the rest).
+
+    `number` stands in the task columns, 0: nothing was ever ordered there.
+    """
+
+    host_id: str
+    session: int = 0
+    gateway: str = ""
+    connected_ms: int = 0
+    silent_ms: int = 0
+    offered: int = 0
+    capacity: str = "null"
+    port_first: int = 0
+    port_last: int = 0
+    attributes: str = "{}"
+    lost_session: int = 0
+    lost_ms: int = 0
+    lost_code: str = ""
+    number: int = 0
+    reconciled_session: int = 0
+    runs: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+    gpu_milli: int = 0
+
+
+class RoundRow(msgspec.Struct):
+    """An accepted round. `depth` is one more than that of every round its writer had seen: with it, what follows from
+    something sorts after it though the log gave both the same time.
+    """
+
+    machine: str
+    number: int
+    position: int
+    at_ms: int
+    now: int
+    epoch: int
+    decisions: int
+    depth: int
+    hash: bytes
+
+
+class ExplanationRow(msgspec.Struct):
+    """Why tasks of a job wait, as one machine said it last. `numbers` is JSON of that machine's numbers."""
+
+    job_id: str
+    kind: str
+    machine: str
+    code: str
+    tasks: int
+    since_ms: int
+    round: int
+    numbers: str
+
+
+class HistoryRow(msgspec.Struct):
+    """What happened to a job, one row per fact or decision; its order is at_ms, depth, topic, offset, place."""
+
+    job_id: str
+    at_ms: int
+    depth: int
+    topic: int
+    offset: int
+    place: int
+    round: int
+    event: str
+    detail: str
+
+
+class AnswerRow(msgspec.Struct):
+    """The owner's answer to a fact."""
+
+    topic: str
+    offset: int
+    subject: str
+    command_id: str
+    code: str
+    message: str
+    machine: str
+    round: int
+
+
+class QuarantineRow(msgspec.Struct):
+    """A record that was skipped: bytes that are no record of their topic, or a round that the rule refuses."""
+
+    topic: str
+    offset: int
+    at_ms: int
+    reason: str
+    digest: bytes
+    size: int
+
+
+class MetaRow(msgspec.Struct):
+    """A setting of the file itself."""
+
+    name: str
+    value: str
+
+
+def to_json(value: object) -> str:
+    """JSON text with sorted keys: equal values are equal text."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def need_of(row: JobRow) -> Amounts:
+    """What one task of a job needs."""
+    return Amounts(row.cpu_milli, row.memory_mib, row.disk_mib, row.gpu_milli)

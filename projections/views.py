@@ -1,0 +1,76 @@
+"""The views as readers see them: one snapshot per answer, and the positions that it stands on.
+
+A position is `topic:offset` of a record. One of a machine's topic is reached when that round is in the views; one of a
+topic of facts, when a round of the topic's owner that covers it is: then the fact is answered.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+from sqlalchemy import Connection, Engine, select
+
+from events.topics import BY_NAME, HOSTS, JOBS, POOLS, TASKS
+from projections import tables
+
+OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlement", HOSTS.name: "placement"}
+
+
+class BadPosition(ValueError):
+    """A position that can't be read; the message says how one looks."""
+
+
+class Views:
+    """Reads from any thread. `version` grows with each batch, where the projector is in this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.version = 0
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection whose selects all see the same state."""
+        with self.engine.connect() as connection:
+            yield connection
+
+    def changed(self) -> None:
+        """The projector calls this after each batch."""
+        self.version += 1
+
+    def has(self, wanted: Mapping[str, int]) -> bool:
+        """Whether these offsets are reached."""
+        with self.read() as connection:
+            have = reached(connection)
+        return all(have.get(topic, -1) >= offset for topic, offset in wanted.items())
+
+
+def reached(connection: Connection) -> dict[str, int]:
+    """Per topic the last offset that is reached; topics without one are left out."""
+    standing = folded(connection)
+    covered = {machine: msgspec.json.decode(inputs) for machine, inputs in connection.execute(
+        select(tables.chains.c.machine, tables.chains.c.inputs)
+    )}  # fmt: skip
+    for topic, owner in OWNERS.items():
+        standing[topic] = min(standing.get(topic, 0), covered.get(owner, {}).get(topic, 0))
+    return {topic: position - 1 for topic, position in standing.items() if position}
+
+
+def folded(connection: Connection) -> dict[str, int]:
+    """Per topic the offset after the last record that the views know, answered or not."""
+    return dict(map(tuple, connection.execute(select(tables.positions))))
+
+
+def write_positions(positions: Mapping[str, int]) -> str:
+    """The text of positions: `topic:offset,topic:offset`."""
+    return ",".join(f"{topic}:{positions[topic]}" for topic in BY_NAME if topic in positions)
+
+
+def read_positions(text: str) -> dict[str, int]:
+    """Positions from text. Raises `BadPosition`."""
+    out: dict[str, int] = {}
+    for part in text.split(","):
+        topic, _, offset = part.strip().rpartition(":")
+        if topic not in BY_NAME or not offset.isascii() or not offset.isdigit() or len(offset) > 18:
+            raise BadPosition(f"{part.strip()[:80]!r} is no position; one looks like paceline.jobs:17")
+        out[topic] = max(out.get(topic, 0), int(offset))
+    return out

@@ -1,0 +1,222 @@
+"""A log written by hand: facts, and rounds of the four machines that obey the protocol."""
+
+import random
+from typing import Any
+
+from sqlalchemy import Engine
+
+from events.acceptance import NO_HASH, digest
+from events.codec import encode
+from events.columns import pack_ints, pack_longs
+from events.log import NewRecord
+from events.memory import MemoryLog
+from events.records.base import Event
+from events.records.entitlement import GangsAdmitted
+from events.records.hosts import HostConnected, HostOffered
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded, RunsOrdered
+from events.records.parts import Amounts, Seen, Segment
+from events.records.placement import TasksPlaced
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.spec import JobSpec
+from events.topics import MACHINES, rounds_of
+from projections.tables import metadata
+
+READS = {
+    "lifecycle": ("paceline.jobs", "paceline.pools", "paceline.tasks", "paceline.entitlement", "paceline.placement",
+                  "paceline.sla"),
+    "entitlement": ("paceline.pools", "paceline.lifecycle", "paceline.placement"),
+    "placement": ("paceline.hosts", "paceline.entitlement", "paceline.lifecycle"),
+    "sla": ("paceline.pools", "paceline.hosts", "paceline.lifecycle", "paceline.entitlement"),
+}  # fmt: skip
+CORE = Amounts(cpu_milli=1000, memory_mib=512)
+
+
+class Writer:
+    """One machine, as far as the log shows it."""
+
+    def __init__(self, machine: str) -> None:
+        self.machine = machine
+        self.round = self.epoch = 0
+        self.hash = NO_HASH
+        self.positions = dict.fromkeys(READS[machine], 0)
+        self.known: dict[str, int] = {}
+
+
+class Cell:
+    """The log of a cell and a clock that only tests move."""
+
+    def __init__(self, slow: random.Random | None = None, machines: tuple[str, ...] = MACHINES) -> None:
+        self.slow = slow
+        self.ms = 1_700_000_000_000
+        self.log = MemoryLog(lambda: self.ms)
+        self.writers = {machine: Writer(machine) for machine in MACHINES}
+        self._rounds: dict[tuple[str, int], dict[str, int]] = {}
+        for machine in machines:
+            self.claim(machine)
+
+    def put(self, topic: str, value: bytes, key: bytes = b"") -> int:
+        return self.log.append([NewRecord(topic, key, value)])[0]
+
+    def fact(self, event: Event) -> int:
+        return self.put(event.topic, encode(event), str(getattr(event, "job_id", "")).encode())
+
+    def claim(self, machine: str, epoch: int | None = None) -> int:
+        writer = self.writers[machine]
+        writer.epoch = writer.epoch + 1 if epoch is None else epoch
+        claim = EpochStarted(cell=0, machine=machine, epoch=writer.epoch, claimant="test", logic=1, state=1,
+                             round=writer.round, start_hash=NO_HASH)  # fmt: skip
+        return self.put(rounds_of(machine), encode(claim))
+
+    def decide(self, machine: str, *decisions: Event) -> int:
+        """A round. It has read its topics to their ends; with `slow` anything may still be unread but submissions."""
+        writer = self.writers[machine]
+        segments = []
+        for topic in READS[machine]:
+            end = self.log.bounds(topic)[1]
+            if self.slow is not None and topic != "paceline.jobs":
+                end = self.slow.randint(writer.positions[topic], end)
+            if end > writer.positions[topic]:
+                segments.append(Segment(topic=topic, start=writer.positions[topic], end=end))
+                for offset in range(writer.positions[topic], end):
+                    for seen, position in self._rounds.get((topic, offset), {}).items():
+                        writer.known[seen] = max(writer.known.get(seen, 0), position)
+                writer.positions[topic] = end
+        for topic, position in writer.positions.items():
+            writer.known[topic] = max(writer.known.get(topic, 0), position)
+        writer.round += 1
+        record = RoundCommitted(
+            cell=0,
+            machine=machine,
+            epoch=writer.epoch,
+            round=writer.round,
+            now=self.ms,
+            caught_up=True,
+            budget=1000,
+            inputs=tuple(segments),
+            skipped=(),
+            inputs_hash=NO_HASH,
+            start_hash=NO_HASH,
+            seen=tuple(Seen(topic=topic, position=writer.known[topic]) for topic in sorted(writer.known)),
+            decisions=tuple(map(encode, decisions)),
+            prev_hash=writer.hash,
+            logic=1,
+            state=1,
+        )
+        value = encode(record)
+        writer.hash = digest(value)
+        offset = self.put(rounds_of(machine), value)
+        self._rounds[(rounds_of(machine), offset)] = dict(writer.known)
+        return offset
+
+    # What happens often.
+
+    def submit(self, job_id: str = "a", **fields: Any) -> int:
+        return self.fact(job(job_id, **fields))
+
+    def accept(self, job_id: str = "a", offset: int | None = None, **fields: Any) -> int:
+        """Submits a job and lets lifecycle accept and queue it."""
+        at = self.submit(job_id, **fields) if offset is None else offset
+        return self.decide("lifecycle", *accepted(job(job_id, **fields), at))
+
+    def host(self, host_id: str = "h1", session: int = 1, cpu_milli: int = 8000) -> None:
+        self.fact(HostConnected(host_id=host_id, session=session, gateway="g"))
+        capacity = Amounts(cpu_milli=cpu_milli, memory_mib=8192)
+        self.fact(HostOffered(host_id=host_id, session=session, capacity=capacity, attributes={"arch": "arm64"}))
+        self.decide("lifecycle", HostReconciled(host_id=host_id, session=session, kept=0, ended=0, stopped=0))
+
+    def run(self, job_id: str = "a", instances: tuple[int, ...] = (0,), run: int = 1, host_id: str = "h1") -> None:
+        """Admits, places and orders runs."""
+        self.decide(
+            "entitlement", GangsAdmitted(**ranges(job_id, instances, run), gang=pack_ints([0] * len(instances)))
+        )
+        self.decide("placement", placed(job_id, instances, run, host_id))
+        self.decide("lifecycle", ordered(job_id, instances, run, host_id))
+
+    def changed(self, state: str, job_id: str = "a") -> None:
+        self.decide("lifecycle", JobChanged(job_id=job_id, state=state))
+
+
+def job(job_id: str = "a", **fields: Any) -> JobSubmitted:
+    spec = {"pool": "/p", "command": ["true"], "resources": {"cpu": 1, "memory": "512MiB"}, **fields}
+    return JobSpec.model_validate(spec).to_event(job_id)
+
+
+def accepted(event: JobSubmitted, offset: int) -> tuple[JobAccepted, GangsQueued]:
+    need = Amounts(event.cpu_milli, event.memory_mib, event.disk_mib, event.gpu_milli)
+    gang = min(event.gang_min, event.instances) if event.gang_min > 1 else 0
+    parts = [(0, gang, 1)] * bool(gang) + [(gang, event.instances - gang, 0)] * (event.instances > gang)
+    queued = GangsQueued(
+        job_ids=(event.job_id,),
+        job=pack_ints([0] * len(parts)),
+        first=pack_ints([part[0] for part in parts]),
+        count=pack_ints([part[1] for part in parts]),
+        run=pack_ints([1] * len(parts)),
+        gang=pack_ints([part[2] for part in parts]),
+        admitted=pack_ints([0] * len(parts)),
+    )
+    answer = JobAccepted(job_id=event.job_id, jobs_offset=offset, pool=event.pool, kind=event.kind,
+                         instances=event.instances, need=need, ports=len(event.ports), gang_min=gang)  # fmt: skip
+    return answer, queued
+
+
+def runs(job_id: str, instances: tuple[int, ...], run: int = 1) -> dict[str, Any]:
+    count = len(instances)
+    return {
+        "job_ids": (job_id,),
+        "job": pack_ints([0] * count),
+        "instance": pack_ints(instances),
+        "run": pack_ints([run] * count),
+    }
+
+
+def ranges(job_id: str, instances: tuple[int, ...], run: int = 1) -> dict[str, Any]:
+    count = len(instances)
+    return {
+        "job_ids": (job_id,),
+        "job": pack_ints([0] * count),
+        "first": pack_ints(instances),
+        "count": pack_ints([1] * count),
+        "run": pack_ints([run] * count),
+    }
+
+
+def on_host(host_id: str, count: int) -> dict[str, Any]:
+    return {"host_ids": (host_id,), "host_session": pack_longs([1]), "host": pack_ints([0] * count)}
+
+
+def placed(job_id: str, instances: tuple[int, ...], run: int, host_id: str) -> TasksPlaced:
+    return TasksPlaced(**runs(job_id, instances, run), **on_host(host_id, len(instances)))
+
+
+def ordered(job_id: str, instances: tuple[int, ...], run: int, host_id: str, ports: bytes = b"") -> RunsOrdered:
+    return RunsOrdered(**runs(job_id, instances, run), **on_host(host_id, len(instances)), ports=ports)
+
+
+def ended(
+    job_id: str, instances: tuple[int, ...], outcome: int, run: int = 1, exit_code: int = 0, kept: int = 0
+) -> RunsEnded:
+    count = len(instances)
+    return RunsEnded(
+        **runs(job_id, instances, run),
+        outcome=pack_ints([outcome] * count),
+        exit_code=pack_ints([exit_code] * count),
+        kept=pack_ints([kept] * count),
+    )
+
+
+def queued(job_id: str, instances: tuple[int, ...], run: int, admitted: int = 0, gang: int = 0) -> GangsQueued:
+    fields = ranges(job_id, instances, run)
+    if gang:
+        fields = {**ranges(job_id, instances[:1], run), "count": pack_ints([len(instances)])}
+    count = len(fields["job"]) // 4
+    return GangsQueued(**fields, gang=pack_ints([gang] * count), admitted=pack_ints([admitted] * count))
+
+
+def dump(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables."""
+    with engine.connect() as connection:
+        return {
+            table.name: sorted(tuple(row) for row in connection.execute(table.select()))
+            for table in metadata.sorted_tables
+        }

@@ -1,0 +1,107 @@
+"""A cell with its views and its API."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from starlette.testclient import TestClient
+
+from events.codec import decode
+from events.records.base import Event
+from events.records.entitlement import PoolAnswered
+from events.records.pools import PoolDefined
+from projections.api import create_app
+from projections.projector import Projector
+from tests.projections.cell import Cell
+
+TOKEN = "secret"
+LISTEN = "127.0.0.1:7400"
+
+
+class Page(NamedTuple):
+    offset: int
+    data: bytes
+    next_offset: int
+    ended: bool
+
+
+class Api:
+    """The API of a cell written by hand; `fold` brings the views to the end of the log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cell = Cell()
+        self.projector = Projector(self.cell.log, folder)
+        self.asked: list[tuple[Any, ...]] = []
+        self.app = create_app(
+            self.projector.views,
+            self.cell.log,
+            token=TOKEN,
+            listen=LISTEN,
+            cell_info=lambda: {"cell": 0},
+            task_log=self.task_log,
+            streams_max=2,
+        )
+        self.client = TestClient(
+            self.app, f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"}, raise_server_exceptions=False
+        )
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    async def task_log(self, *question: Any) -> Page:
+        self.asked.append(question)
+        if question[0] == "gone":
+            raise LookupError("the host has no output of that run, or no longer")
+        return Page(0, b"hello\n", 6, True)
+
+    def fold(self) -> None:
+        while self.projector.step():
+            pass
+
+    def pool(self, path: str = "/p", **fields: Any) -> None:
+        at = self.cell.fact(PoolDefined(path=path, command_id="c", **fields))
+        self.cell.decide("entitlement", PoolAnswered(path=path, pools_offset=at, command_id="c", code="DONE"))
+        self.fold()
+
+    def answer(self, topic: str, machine: str, says: Callable[[int, Any], tuple[Event, ...]]) -> None:
+        """From now on a machine answers each new fact of a topic, in a thread of its own."""
+        start = self.cell.log.bounds(topic)[1]
+
+        def run() -> None:
+            at = start
+            while not self._stop.wait(0.002):
+                for record in list(self.cell.log.scan(topic, at)):
+                    at = record.offset + 1
+                    self.cell.decide(machine, *says(record.offset, decode(record.value)))
+                self.fold()
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def get(self, path: str, status: int = 200, **more: Any) -> Any:
+        answer = self.client.get(path, **more)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def problem(self, answer: Any, status: int, code: str) -> Any:
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        body = answer.json()
+        assert (body["status"], body["code"]) == (status, code)
+        assert body["title"]
+        assert body["type"].startswith("/problems/")
+        return body
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread:
+            self._thread.join()
+        self.projector.close()
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    held = Api(tmp_path)
+    yield held
+    held.close()

@@ -1,0 +1,148 @@
+"""The views say of tasks what lifecycle itself holds, whatever happens to them."""
+
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.codes import RunReport, TaskState
+from events.columns import pack_ints
+from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.jobs import JobStopRequested
+from events.records.placement import HostLost
+from events.records.pools import PoolDefined
+from events.records.tasks import RunsReported
+from processors.driver import Driver
+from processors.lifecycle.machine import Lifecycle
+from processors.lifecycle.tasks import GANG_WAIT, PLACED
+from processors.store import MemoryStore
+from projections import tables
+from projections.blocks import unpack
+from projections.cache import TASK_COLUMNS
+from projections.projector import Projector
+from projections.rows import JobRow
+from projections.tasks import COUNTS
+from tests.projections.cell import Cell, placed, runs
+
+SHAPES = (
+    {"instances": 3},
+    {"instances": 2, "retries": {"max": 2}},
+    {"instances": 4, "gang": {"min": 3}, "retries": {"max": 1}},
+    {"instances": 2, "kind": "stateless"},
+    {"instances": 600, "retries": {"max": 1}},
+)
+SHOWN = {PLACED: TaskState.QUEUED, GANG_WAIT: TaskState.BACKOFF}
+LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+
+
+class World:
+    """Lifecycle runs for real, the other machines are written by hand."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.cell = Cell(machines=("entitlement", "placement", "sla"))
+        self.machine = Lifecycle()
+        self.driver = Driver(self.machine, self.cell.log, MemoryStore(), self, "test")
+        for _ in self.driver.recover():
+            pass
+        at = self.cell.fact(PoolDefined(path="/p", command_id="c"))
+        self.cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
+        self.jobs = 0
+        self.quiet()
+
+    def monotonic_ms(self) -> int:
+        return self.cell.ms
+
+    def quiet(self) -> None:
+        while self.driver.run():
+            pass
+
+    def step(self) -> None:
+        self.cell.ms += self.random.choice([0, 600, 2500])
+        what = self.random.choice([self.submit, self.place, self.place, self.report, self.report, self.preempt,
+                                   self.lose, self.stop])  # fmt: skip
+        what()
+        if self.random.random() < 0.8:
+            self.quiet()
+
+    def submit(self) -> None:
+        if self.jobs < 5:
+            self.cell.submit(f"j{self.jobs}", **SHAPES[self.jobs])
+            self.jobs += 1
+
+    def some(self, *states: int) -> tuple[str, tuple[int, ...], int] | None:
+        """A few tasks of one job that are in these states and at the same run."""
+        arena = self.machine.tasks.arena
+        for job_id in self.random.sample(sorted(self.machine.jobs), len(self.machine.jobs)):
+            row = self.machine.jobs[job_id]
+            at = np.flatnonzero(np.isin(arena["state"][row.base : row.base + row.instances], states))
+            if len(at):
+                run = int(arena["run"][row.base + at[0]])
+                same = [each for each in at.tolist() if arena["run"][row.base + each] == run]
+                return job_id, tuple(same[: self.random.randint(1, len(same))]), run
+        return None
+
+    def place(self) -> None:
+        if found := self.some(TaskState.QUEUED):
+            job_id, instances, run = found
+            self.cell.decide("placement", placed(job_id, instances, run, f"h{self.random.randrange(3)}"))
+
+    def report(self) -> None:
+        if found := self.some(*LIVE):
+            job_id, instances, run = found
+            count = len(instances)
+            say = self.random.choice([RunReport.STARTED, RunReport.EXITED, RunReport.STOPPED, RunReport.NOT_STARTED])
+            self.cell.fact(
+                RunsReported(gateway="g", host_ids=("h0",), **runs(job_id, instances, run),
+                             host=pack_ints([0] * count), state=pack_ints([say] * count),
+                             exit_code=pack_ints([self.random.choice([0, 1])] * count))
+            )  # fmt: skip
+
+    def preempt(self) -> None:
+        if found := self.some(*LIVE, TaskState.QUEUED):
+            job_id, instances, run = found
+            self.cell.decide("entitlement", PreemptionsOrdered(**runs(job_id, instances, run), for_pool="/q",
+                                                               from_pool="/p", code="BELOW_RESERVATION"))  # fmt: skip
+
+    def lose(self) -> None:
+        if self.random.random() < 0.3:
+            self.cell.decide("placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=60_000))
+
+    def stop(self) -> None:
+        if self.jobs and self.random.random() < 0.2:
+            self.cell.fact(JobStopRequested(job_id=f"j{self.random.randrange(self.jobs)}", command_id="c"))
+
+
+def check(world: World, views: Projector) -> None:
+    arena = world.machine.tasks.arena
+    with views.views.read() as connection:
+        rows = [JobRow(*values) for values in connection.execute(tables.jobs.select().where(tables.jobs.c.base >= 0))]
+        assert {row.job_id: row.state for row in rows} == {name: row.state for name, row in world.machine.jobs.items()}
+        blocks = {
+            row.block: unpack(row.data, len(TASK_COLUMNS)) for row in connection.execute(tables.task_blocks.select())
+        }
+        on_hosts = sum(row.runs for row in connection.execute(tables.hosts.select()))
+    shown = np.concatenate([blocks[number] for number in sorted(blocks)], axis=1) if blocks else np.zeros((6, 0))
+    for row in rows:
+        own = world.machine.jobs[row.job_id]
+        states = [SHOWN.get(state, state) for state in arena["state"][own.base : own.base + own.instances].tolist()]
+        assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
+        for state, name in COUNTS.items():
+            assert getattr(row, name) == states.count(state), (row.job_id, name)
+    assert on_hosts == np.isin(shown[0], LIVE).sum()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_the_views_agree_with_lifecycle(tmp_path_factory, seed):
+    world = World(seed)
+    views = Projector(world.cell.log, tmp_path_factory.mktemp("views"))
+    for _ in range(60):
+        world.step()
+        if world.random.random() < 0.3:
+            world.quiet()
+            while views.step():
+                pass
+            check(world, views)
+    views.close()

@@ -1,0 +1,255 @@
+"""Submitting, stopping, pools and loss confirmations over HTTP; who may, and what is refused."""
+
+import json
+
+import pytest
+
+from events.codec import decode
+from events.records.entitlement import PoolAnswered
+from events.records.hosts import HostLossConfirmed
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.lifecycle import CommandAnswered, JobRejected
+from events.records.parts import Amounts
+from events.records.placement import HostAnswered
+from events.records.pools import PoolDefined, PoolRemoved
+from tests.projections.cell import accepted
+from tests.projections.conftest import LISTEN, TOKEN
+
+SPEC = {"job_id": "a", "pool": "/p", "command": ["true"], "instances": 2}
+
+
+def last(api, topic):
+    return decode(list(api.cell.log.scan(topic, 0))[-1].value)
+
+
+def test_a_job_is_taken_and_its_position_told(api):
+    api.pool()
+    answer = api.client.post("/v1/jobs", json=SPEC)
+    assert answer.status_code == 202
+    assert answer.json() == {"job_id": "a", "position": "paceline.jobs:0", "state": "SUBMITTED"}
+    assert answer.headers["location"] == "/v1/jobs/a"
+    event = last(api, "paceline.jobs")
+    assert isinstance(event, JobSubmitted)
+    assert (event.job_id, event.instances, len(event.spec_hash)) == ("a", 2, 32)
+    api.fold()
+    job = api.get("/v1/jobs/a")
+    assert (job["state"], job["position"], job["reason"]["code"]) == (
+        "SUBMITTED",
+        "paceline.jobs:0",
+        "NOT_YET_EVALUATED",
+    )
+
+
+def test_waiting_gives_the_job_as_accepted(api):
+    api.pool()
+    api.answer("paceline.jobs", "lifecycle", lambda at, event: accepted(event, at))
+    answer = api.client.post("/v1/jobs?wait=30s", json=SPEC)
+    assert answer.status_code == 200
+    assert (answer.json()["state"], answer.json()["tasks"]["queued"], answer.json()["repeated"]) == (
+        "PENDING",
+        2,
+        False,
+    )
+
+
+def test_waiting_gives_the_refusal_of_lifecycle(api):
+    api.pool()
+    api.answer(
+        "paceline.jobs",
+        "lifecycle",
+        lambda at, event: (JobRejected(job_id=event.job_id, jobs_offset=at, code="POOL_NOT_A_LEAF", message="m"),),
+    )
+    body = api.problem(api.client.post("/v1/jobs?wait=30s", json=SPEC), 422, "POOL_NOT_A_LEAF")
+    assert body["position"] == "paceline.jobs:0"
+    assert api.get("/v1/jobs/a")["reason"]["code"] == "POOL_NOT_A_LEAF"
+
+
+def test_waiting_in_vain_answers_as_without(api):
+    api.pool()
+    assert api.client.post("/v1/jobs?wait=1ms", json=SPEC).status_code == 202
+
+
+def test_the_same_job_again_is_a_repeat_and_writes_nothing(api):
+    api.pool()
+    api.client.post("/v1/jobs", json=SPEC)
+    api.fold()
+    again = api.client.post("/v1/jobs", json={**SPEC, "resources": {"cpu": "100m"}})
+    assert again.status_code == 200
+    assert again.json()["repeated"] is True
+    assert api.cell.log.bounds("paceline.jobs")[1] == 1
+
+
+def test_another_job_under_a_taken_id_is_refused(api):
+    api.pool()
+    api.client.post("/v1/jobs", json=SPEC)
+    api.fold()
+    api.problem(api.client.post("/v1/jobs", json={**SPEC, "instances": 3}), 409, "ID_TAKEN")
+
+
+def test_the_id_of_a_rejected_job_is_free(api):
+    api.pool()
+    at = api.cell.submit("a")
+    api.cell.decide("lifecycle", JobRejected(job_id="a", jobs_offset=at, code="OPEN_JOBS_MAX", message="m"))
+    api.fold()
+    assert api.client.post("/v1/jobs", json=SPEC).status_code == 202
+
+
+def test_an_unknown_pool_is_refused(api):
+    body = api.problem(api.client.post("/v1/jobs", json=SPEC), 422, "NO_SUCH_POOL")
+    assert body["errors"][0]["pointer"] == "/pool"
+    assert api.cell.log.bounds("paceline.jobs")[1] == 0
+
+
+def test_a_pool_defined_a_moment_ago_is_waited_for(api):
+    api.answer(
+        "paceline.pools",
+        "entitlement",
+        lambda at, event: (PoolAnswered(path=event.path, pools_offset=at, command_id="c", code="DONE"),),
+    )
+    api.client.put("/v1/pools/p", json={})
+    assert api.client.post("/v1/jobs", json=SPEC).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"), [({"open_jobs_max": 1}, "OPEN_JOBS_MAX"), ({"open_tasks_max": 2}, "OPEN_TASKS_MAX")]
+)
+def test_a_full_pool_asks_for_patience(api, limits, code):
+    api.pool(**limits)
+    api.cell.accept("other")
+    api.fold()
+    answer = api.client.post("/v1/jobs", json=SPEC)
+    api.problem(answer, 429, code)
+    assert answer.headers["retry-after"]
+
+
+def test_everything_wrong_with_a_spec_comes_at_once(api):
+    spec = {"job_id": "a", "pool": "p", "comand": ["x"], "resources": {"memroy": "1GiB"}}
+    body = api.problem(api.client.post("/v1/jobs", json=spec), 422, "INVALID_SPEC")
+    assert {each["pointer"] for each in body["errors"]} == {"/pool", "/command", "/comand", "/resources/memroy"}
+    assert any("did you mean command?" in each["message"] for each in body["errors"])
+
+
+def test_a_job_needs_an_id_and_must_fit_a_record(api):
+    api.pool()
+    spec = {name: value for name, value in SPEC.items() if name != "job_id"}
+    body = api.problem(api.client.post("/v1/jobs", json=spec), 422, "INVALID_SPEC")
+    assert body["errors"][0]["pointer"] == "/job_id"
+    api.problem(api.client.post("/v1/jobs", json={**SPEC, "env": {"A": "x" * 600_000}}), 422, "TOO_LARGE")
+
+
+def test_bytes_that_are_no_job_are_refused(api):
+    kind = {"Content-Type": "application/json"}
+    api.problem(api.client.post("/v1/jobs", content=b"{", headers=kind), 400, "NOT_JSON")
+    api.problem(api.client.post("/v1/jobs", content=b"[]", headers=kind), 422, "INVALID_SPEC")
+    api.problem(api.client.post("/v1/jobs", content=b"", headers=kind), 422, "INVALID_REQUEST")
+    api.problem(api.client.post("/v1/jobs", content=b"[" * 100_000, headers=kind), 400, "BAD_REQUEST")
+    api.problem(api.client.post("/v1/jobs", content=b" " * 3_000_000, headers=kind), 413, "TOO_LARGE")
+
+
+def test_writes_need_the_token_and_json(api):
+    body = json.dumps(SPEC)
+    plain = {"Content-Type": "text/plain"}
+    api.problem(api.client.post("/v1/jobs", content=body, headers=plain), 415, "JSON_ONLY")
+    for wrong in ("Bearer wrong", "", TOKEN):
+        refused = api.client.post("/v1/jobs", json=SPEC, headers={"Authorization": wrong})
+        api.problem(refused, 401, "TOKEN_NEEDED")
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert api.cell.log.bounds("paceline.jobs")[1] == 0
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:7400", "127.0.0.1.evil.example", "", "[", "10.0.0.1"])
+def test_a_page_that_renamed_itself_may_not_read(api, host):
+    api.problem(api.client.get("/v1/jobs", headers={"Host": host, "Authorization": ""}), 421, "HOST_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:7400", "[::1]:7400"])
+def test_loopback_names_are_known(api, host):
+    assert api.client.get("/v1/jobs", headers={"Host": host, "Authorization": ""}).status_code == 200
+
+
+def test_pages_of_others_may_not_write_and_the_own_may(api):
+    api.pool()
+    api.problem(
+        api.client.post("/v1/jobs", json=SPEC, headers={"Origin": "http://evil.example"}), 403, "ORIGIN_NOT_ALLOWED"
+    )
+    api.problem(api.client.post("/v1/jobs", json=SPEC, headers={"Origin": "null"}), 403, "ORIGIN_NOT_ALLOWED")
+    assert api.client.post("/v1/jobs", json=SPEC, headers={"Origin": f"http://{LISTEN}"}).status_code == 202
+
+
+def test_a_stop_is_written_and_answered(api):
+    api.cell.accept("a")
+    api.fold()
+    answer = api.client.post("/v1/jobs/a/stops", json={"command_id": "mine", "reason": "enough"})
+    assert (answer.status_code, answer.json()["command_id"], answer.json()["position"]) == (
+        202,
+        "mine",
+        "paceline.jobs:1",
+    )
+    assert last(api, "paceline.jobs") == JobStopRequested(job_id="a", command_id="mine", reason="enough")
+    api.answer(
+        "paceline.jobs",
+        "lifecycle",
+        lambda at, event: (
+            CommandAnswered(job_id="a", jobs_offset=at, command_id=event.command_id, code="REPEATED", message="m"),
+        ),
+    )
+    waited = api.client.post("/v1/jobs/a/stops?wait=30s", json={})
+    assert (waited.status_code, waited.json()["code"], waited.json()["message"]) == (200, "REPEATED", "m")
+
+
+def test_a_stop_of_nothing_and_a_strange_stop_are_refused(api):
+    api.problem(api.client.post("/v1/jobs/none/stops", json={}), 404, "NOT_FOUND")
+    body = api.problem(api.client.post("/v1/jobs/a/stops", json={"why": 1}), 422, "INVALID_REQUEST")
+    assert body["errors"][0]["pointer"] == "/why"
+    api.problem(api.client.post("/v1/jobs/a/stops?wait=soon", json={}), 422, "INVALID_REQUEST")
+
+
+def test_a_pool_is_defined_refused_and_removed(api):
+    def says(at, event):
+        code = "INVALID_POOL" if event.path == "/x/y" else "DONE"
+        return (PoolAnswered(path=event.path, pools_offset=at, command_id=event.command_id, code=code, message="m"),)
+
+    assert api.client.put("/v1/pools/early", json={}).status_code == 202
+    api.answer("paceline.pools", "entitlement", says)
+    done = api.client.put("/v1/pools/maps/tiles?wait=30s", json={"reservation": {"cpu": 4}, "share": 2})
+    assert (done.status_code, done.json()["code"]) == (200, "DONE")
+    fact = last(api, "paceline.pools")
+    assert isinstance(fact, PoolDefined)
+    assert (fact.path, fact.reservation.cpu_milli, fact.share.gpu_milli) == ("/maps/tiles", 4000, 2)
+    assert api.get("/v1/pools/maps/tiles")["reservation"]["cpu_milli"] == 4000
+    refused = api.client.put("/v1/pools/x/y?wait=30s", json={})
+    assert api.problem(refused, 422, "INVALID_POOL")["position"] == "paceline.pools:2"
+    assert api.client.delete("/v1/pools/maps/tiles?wait=30s").status_code == 200
+    assert isinstance(last(api, "paceline.pools"), PoolRemoved)
+    api.problem(api.client.get("/v1/pools/maps/tiles"), 404, "NOT_FOUND")
+
+
+def test_a_pool_that_makes_no_sense_is_refused(api):
+    body = api.problem(api.client.put("/v1/pools/a", json={"limit": {"cpus": 1}}), 422, "INVALID_POOL")
+    assert body["errors"][0] == {"pointer": "/limit/cpus", "message": "is not a known field; did you mean cpu?"}
+    api.problem(api.client.put("/v1/pools/a//b", json={}), 422, "INVALID_POOL")
+    api.problem(api.client.delete("/v1/pools/none"), 404, "NOT_FOUND")
+
+
+def test_an_operator_confirms_that_a_host_is_lost(api):
+    api.cell.host("h1")
+    api.fold()
+    assert api.client.post("/v1/hosts/h1/loss-confirmations", json={"reason": "fire"}).status_code == 202
+    fact = last(api, "paceline.hosts")
+    assert isinstance(fact, HostLossConfirmed)
+    assert (fact.host_id, fact.reason) == ("h1", "fire")
+    codes = iter(["DONE", "ALREADY_ENDED"])
+    api.answer(
+        "paceline.hosts",
+        "placement",
+        lambda at, event: (HostAnswered(host_id="h1", hosts_offset=at, command_id="", code=next(codes), message="m"),),
+    )
+    assert api.client.post("/v1/hosts/h1/loss-confirmations?wait=30s", json={}).json()["code"] == "DONE"
+    refused = api.client.post("/v1/hosts/h1/loss-confirmations?wait=30s", json={})
+    api.problem(refused, 409, "ALREADY_ENDED")
+    api.problem(api.client.post("/v1/hosts/none/loss-confirmations", json={}), 404, "NOT_FOUND")
+
+
+def test_limits_of_a_pool_come_back_as_they_were(api):
+    api.pool(limit=Amounts(cpu_milli=5000, memory_mib=-1, disk_mib=-1, gpu_milli=-1))
+    assert api.get("/v1/pools/p")["limit"]["cpu_milli"] == 5000

@@ -1,0 +1,374 @@
+"""What the views hold after facts and rounds; rebuilt is the same as live; poison and strangers are set aside."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.codec import encode
+from events.codes import Outcome
+from events.columns import pack_ints, pack_longs
+from events.log import LogGap
+from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
+from events.records.hosts import HostBack, HostConnected, HostSilent
+from events.records.jobs import JobStopRequested
+from events.records.lifecycle import CommandAnswered, JobRejected, RunsAvailable, RunsStopping
+from events.records.parts import Amounts
+from events.records.placement import GangsReturned, GangsUnplaced, HostLost
+from events.records.pools import PoolDefined, PoolRemoved
+from events.records.tasks import RunsReported
+from projections import projector as module
+from projections.projector import Projector, rebuild
+from projections.tables import open_engine
+from tests.projections.cell import CORE, Cell, dump, ended, ordered, placed, queued, ranges, runs
+from tests.projections.story import Story
+
+
+@pytest.fixture
+def cell() -> Cell:
+    return Cell()
+
+
+def fold(cell: Cell, folder: Path) -> dict[str, list]:
+    """The rows as dicts by table."""
+    live = Projector(cell.log, folder)
+    while live.step():
+        pass
+    rows = dump(live.views.engine)
+    again = dump(rebuild(cell.log, folder / "again"))
+    live.close()
+    assert rows == again
+    from projections.tables import metadata
+
+    names = {table.name: [column.name for column in table.columns] for table in metadata.sorted_tables}
+    return {name: [dict(zip(names[name], row, strict=True)) for row in held] for name, held in rows.items()}
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path):
+    (tmp_path / "again").mkdir()
+
+
+def test_a_job_is_submitted_accepted_run_and_done(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=3)
+    cell.run("a", (0, 1, 2))
+    cell.ms += 10
+    cell.decide("lifecycle", RunsAvailable(**runs("a", (0, 1, 2))))
+    cell.changed("RUNNING")
+    held = fold(cell, tmp_path)
+    job = held["jobs"][0]
+    assert (job["state"], job["running"], job["queued"], job["started_ms"]) == ("RUNNING", 3, 0, cell.ms)
+    host = held["hosts"][0]
+    assert (host["runs"], host["cpu_milli"], host["memory_mib"]) == (3, 3000, 1536)
+    cell.ms += 10
+    cell.decide("lifecycle", ended("a", (0, 2), Outcome.SUCCEEDED), ended("a", (1,), Outcome.FAILED, exit_code=3))
+    cell.changed("FAILED")
+    held = fold(cell, tmp_path)
+    job, host = held["jobs"][0], held["hosts"][0]
+    assert (job["state"], job["succeeded"], job["failed"], job["ended_ms"]) == ("FAILED", 2, 1, cell.ms)
+    assert (job["failed_instance"], job["failed_exit_code"]) == (1, 3)
+    assert (host["runs"], host["cpu_milli"], host["memory_mib"]) == (0, 0, 0)
+    assert [row["event"] for row in held["history"]] == [
+        "JobSubmitted", "JobAccepted", "GangsQueued", "GangsAdmitted", "TasksPlaced", "RunsOrdered", "RunsAvailable",
+        "JobChanged", "RunsEnded", "RunsEnded", "JobChanged",
+    ]  # fmt: skip
+
+
+def test_history_follows_cause_and_effect_within_a_millisecond(cell, tmp_path):
+    cell.host()
+    cell.accept("a")
+    cell.run("a")
+    events = [row["event"] for row in fold(cell, tmp_path)["history"]]
+    assert events == ["JobSubmitted", "JobAccepted", "GangsQueued", "GangsAdmitted", "TasksPlaced", "RunsOrdered"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "outcome", "kept", "count"),
+    [
+        ({}, Outcome.FAILED, 0, "failed"),
+        ({"retries": {"max": 1}}, Outcome.FAILED, 1, "backoff"),
+        ({"kind": "stateless"}, Outcome.SUCCEEDED, 1, "backoff"),
+        ({}, Outcome.PREEMPTED, 0, "backoff"),
+        ({}, Outcome.LOST, 0, "backoff"),
+        ({}, Outcome.STOPPED, 0, "killed"),
+    ],
+)
+def test_what_becomes_of_a_task_whose_run_ended(cell, tmp_path, spec, outcome, kept, count):
+    cell.host()
+    cell.accept("a", **spec)
+    cell.run("a")
+    cell.decide("lifecycle", ended("a", (0,), outcome, exit_code=1, kept=kept))
+    assert fold(cell, tmp_path)["jobs"][0][count] == 1
+
+
+def test_a_retry_that_fails_again_is_final(cell, tmp_path):
+    cell.host()
+    cell.accept("a", retries={"max": 1})
+    cell.run("a")
+    cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, kept=1), queued("a", (0,), 2, admitted=1))
+    cell.decide("lifecycle", ordered("a", (0,), 2, "h1"))
+    cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, run=2))
+    job = fold(cell, tmp_path)["jobs"][0]
+    assert (job["failed"], job["backoff"], job["queued"]) == (1, 0, 0)
+
+
+def test_a_gang_waits_for_its_members_and_fails_for_good_when_its_retries_are_spent(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=3, gang={"min": 2}, retries={"max": 1})
+    cell.run("a", (0, 1, 2))
+    cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=1))
+    cell.decide("lifecycle", ended("a", (1,), Outcome.WITH_GANG))
+    job = fold(cell, tmp_path)["jobs"][0]
+    assert (job["backoff"], job["ordered"], job["failed"]) == (2, 1, 0)
+    cell.decide("lifecycle", queued("a", (0, 1), 2, gang=1))
+    cell.decide("lifecycle", ordered("a", (0, 1), 2, "h1"))
+    cell.decide("lifecycle", ended("a", (1,), Outcome.FAILED, run=2))
+    cell.decide("lifecycle", ended("a", (0,), Outcome.WITH_GANG, run=2))
+    job = fold(cell, tmp_path)["jobs"][0]
+    assert (job["backoff"], job["ordered"], job["failed"]) == (0, 1, 2)
+
+
+def test_a_stopped_job_is_killed_whatever_ended_its_runs(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=3, retries={"max": 9})
+    cell.run("a", (0, 1, 2))
+    at = cell.fact(JobStopRequested(job_id="a", command_id="c"))
+    cell.decide(
+        "lifecycle",
+        CommandAnswered(job_id="a", jobs_offset=at, command_id="c", code="DONE"),
+        RunsStopping(**runs("a", (0, 1, 2)), host_ids=("h1",), host=pack_ints([0] * 3), cause=pack_ints([3] * 3)),
+    )
+    assert fold(cell, tmp_path)["jobs"][0]["stopping_tasks"] == 3
+    cell.decide("lifecycle", ended("a", (0,), Outcome.STOPPED), ended("a", (1,), Outcome.LOST),
+                ended("a", (2,), Outcome.FAILED))  # fmt: skip
+    job = fold(cell, tmp_path)["jobs"][0]
+    assert (job["killed"], job["failed"], job["stopping_tasks"]) == (2, 1, 0)
+
+
+def test_a_run_that_nobody_wants_changes_no_task(cell, tmp_path):
+    cell.host()
+    cell.accept("a")
+    cell.run("a")
+    strange = RunsStopping(
+        job_ids=("never", "a"), job=pack_ints([0, 1]), instance=pack_ints([0, 0]), run=pack_ints([1, 7]),
+        host_ids=("h1",), host=pack_ints([0, 0]), cause=pack_ints([3, 3]),
+    )  # fmt: skip
+    cell.decide("lifecycle", strange)
+    job = fold(cell, tmp_path)["jobs"][0]
+    assert (job["ordered"], job["stopping_tasks"]) == (1, 0)
+
+
+def test_a_rejected_job_shows_its_code_until_the_id_is_accepted(cell, tmp_path):
+    at = cell.submit("a", pool="/none")
+    cell.decide("lifecycle", JobRejected(job_id="a", jobs_offset=at, code="NO_SUCH_POOL", message="there is no pool"))
+    job = fold(cell, tmp_path)["jobs"][0]
+    assert (job["state"], job["code"], job["pool"]) == ("REJECTED", "NO_SUCH_POOL", "/none")
+    cell.accept("a", pool="/p")
+    held = fold(cell, tmp_path)
+    assert len(held["jobs"]) == 1
+    assert (held["jobs"][0]["state"], held["jobs"][0]["code"], held["jobs"][0]["pool"]) == ("PENDING", "", "/p")
+    assert [row["offset"] for row in held["submissions"]] == [held["jobs"][0]["offset"]]
+
+
+def test_a_repeat_and_a_thief_of_the_id_change_nothing(cell, tmp_path):
+    cell.accept("a", instances=2)
+    before = fold(cell, tmp_path)["jobs"]
+    again = cell.submit("a", instances=2)
+    thief = cell.submit("a", instances=5)
+    cell.decide(
+        "lifecycle",
+        CommandAnswered(job_id="a", jobs_offset=again, command_id="", code="REPEATED"),
+        JobRejected(job_id="a", jobs_offset=thief, code="ID_TAKEN", message="taken"),
+    )
+    held = fold(cell, tmp_path)
+    assert held["jobs"] == before
+    assert [row["code"] for row in held["answers"]] == ["DONE", "REPEATED", "ID_TAKEN"]
+    assert len(held["submissions"]) == 1
+
+
+def test_a_pool_shows_when_it_is_answered_and_goes_when_it_is_removed(cell, tmp_path):
+    good = cell.fact(PoolDefined(path="/p", command_id="1"))
+    bad = cell.fact(PoolDefined(path="/x/y", command_id="2"))
+    assert fold(cell, tmp_path)["pools"] == []
+    cell.decide(
+        "entitlement",
+        PoolAnswered(path="/p", pools_offset=good, command_id="1", code="DONE"),
+        PoolAnswered(path="/x/y", pools_offset=bad, command_id="2", code="INVALID_POOL"),
+    )
+    amounts = {
+        f"{kind}_{name}": pack_longs([index * 10 + at])
+        for index, kind in enumerate(("entitlement", "demand", "allocation"))
+        for at, name in enumerate(("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"))
+    }
+    cell.decide("entitlement", EntitlementsSet(pools=("/p",), **amounts))
+    held = fold(cell, tmp_path)
+    assert [row["path"] for row in held["pools"]] == ["/p"]
+    assert held["pools"][0]["demand"] == '{"cpu_milli":10,"disk_mib":12,"gpu_milli":13,"memory_mib":11}'
+    assert held["pool_facts"] == []
+    gone = cell.fact(PoolRemoved(path="/p", command_id="3"))
+    cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=gone, command_id="3", code="DONE"))
+    assert fold(cell, tmp_path)["pools"] == []
+
+
+def test_a_pool_counts_its_open_jobs_and_tasks(cell, tmp_path):
+    cell.accept("a", instances=3)
+    cell.accept("b", instances=4)
+    cell.changed("KILLED", "a")
+    assert [(row["open_jobs"], row["open_tasks"]) for row in fold(cell, tmp_path)["pool_use"]] == [(1, 4)]
+
+
+def test_a_host_falls_silent_comes_back_and_is_lost(cell, tmp_path):
+    cell.host(session=2)
+    cell.ms += 5
+    cell.fact(HostSilent(host_id="h1", session=2))
+    assert fold(cell, tmp_path)["hosts"][0]["silent_ms"] == cell.ms
+    cell.fact(HostBack(host_id="h1", session=1))
+    assert fold(cell, tmp_path)["hosts"][0]["silent_ms"] == cell.ms
+    cell.fact(HostBack(host_id="h1", session=2))
+    cell.decide("placement", HostLost(host_id="h1", session=2, code="CONFIRMED", silent_ms=5))
+    cell.fact(HostConnected(host_id="h1", session=3, gateway="g"))
+    host = fold(cell, tmp_path)["hosts"][0]
+    assert (host["silent_ms"], host["lost_session"], host["lost_code"], host["session"]) == (0, 2, "CONFIRMED", 3)
+    assert (host["reconciled_session"], host["offered"]) == (2, 0)
+
+
+def test_ports_stand_with_their_tasks(cell, tmp_path):
+    cell.host()
+    cell.accept("x", instances=2, ports=["one"])
+    cell.accept("a", instances=3, ports=["http", "admin"])
+    cell.decide("lifecycle", ordered("a", (2, 0), 1, "h1", ports=pack_ints([31002, 31003, 31000, 31001])))
+    held = fold(cell, tmp_path)
+    data = np.frombuffer(held["port_blocks"][0]["data"], dtype="<i4")
+    assert data[2:8].tolist() == [31000, 31001, 0, 0, 31002, 31003]
+
+
+def test_a_reason_stays_until_what_it_waits_for_has_come(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=3)
+    held_back = {"job_id": "a", "pool": "/p", "asked": CORE, "free": Amounts()}
+    started = cell.ms
+    cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=3, **held_back))
+    cell.ms += 100
+    cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=3, ahead=4, **held_back))
+    row = fold(cell, tmp_path)["explanations"][0]
+    assert (row["code"], row["tasks"], row["since_ms"], row["round"]) == ("ENTITLEMENT_REACHED", 3, started, 2)
+    cell.run("a", (0, 1))
+    assert fold(cell, tmp_path)["explanations"][0]["tasks"] == 1
+    cell.run("a", (2,))
+    assert fold(cell, tmp_path)["explanations"][0]["tasks"] == 0
+    cell.ms += 100
+    cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=1, **held_back))
+    assert fold(cell, tmp_path)["explanations"][0]["since_ms"] == cell.ms
+
+
+def test_a_gang_without_a_place_keeps_its_numbers_when_it_is_returned(cell, tmp_path):
+    cell.accept("a", instances=2)
+    cell.decide("placement", GangsUnplaced(job_id="a", code="NO_HOST_FITS", tasks=2, need=CORE, hosts_considered=4,
+                                           hosts_by_reason={"cpu": 4}))  # fmt: skip
+    cell.decide("placement", GangsReturned(**ranges("a", (0, 1)), gang=pack_ints([0, 0]), code="NO_HOST_FITS",
+                                           not_before_ms=cell.ms + 1000))  # fmt: skip
+    row = fold(cell, tmp_path)["explanations"][0]
+    assert '"hosts_considered":4' in row["numbers"]
+    assert f'"not_before_ms":{cell.ms + 1000}' in row["numbers"]
+    cell.decide("placement", placed("a", (0, 1), 1, "h1"))
+    assert fold(cell, tmp_path)["explanations"][0]["tasks"] == 0
+
+
+def test_poison_and_strangers_are_in_quarantine(cell, tmp_path):
+    cell.put("paceline.jobs", b"garbage")
+    cell.put("paceline.jobs", encode(HostBack(host_id="h", session=1)))
+    cell.put("paceline.lifecycle", b"\xc3\x01")
+    value = cell.log.topic("paceline.lifecycle").records[0].value
+    cell.put("paceline.lifecycle", value)
+    cell.accept("a")
+    held = fold(cell, tmp_path)
+    assert [(row["topic"], row["reason"]) for row in held["quarantine"]] == [
+        ("paceline.jobs", "NOT_AVRO"),
+        ("paceline.jobs", "WRONG_TOPIC"),
+        ("paceline.lifecycle", "TRUNCATED"),
+        ("paceline.lifecycle", "OLD_EPOCH"),
+    ]
+    assert held["jobs"][0]["state"] == "PENDING"
+
+
+def test_reasons_of_hosts_are_kept_and_torn_columns_are_not(cell, tmp_path):
+    fields = runs("a", (0, 1))
+    both = pack_ints([4, 4])
+    cell.fact(RunsReported(gateway="g", host_ids=("h",), **fields, host=pack_ints([0, 0]), state=both, exit_code=both,
+                           reasons=("no such program",), reason=pack_ints([0, 1])))  # fmt: skip
+    cell.fact(RunsReported(gateway="g", host_ids=("h",), **fields, host=pack_ints([0, 0]), state=both, exit_code=both,
+                           reasons=("torn",), reason=pack_ints([1])))  # fmt: skip
+    rows = fold(cell, tmp_path)["task_reasons"]
+    assert [(row["instance"], row["reason"]) for row in rows] == [(1, "no such program")]
+
+
+def test_the_projector_goes_on_where_its_rows_stand(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=2)
+    first = Projector(cell.log, tmp_path)
+    while first.step():
+        pass
+    first.close()
+    cell.run("a", (0, 1))
+    cell.accept("b", instances=600)
+    second = Projector(cell.log, tmp_path)
+    while second.step():
+        pass
+    assert dump(second.views.engine) == dump(rebuild(cell.log, tmp_path / "again"))
+
+
+def test_views_of_another_format_are_made_anew(cell, tmp_path, monkeypatch):
+    cell.accept("a")
+    fold(cell, tmp_path)
+    monkeypatch.setattr("projections.tables.FORMAT", "other")
+    assert dump(open_engine(tmp_path / "views.sqlite"))["jobs"] == []
+
+
+def test_missing_records_stop_the_views(cell, tmp_path):
+    cell.accept("a")
+    cell.log.truncate("paceline.jobs", 1)
+    with pytest.raises(LogGap):
+        rebuild(cell.log, tmp_path / "again")
+
+
+def test_few_blocks_in_memory_give_the_same_rows(cell, tmp_path, monkeypatch):
+    cell.host()
+    for number in range(8):
+        cell.accept(f"j{number}", instances=700)
+    for number in (0, 7, 3, 0, 5):
+        cell.decide("lifecycle", ordered(f"j{number}", (0, 600), 1, "h1"))
+    whole = dump(rebuild(cell.log, tmp_path / "again"))
+    monkeypatch.setattr(module, "RECORDS", 1)
+    few = Projector(cell.log, tmp_path)
+    few._cache.tasks._frames_max = 2
+    while few.step():
+        pass
+    assert dump(few.views.engine) == whole
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1 << 32), batches=st.lists(st.integers(3, 60), min_size=1, max_size=5))
+def test_rebuilt_is_live_whatever_the_batches(tmp_path_factory, seed, batches):
+    folder = tmp_path_factory.mktemp("views")
+    (folder / "again").mkdir()
+    cell = Story(seed, slow=True).cell
+    rows = []
+    for name in ("live", "again"):
+        draw = random.Random(seed + len(rows))
+        (folder / name).mkdir(exist_ok=True)
+        engine = open_engine(folder / name / "views.sqlite")
+        follower = Projector(cell.log, engine)
+        with pytest.MonkeyPatch.context() as patch:
+            while True:
+                patch.setattr(module, "RECORDS", draw.choice(batches) if name == "live" else 5000)
+                if not follower.step():
+                    break
+                if name == "live" and draw.random() < 0.1:
+                    follower = Projector(cell.log, engine)
+        rows.append(dump(engine))
+        follower.close()
+    assert rows[0] == rows[1]

@@ -1,0 +1,214 @@
+"""The event stream: everything once, in the order of cause and effect, from wherever a reader left off."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import schemas
+from events.records.entitlement import GangsHeld
+from events.records.parts import Amounts
+from events.topics import ALL
+from projections import projector
+from projections import tail as module
+from projections.api import stream
+from projections.render import HASHES, is_longs
+from projections.tail import BadCursor, Tail, read_cursor
+from tests.projections.cell import CORE
+from tests.projections.conftest import Api
+from tests.projections.story import Story
+
+START = "0:0"
+
+
+class Stream:
+    """One GET of /v1/events as an ASGI server plays it."""
+
+    def __init__(self, api: Api, last_event_id: str = "") -> None:
+        headers = [(b"host", b"127.0.0.1:7400"), (b"last-event-id", last_event_id.encode())]
+        self.scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1",
+                      "method": "GET", "path": "/v1/events", "raw_path": b"/v1/events", "query_string": b"",
+                      "headers": headers, "scheme": "http", "server": ("127.0.0.1", 7400), "root_path": ""}  # fmt: skip
+        self.messages: asyncio.Queue[Any] = asyncio.Queue(1)
+        self.gone = asyncio.Event()
+        self.app = api.app
+        self.text = b""
+
+    async def receive(self) -> Any:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def piece(self) -> bytes:
+        """The next piece between two blank lines."""
+        while b"\n\n" not in self.text:
+            message = await asyncio.wait_for(self.messages.get(), 30)
+            self.text += message.get("body", b"")
+        piece, _, self.text = self.text.partition(b"\n\n")
+        return piece
+
+    async def event(self) -> tuple[str, dict[str, Any]]:
+        """The next event: its id and its data."""
+        while True:
+            piece = (await self.piece()).decode()
+            fields = dict(line.split(": ", 1) for line in piece.splitlines())
+            if "data" in fields:
+                data = json.loads(fields["data"])
+                assert fields["event"] == data["event"]
+                return fields["id"], data
+
+
+@asynccontextmanager
+async def opened(api: Api, last_event_id: str = "") -> AsyncIterator[Stream]:
+    held = Stream(api, last_event_id)
+    task = asyncio.create_task(held.app(held.scope, held.receive, held.messages.put))
+    head = await held.messages.get()
+    assert head["status"] == 200, head
+    assert (b"content-type", b"text/event-stream; charset=utf-8") in head["headers"]
+    try:
+        yield held
+    finally:
+        held.gone.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_reader_hears_what_happens_from_now_on(api):
+    async def play() -> list[dict[str, Any]]:
+        api.cell.submit("before")
+        api.fold()
+        async with opened(api) as events:
+            await events.piece()
+            api.cell.accept("a", instances=700)
+            api.fold()
+            return [(await events.event())[1] for _ in range(3)]
+
+    heard = asyncio.run(play())
+    assert [each["event"] for each in heard] == ["JobSubmitted", "JobAccepted", "GangsQueued"]
+    assert heard[0]["data"]["job_id"] == "a"
+    assert heard[2] | {"at": 0} == {
+        "position": "paceline.lifecycle:1", "at": 0, "machine": "lifecycle", "round": 1, "index": 1,
+        "event": "GangsQueued", "data": {"job_ids": ["a"], "items": 1},
+    }  # fmt: skip
+
+
+def test_a_reader_goes_on_within_a_round(api):
+    async def play() -> None:
+        held = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free=Amounts())
+        api.cell.decide("entitlement", held, held, held)
+        api.fold()
+        last = START
+        for index in range(3):
+            async with opened(api, last) as events:
+                last, data = await events.event()
+                assert data["index"] == index
+        async with opened(api, last) as events:
+            await events.piece()
+            api.cell.submit("z")
+            api.fold()
+            assert (await events.event())[1]["event"] == "JobSubmitted"
+
+    asyncio.run(play())
+
+
+def test_an_idle_stream_pings(api, monkeypatch):
+    monkeypatch.setattr(stream, "PING_S", 0.0)
+
+    async def play() -> bytes:
+        async with opened(api) as events:
+            await events.piece()
+            return await events.piece()
+
+    assert asyncio.run(play()) == b": ping"
+
+
+def test_streams_are_counted_and_foundback(api):
+    async def play() -> None:
+        async with opened(api) as one, opened(api) as two:
+            await one.piece()
+            await two.piece()
+            third = Stream(api)
+            task = asyncio.create_task(api.app(third.scope, third.receive, third.messages.put))
+            assert (await third.messages.get())["status"] == 503
+            await third.messages.get()
+            await task
+        async with opened(api) as again:
+            await again.piece()
+
+    asyncio.run(play())
+
+
+def test_an_id_that_is_none_and_one_that_is_too_old(api):
+    api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": "yesterday"}), 400, "BAD_POSITION")
+    api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": "0:99"}), 410, "GONE")
+    api.cell.submit("a")
+    api.fold()
+    api.cell.log.truncate("paceline.jobs", 1)
+    api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": START}), 410, "GONE")
+
+
+@pytest.mark.parametrize("text", ["", "x", "0:-1", "99:1", "0", "0:1+4", "0:1+4:x", "0:1,,"])
+def test_cursors_that_are_none(text):
+    with pytest.raises(BadCursor):
+        read_cursor(text)
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_everything_comes_once_and_after_its_cause(tmp_path_factory, seed):
+    """However often the reader breaks off, and however the views and the stream come along."""
+    api = Api(tmp_path_factory.mktemp("views"))
+    draw = random.Random(seed)
+    api.cell.log = Story(seed).cell.log
+    api.projector = type(api.projector)(api.cell.log, tmp_path_factory.mktemp("views"))
+    heard: list[Any] = []
+    tail = Tail(api.projector.views, api.cell.log, START)
+    ends = {topic.name: api.cell.log.bounds(topic.name)[1] for topic in ALL}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BATCH", draw.choice([2, 5, 200]))
+        patch.setattr(projector, "RECORDS", draw.choice([3, 50]))
+        for _ in range(5000):
+            if tail.positions == ends:
+                break
+            if draw.random() < 0.5:
+                api.projector.step()
+            batch = tail.batch()
+            taken = draw.randrange(len(batch) + 1) if draw.random() < 0.1 else len(batch)
+            heard += batch[:taken]
+            if taken < len(batch) or draw.random() < 0.02:
+                tail.close()
+                tail = Tail(api.projector.views, api.cell.log, heard[-1].cursor if heard else START)
+    assert tail.positions == ends
+    places = [(told.data["position"], told.data["index"]) for told in heard]
+    assert len(set(places)) == len(places)
+    found = {position for position, _ in places}
+    for name in ("paceline.jobs", "paceline.hosts", "paceline.lifecycle"):
+        offsets = [int(position.rpartition(":")[2]) for position in found if position.startswith(name)]
+        poison = sum(record.value == b"poison" for record in api.cell.log.scan(name, 0))
+        claims = name == "paceline.lifecycle"
+        assert len(offsets) == api.cell.log.bounds(name)[1] - poison - claims
+    submitted: set[str] = set()
+    count: Counter[str] = Counter()
+    for told in heard:
+        count[told.event] += 1
+        assert count["GangsAdmitted"] >= count["TasksPlaced"] >= count["RunsOrdered"]
+        if told.event == "JobSubmitted":
+            submitted.add(told.data["data"]["job_id"])
+        elif told.event == "JobAccepted":
+            assert told.data["data"]["job_id"] in submitted
+    api.close()
+
+
+def test_columns_are_shown_as_their_schemas_say():
+    for folder in schemas.FOLDERS:
+        for path in schemas.files(folder):
+            for field in json.loads(path.read_text())["fields"]:
+                if field["type"] == "bytes":
+                    assert is_longs(field["name"]) == ("int64" in field["doc"]), (path.name, field["name"])
+                    assert (field["name"] in HASHES) == ("Column" not in field["doc"]), (path.name, field["name"])

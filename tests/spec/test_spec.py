@@ -1,0 +1,224 @@
+"""Job and pool specs: what users write becomes facts, and everything wrong with a spec is said at once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from events.codec import decode, encode
+from events.codes import Code
+from events.spec import JobSpec, PoolSpec, from_event, json_schema, problems
+from processors.lifecycle.specs import refusal
+
+MINIMAL = {"pool": "/maps", "command": ["true"]}
+
+
+def wrong(spec: Any, model: Any = JobSpec) -> dict[str, str]:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(spec)
+    return dict(problems(caught.value))
+
+
+def job(**fields: Any) -> JobSpec:
+    return JobSpec.model_validate({**MINIMAL, **fields})
+
+
+def test_a_minimal_job_gets_the_defaults_of_the_record():
+    event = job().to_event("a")
+    assert (event.cpu_milli, event.memory_mib, event.stop_grace_ms, event.kind) == (100, 64, 10_000, "batch")
+    assert decode(encode(event)) == event
+
+
+@pytest.mark.parametrize(
+    ("written", "milli"), [("500m", 500), (2, 2000), (0.5, 500), ("1.5", 1500), ("2", 2000), (0.001, 1)]
+)
+def test_cpu_is_written_in_cores_or_thousandths(written, milli):
+    assert job(resources={"cpu": written}).to_event("a").cpu_milli == milli
+
+
+@pytest.mark.parametrize(
+    "written", [0, "0m", -1, "-1", "1e3", "1 m", "m", True, None, 0.0001, float("nan"), float("inf"), "9" * 30, "5MiB"]
+)
+def test_what_is_no_cpu_is_refused(written):
+    assert list(wrong({**MINIMAL, "resources": {"cpu": written}})) == ["/resources/cpu"]
+
+
+@pytest.mark.parametrize(
+    ("written", "mib"), [("64MiB", 64), ("2GiB", 2048), ("1.5GiB", 1536), ("1TiB", 1 << 20), (0, 0)]
+)
+def test_memory_has_a_unit(written, mib):
+    assert job(resources={"memory": written}).to_event("a").memory_mib == mib
+
+
+@pytest.mark.parametrize("written", [64, "64", "64MB", "0.5MiB", "64 MiB"])
+def test_memory_without_a_known_unit_is_refused(written):
+    assert "unit" in wrong({**MINIMAL, "resources": {"memory": written}})["/resources/memory"]
+
+
+@pytest.mark.parametrize(
+    ("written", "ms"), [("500ms", 500), ("10s", 10_000), ("1.5s", 1500), ("5m", 300_000), ("1h", 3_600_000)]
+)
+def test_times_have_a_unit(written, ms):
+    assert job(stop_grace=written).to_event("a").stop_grace_ms == ms
+
+
+def test_everything_wrong_is_said_at_once():
+    found = wrong(
+        {
+            "job_id": "Has Capitals",
+            "pool": "no-slash",
+            "comand": ["x"],
+            "instances": 3,
+            "resources": {"cpu": 0, "memroy": "1GiB", "memory": 64},
+            "gang": {"min": 5},
+            "sla": {"max_unavailable": 1},
+            "constraints": [{"attribute": "arch"}],
+            "on_silence": {"action": "stop_after"},
+            "labels": {"a/b~c": 1},
+        }
+    )
+    assert set(found) == {
+        "/job_id",
+        "/pool",
+        "/command",
+        "/comand",
+        "/resources/cpu",
+        "/resources/memory",
+        "/resources/memroy",
+        "/gang/min",
+        "/sla/max_unavailable",
+        "/constraints/0/values",
+        "/on_silence/after",
+        "/labels/a~1b~0c",
+    }
+    assert found["/comand"] == "is not a known field; did you mean command?"
+    assert found["/resources/memroy"].endswith("did you mean memory?")
+    assert found["/gang/min"] == "is 5, the job has 3 instances"
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"instances": 0}, "/instances"),
+        ({"instances": 100_001}, "/instances"),
+        ({"instances": "3"}, "/instances"),
+        ({"instances": True}, "/instances"),
+        ({"priority": 1 << 31}, "/priority"),
+        ({"kind": "daemon"}, "/kind"),
+        ({"strategy": "random"}, "/strategy"),
+        ({"command": []}, "/command"),
+        ({"command": "true"}, "/command"),
+        ({"command": ["a\0b"]}, "/command/0"),
+        ({"env": {"A=B": "c"}}, "/env/A=B"),
+        ({"env": {"A": 1}}, "/env/A"),
+        ({"ports": ["http", "http"]}, "/ports"),
+        ({"ports": [str(number) for number in range(65)]}, "/ports"),
+        ({"kind": "stateless", "instances": 4, "gang": {"min": 2}}, "/gang/min"),
+        ({"kind": "stateless", "sla": {"max_unavailable": 2}}, "/sla/max_unavailable"),
+        ({"on_silence": {"after": "1s"}}, "/on_silence/after"),
+        ({"retries": {"max": -1}}, "/retries/max"),
+        ({"constraints": [{"attribute": "a", "operator": "like", "values": ["b"]}]}, "/constraints/0/operator"),
+        ({"pool": "/"}, "/pool"),
+        ({"pool": "/a/"}, "/pool"),
+        ({"job_id": ""}, "/job_id"),
+        ({"job_id": "a\n"}, "/job_id"),
+        ({"env": {"A": "x" * 600_000}}, ""),
+    ],
+)
+def test_a_wrong_field_is_named(fields, pointer):
+    assert list(wrong({**MINIMAL, **fields})) == [pointer]
+
+
+def test_a_simulated_job_needs_no_command():
+    event = JobSpec.model_validate({"pool": "/a", "sim": {"duration": "2s", "fail_runs": 1}}).to_event("a")
+    assert event.simulated is not None
+    assert (event.simulated.duration_ms, event.simulated.fail_runs) == (2000, 1)
+
+
+def test_the_hash_is_of_what_is_meant_and_not_of_how_it_is_written():
+    same = [job(), job(job_id="b"), job(instances=1, resources={"cpu": "100m"}, stop_grace="10000ms")]
+    assert len({spec.to_event("a").spec_hash for spec in same}) == 1
+    assert job(instances=2).to_event("a").spec_hash != same[0].to_event("a").spec_hash
+
+
+def test_a_job_without_id_is_no_fact():
+    with pytest.raises(ValueError, match="no id"):
+        job().to_event()
+
+
+def test_the_schema_says_defaults_as_users_write_them():
+    schema = json_schema()
+    assert schema["$defs"]["Resources"]["properties"]["cpu"]["default"] == "100m"
+    assert schema["properties"]["stop_grace"]["default"] == "10s"
+    assert schema["additionalProperties"] is False
+
+
+names = st.text("abc", min_size=1, max_size=5)
+specs = st.builds(
+    dict,
+    pool=names.map("/{}".format),
+    kind=st.sampled_from(["batch", "stateless"]),
+    instances=st.integers(5, 100_000),
+    command=st.lists(
+        st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",))), min_size=1, max_size=3
+    ).filter(lambda command: command[0]),
+    env=st.dictionaries(names, names, max_size=2),
+    resources=st.builds(
+        dict,
+        cpu=st.integers(1, 1 << 40).map("{}m".format),
+        memory=st.integers(0, 1 << 40).map("{}MiB".format),
+        gpu=st.integers(0, 1 << 30),
+    ),
+    ports=st.lists(names, unique=True, max_size=3),
+    priority=st.integers(-(1 << 31), (1 << 31) - 1),
+    preemptible=st.booleans(),
+    gang=st.builds(dict, min=st.integers(0, 1)),
+    retries=st.builds(dict, max=st.integers(0, 1000)),
+    constraints=st.lists(st.builds(dict, attribute=names, values=st.lists(names, min_size=1, max_size=2)), max_size=2),
+    stop_grace=st.integers(0, 1 << 40).map("{}ms".format),
+    labels=st.dictionaries(names, names, max_size=2),
+    sim=st.none() | st.builds(dict, duration=st.integers(0, 10**9).map("{}ms".format), exit_code=st.integers(0, 255)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(specs)
+def test_a_valid_spec_comes_back_as_it_was_and_is_accepted(spec):
+    event = JobSpec.model_validate(spec).to_event("some-id")
+    assert JobSpec.model_validate(from_event(event)).to_event() == event
+    assert refusal(event, len(encode(event)), 60_000) is None
+
+
+def test_lifecycle_refuses_what_the_spec_refuses_when_it_comes_another_way():
+    event = job(job_id="a").to_event()
+    refused = refusal(msgspec.structs.replace(event, instances=0), 100, 60_000)
+    assert refused is not None
+    assert refused[0] is Code.INVALID_SPEC
+
+
+def test_a_pool_without_numbers_has_no_limit_and_share_one():
+    event = PoolSpec.model_validate({}).to_event("/a", "c")
+    assert event.limit.cpu_milli == -1
+    assert event.share.gpu_milli == 1
+    assert event.reservation.memory_mib == 0
+
+
+def test_a_pool_in_units():
+    event = PoolSpec.model_validate(
+        {"reservation": {"cpu": 4}, "limit": {"cpu": 8, "memory": "4GiB"}, "share": 3, "open_jobs_max": 10}
+    ).to_event("/a", "c")
+    assert (event.reservation.cpu_milli, event.limit.cpu_milli, event.limit.memory_mib) == (4000, 8000, 4096)
+    assert (event.share.cpu_milli, event.share.disk_mib, event.open_jobs_max) == (3, 3, 10)
+
+
+def test_a_wrong_pool_is_told_where():
+    spec = {"reservation": {"cpu": 4, "memroy": "1GiB"}, "limit": {"cpu": 3}, "share": "much"}
+    found = wrong(spec, PoolSpec)
+    assert found["/reservation/memroy"].endswith("did you mean memory?")
+    assert "/share" in found
+    assert wrong({"reservation": {"cpu": 4}, "limit": {"cpu": 3}}, PoolSpec) == {
+        "/limit/cpu": "is below the reservation"
+    }
