@@ -20,7 +20,7 @@ unit: .venv/ready .kafka/ready
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 storm: .venv/ready .kafka/ready
-	$(BIN)/python -m tests.storm
+	$(BIN)/python -m tests.storms.storm
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

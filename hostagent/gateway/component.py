@@ -79,6 +79,8 @@ class Gateway:
         """Whether the past was folded once: who was silent is known only then."""
         self._retry_at = 0
         self._kept_position = -1
+        self._starved = False
+        """Nothing that was read may be folded yet: what it waits for must be read."""
 
     def post(self, post: Post) -> None:
         """Hands something to the gateway; thread-safe."""
@@ -275,12 +277,13 @@ class Gateway:
     # What the cell has decided
 
     def _fold(self) -> bool:
-        if self._inbox.waiting() < RECORDS_MAX:
+        if self._starved or self._inbox.waiting() < RECORDS_MAX:
             self._inbox.add(self._reader.poll(RECORDS_MAX, 0))
         folded = 0
         for delivered in self._inbox.deliver(RECORDS_MAX):
             self._take(delivered)
             folded += 1
+        self._starved = folded == 0
         return folded > 0
 
     def _take(self, delivered: Delivered) -> None:

@@ -31,7 +31,9 @@ A0, A1 = ("a", 0, 1), ("a", 1, 1)
 
 def queued(said: list) -> list[tuple[int, int, int, int, int]]:
     event = one(said, GangsQueued)
-    return list(zip(*(ints(c).tolist() for c in (event.first, event.count, event.run, event.gang, event.admitted))))
+    return list(
+        zip(*(ints(c).tolist() for c in (event.first, event.count, event.run, event.gang, event.admitted)), strict=True)
+    )
 
 
 def state_of(said: list) -> str:

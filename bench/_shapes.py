@@ -1,0 +1,238 @@
+"""One shape of work through a whole cell, as `python -m bench cell` starts it: a process of its own for each.
+
+    python -m bench._shapes SHAPE FOLDER LOG     prints one JSON object
+
+The cell is `paceline up` with 1,000 simulated hosts in this process; jobs are appended straight to the log, from a
+thread beside it on the embedded log, by a Kafka producer of its own on Kafka.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from sqlalchemy import text
+
+from events.codec import encode
+from events.log import Log, NewRecord
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.parts import Simulated
+from events.records.pools import PoolDefined
+from events.topics import ALL, BY_NAME
+from paceline.settings import UpSettings
+from paceline.up import Up
+
+HOSTS = 1000
+DEADLINE_S = 300.0
+STEADY_RATE = 100
+RAW = "bench.raw"
+STEADY_S = 60
+
+
+def job(job_id: str, instances: int) -> JobSubmitted:
+    """A job of tasks of 0.1 CPU that run a second."""
+    return JobSubmitted(
+        job_id=job_id, pool="/bench", instances=instances, cpu_milli=100, memory_mib=64, simulated=Simulated(1000)
+    )
+
+
+BATCHES: dict[str, list[JobSubmitted]] = {
+    "one_job": [job("one", 50_000)],
+    "many_jobs": [job(f"many-{number}", 100) for number in range(500)],
+    "single_jobs": [job(f"single-{number}", 1) for number in range(10_000)],
+}
+
+
+class Probe:
+    """Sees orders as the simulated agents get them."""
+
+    def __init__(self) -> None:
+        self.ordered = 0
+        self.last = 0.0
+        self.at: dict[str, float] = {}
+
+    def on_order(self, job_ids: tuple[str, ...], count: int, at_ms: int) -> None:
+        """See `hostagent.fleet.OnOrder`."""
+        self.last = time.perf_counter()
+        self.ordered += count
+        for job_id in job_ids:
+            self.at.setdefault(job_id, self.last)
+
+
+def append(log: Log, *events: Event) -> None:
+    """Appends facts, a thousand at a time."""
+    records = [NewRecord(event.topic, getattr(event, "job_id", "/bench").encode(), encode(event)) for event in events]
+    for at in range(0, len(records), 1000):
+        log.append(records[at : at + 1000])
+
+
+def until(holds: Callable[[], bool], pause: float = 0.005) -> None:
+    """Waits for a condition; raises where it doesn't come."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the cell did not get there in time")
+        time.sleep(pause)
+
+
+def hosts_up(up: Up) -> int:
+    """How many hosts the views know to be up."""
+    with up.projector.views.engine.connect() as connection:
+        return int(connection.execute(text("select count(*) from hosts where reconciled_session > 0")).scalar() or 0)
+
+
+def jobs_done(up: Up) -> int:
+    """How many jobs the views show as ended."""
+    with up.projector.views.engine.connect() as connection:
+        return int(connection.execute(text("select count(*) from jobs where state = 'SUCCEEDED'")).scalar() or 0)
+
+
+def bytes_by_topic(log: Log) -> dict[str, int]:
+    """Size of all values per topic."""
+    return {topic.name: sum(len(record.value) for record in log.scan(topic.name, 0)) for topic in ALL}
+
+
+def raw(log: Log, tasks: int) -> dict[str, float]:
+    """The same bytes appended again and read, with nothing else: facts by the thousand, rounds one by one."""
+    records = [record for topic in ALL for record in log.scan(topic.name, 0)]
+    begin, facts = time.perf_counter(), []
+    for record in records:
+        copy = NewRecord(RAW, record.key, record.value)
+        if BY_NAME[record.topic].machine:
+            log.append([copy])
+        else:
+            facts.append(copy)
+    for at in range(0, len(facts), 1000):
+        log.append(facts[at : at + 1000])
+    assert sum(1 for _ in log.scan(RAW, 0)) == len(records)
+    return {"raw_append_and_read_tasks_per_s": tasks / (time.perf_counter() - begin)}
+
+
+def batch(up: Up, log: Log, probe: Probe, shape: str) -> dict[str, float]:
+    """All jobs of a shape at once."""
+    jobs = BATCHES[shape]
+    tasks = sum(each.instances for each in jobs)
+    before, cpu = bytes_by_topic(log), psutil.Process().cpu_times()
+    begin = time.perf_counter()
+    append(log, *jobs)
+    until(lambda: probe.ordered >= tasks)
+    ordered = probe.last - begin
+    until(lambda: jobs_done(up) >= len(jobs), 0.02)
+    done = time.perf_counter() - begin
+    used = psutil.Process().cpu_times()
+    after = bytes_by_topic(log)
+    unit = "jobs" if shape == "single_jobs" else "tasks"
+    name = "single_jobs" if shape == "single_jobs" else f"{shape}_tasks"
+    return {
+        f"{name}_per_s": tasks / ordered,
+        f"{name}_to_done_in_views_per_s": tasks / done,
+        f"{shape}_cpu_us_per_{unit[:-1]}": (used.user + used.system - cpu.user - cpu.system) / tasks * 1e6,
+        **{
+            f"{shape}_{topic.removeprefix('paceline.')}_bytes_per_task": (after[topic] - before[topic]) / tasks
+            for topic in after
+        },
+    }
+
+
+def steady(log: Log, probe: Probe) -> dict[str, float]:
+    """Single-task jobs at a steady rate: latency from the append to the order's receipt by the agent."""
+    sent: dict[str, float] = {}
+    begin = time.perf_counter()
+    for number in range(STEADY_RATE * STEADY_S):
+        due = begin + number / STEADY_RATE
+        time.sleep(max(0.0, due - time.perf_counter()))
+        job_id = f"steady-{number}"
+        sent[job_id] = time.perf_counter()
+        append(log, job(job_id, 1))
+    until(lambda: len(probe.at) >= len(sent))
+    latencies = np.array([probe.at[job_id] - at for job_id, at in sent.items()]) * 1000
+    return {
+        "submit_to_order_p50_ms": float(np.percentile(latencies, 50)),
+        "submit_to_order_p99_ms": float(np.percentile(latencies, 99)),
+        "submit_to_order_max_ms": float(latencies.max()),
+    }
+
+
+def http(up: Up, folder: Path) -> dict[str, float]:
+    """Submissions over HTTP, eight clients at once, for some seconds."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import httpx2
+
+    headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
+    body = {"pool": "/bench", "sim": {"duration": "1s"}, "resources": {"cpu": "100m"}}
+    stop = time.monotonic() + 8
+
+    def client(which: int) -> int:
+        done = 0
+        with httpx2.Client(base_url=f"http://{up.listen()}", headers=headers, trust_env=False) as session:
+            while time.monotonic() < stop:
+                session.post("/v1/jobs", json={**body, "job_id": f"http-{which}-{done}"}).raise_for_status()
+                done += 1
+        return done
+
+    begin = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        total = sum(pool.map(client, range(8)))
+    return {"http_submits_per_s": total / (time.monotonic() - begin)}
+
+
+def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path) -> dict[str, float]:
+    """Waits until the hosts are up, then measures the shape."""
+    append(log, PoolDefined(path="/bench", command_id="bench"))
+    until(lambda: hosts_up(up) >= HOSTS)
+    time.sleep(1.0)
+    if shape == "steady":
+        return steady(log, probe)
+    if shape == "http":
+        return http(up, folder)
+    return batch(up, log, probe, shape)
+
+
+def references(log: Log, shape: str) -> dict[str, float]:
+    """What the figures of a shape stand beside."""
+    if shape == "steady":
+        times = []
+        for _ in range(300):
+            begin = time.perf_counter()
+            for _ in range(5):  # a submission and the four rounds to its order
+                log.append([NewRecord(RAW, b"", bytes(300))])
+            times.append((time.perf_counter() - begin) * 1000)
+        return {"raw_five_appends_p99_ms": float(np.percentile(times, 99))}
+    tasks = sum(each.instances for each in BATCHES.get(shape, []))
+    return {f"{shape}_{name}": value for name, value in raw(log, tasks).items()} if tasks else {}
+
+
+def main(shape: str, folder: Path, log: str) -> None:
+    """Runs a cell and one shape through it."""
+    probe, failed = Probe(), []
+    found: dict[str, float] = {}
+    beside: dict[str, float] = {}
+    kafka = "" if log == "embedded" else log
+    settings = UpSettings(data=folder, listen="127.0.0.1:0", sim_hosts=HOSTS, kafka=kafka, agent=False, cell=0)
+    up = Up(settings, on_order=probe.on_order)
+
+    def drive() -> None:
+        try:
+            figures: dict[str, Any] = measure(up, up.log, probe, shape, folder)
+            figures[f"{shape}_memory_mib"] = psutil.Process().memory_info().rss / 2**20
+            found.update(figures)
+            beside.update(references(up.log, shape))
+        except Exception as error:  # said in the result; the cell must still be stopped
+            failed.append(repr(error))
+        finally:
+            up.stop()
+
+    threading.Thread(target=drive, daemon=True).start()
+    up.run()
+    print(json.dumps({"figures": found, "references": beside, "failed": failed}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,56 @@
+"""The whole system as a user starts it: 1,000 simulated hosts, four shapes of work, a cell of its own for each.
+
+On Kafka the broker is a process beside the cell, on the same two cores.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench import Options, Result
+
+SHAPES = ("one_job", "many_jobs", "single_jobs", "steady", "http")
+TIMEOUT_S = 400
+
+
+def run(log: str, options: Options) -> Result:
+    """Runs all shapes on the embedded log or on Kafka."""
+    if log == "memory":
+        raise SystemExit("a cell keeps its log: --log embedded or kafka")
+    figures: dict[str, float] = {}
+    references: dict[str, float] = {}
+    for shape in SHAPES:
+        found = _on_kafka(shape, options.folder) if log == "kafka" else _shape(shape, options.folder / shape, log)
+        figures |= found["figures"]
+        references |= found["references"]
+    return Result(figures, references)
+
+
+def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
+    import psutil
+
+    from events.kafka_topics import create
+    from events.topics import SETTINGS
+    from tests.broker import Broker
+
+    with Broker(folder / f"kafka-{shape}") as broker:
+        create(broker.address, 1)
+        broker.make_topics(["bench.raw"], 1, SETTINGS)
+        before = psutil.Process(broker.pid).cpu_times()
+        found = _shape(shape, folder / shape, broker.address)
+        after = psutil.Process(broker.pid).cpu_times()
+        found["figures"][f"{shape}_broker_cpu_s"] = after.user + after.system - before.user - before.system
+        found["figures"][f"{shape}_broker_memory_mib"] = psutil.Process(broker.pid).memory_info().rss / 2**20
+        return found
+
+
+def _shape(shape: str, folder: Path, log: str) -> dict[str, dict[str, float]]:
+    command = [sys.executable, "-m", "bench._shapes", shape, str(folder), log]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    if done.returncode or not done.stdout:
+        raise SystemExit(f"{shape} did not end well:\n{done.stderr[-2000:]}")
+    found: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
+    if found["failed"]:
+        raise SystemExit(f"{shape}: {found['failed']}\n{done.stderr[-2000:]}")
+    return found

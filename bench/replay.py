@@ -1,0 +1,118 @@
+"""Replay and recovery: how fast a history is decided again, and how fast a machine with a million tasks stands again."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench import Options, Result
+from events.codec import decode, encode
+from events.columns import ints
+from events.embedded import EmbeddedLog
+from events.log import NewRecord
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts, Simulated
+from events.records.pools import PoolDefined
+from events.records.rounds import RoundCommitted
+from events.topics import ALL
+from hostagent.clock import SystemClock
+from hostagent.fleet import Fleet, SimHost
+from hostagent.gateway.component import Gateway
+from paceline.machines import machines
+from processors.driver import Driver
+from processors.replay import Replay
+from processors.store import RocksStore, Store
+
+TASKS, LIVE_JOBS, LIVE_TASKS, LIVE_HOSTS = 50_000, 10, 100_000, 7_000
+HOST = Amounts(16_000, 65_536, 0, 0)
+
+
+def run(log: str, options: Options) -> Result:
+    """On the embedded log, whichever is asked for: replay reads any log alike."""
+    one = options.folder / "one"
+    work(one, [job("one", TASKS, 1000)], 1000, until_done=True)
+    figures = verify(one)
+    many = options.folder / "many"
+    work(many, [job(f"live-{n}", LIVE_TASKS, 3_600_000) for n in range(LIVE_JOBS)], LIVE_HOSTS, until_done=False)
+    for name in machines():
+        command = [sys.executable, "-m", "bench._recover", str(many), name]
+        figures |= json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    begin = time.perf_counter()
+    reader = EmbeddedLog.open_secondary(one / "log")
+    read = sum(len(record.value) for topic in ALL for record in reader.scan(topic.name, 0))
+    seconds = time.perf_counter() - begin
+    return Result(figures, {"raw_read_of_the_same_log_s": seconds, "raw_read_mib": read / 2**20})
+
+
+def job(job_id: str, instances: int, duration_ms: int) -> JobSubmitted:
+    """A job of tasks of 0.1 CPU."""
+    return JobSubmitted(
+        job_id=job_id, pool="/bench", instances=instances, cpu_milli=100, simulated=Simulated(duration_ms)
+    )
+
+
+def work(folder: Path, jobs: list[JobSubmitted], hosts: int, until_done: bool) -> None:
+    """Runs jobs through a cell without views, until they are done or all their tasks run."""
+    log, clock = EmbeddedLog(folder / "log"), SystemClock()
+    stores = {name: RocksStore(folder / "store" / name) for name in machines()}
+    drivers = [_driver(name, log, stores[name], clock) for name in machines()]
+    gateway = Gateway(log, None, clock, "bench")
+    fleet = Fleet(gateway, [SimHost(hosts, HOST)], clock, session=1)
+    pool = PoolDefined(path="/bench", command_id="bench")
+    log.append([NewRecord(event.topic, b"", encode(event)) for event in (pool, *jobs)])
+    tasks = sum(each.instances for each in jobs)
+
+    def reached() -> bool:
+        return fleet.ended >= tasks if until_done else fleet.running() >= tasks
+
+    quiet = 0
+    while not reached() or quiet < 20:
+        busy = [part.run() for part in drivers] + [gateway.step(), fleet.step()]
+        quiet = quiet + 1 if reached() and not any(busy) else 0
+        if not any(busy):
+            time.sleep(0.001)
+    for driver in drivers:
+        driver.close()
+    log.close()
+
+
+def _driver(name: str, log: EmbeddedLog, store: Store, clock: SystemClock) -> Driver:
+    driver = Driver(machines()[name](), log, store, clock, "bench")
+    for _ in driver.recover():
+        pass
+    return driver
+
+
+def verify(folder: Path) -> dict[str, float]:
+    """Replays the four machines; a task decision is one item of one column of a decision."""
+    log = EmbeddedLog.open_secondary(folder / "log")
+    begin, items, rounds, events = time.perf_counter(), 0, 0, 0
+    for make in machines().values():
+        replayed = Replay(make(), log)
+        for record in replayed.rounds():
+            items += _items(record)
+        if replayed.result.difference:
+            raise SystemExit(f"the replay differs: {replayed.result.difference}")
+        rounds += replayed.result.rounds
+        events += replayed.result.events
+    seconds = time.perf_counter() - begin
+    return {
+        "verify_decisions_per_s": items / seconds,
+        "verify_task_decisions": items,
+        "verify_rounds": rounds,
+        "verify_events": events,
+        "verify_s": seconds,
+    }
+
+
+def _items(record: RoundCommitted) -> int:
+    total = 0
+    for decision in map(decode, record.decisions):
+        if hasattr(decision, "instance") and isinstance(decision.instance, bytes):
+            total += len(ints(decision.instance))
+        elif hasattr(decision, "count") and isinstance(decision.count, bytes):
+            total += int(ints(decision.count).sum())
+        else:
+            total += 1
+    return total

@@ -1,0 +1,17 @@
+"""The face of Paceline: the `paceline` command, the typed client, settings, and the cell in one process."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.client import Client as Client
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`paceline.Client`, imported when it is first asked for: `paceline --version` needs none of it."""
+    if name == "Client":
+        from paceline.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,163 @@
+"""The bodies of the API's answers, as they stand on the wire. Fields that a later release adds are kept."""
+
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+RUNNING = "RUNNING"
+SUCCEEDED = "SUCCEEDED"
+FAILED = "FAILED"
+KILLED = "KILLED"
+REJECTED = "REJECTED"
+ENDED = frozenset((SUCCEEDED, FAILED, KILLED, REJECTED))
+"""States of a job that it never leaves."""
+GOALS = ("ended", "running", "succeeded")
+"""What a job may be waited for."""
+
+
+class Reason(TypedDict):
+    """Why a job ended or waits."""
+
+    code: str
+    message: str
+
+
+class Job(TypedDict):
+    """A job. Times are RFC 3339; `tasks` counts them by state; `position` is where the log stood for this answer.
+    A job that is not yet decided has `job_id`, `state` and `position` only.
+    """
+
+    job_id: str
+    state: str
+    position: str
+    pool: NotRequired[str]
+    kind: NotRequired[str]
+    instances: NotRequired[int]
+    priority: NotRequired[int]
+    owner: NotRequired[str]
+    labels: NotRequired[dict[str, str]]
+    submitted_at: NotRequired[str | None]
+    started_at: NotRequired[str | None]
+    ended_at: NotRequired[str | None]
+    tasks: NotRequired[dict[str, int]]
+    reason: NotRequired[Reason | None]
+    spec: NotRequired[dict[str, Any]]
+    repeated: NotRequired[bool]
+
+
+class Task(TypedDict):
+    """A task and its last run."""
+
+    instance: int
+    state: str
+    run: int
+    host_id: str | None
+    ports: list[int]
+    exit_code: int | None
+    outcome: str | None
+    reason: str | None
+
+
+class Cause(TypedDict):
+    """One reason why tasks wait. Absent numbers are not known to the machine that gave it."""
+
+    code: str
+    message: str
+    tier: NotRequired[str]
+    actor: NotRequired[str]
+    since: NotRequired[str | None]
+    asked: NotRequired[dict[str, int] | None]
+    free: NotRequired[dict[str, int] | None]
+    ahead: NotRequired[int | None]
+    hosts_considered: NotRequired[int | None]
+    hosts_by_reason: NotRequired[dict[str, int] | None]
+    nearest: NotRequired[list[dict[str, Any]] | None]
+    not_before: NotRequired[str | None]
+    machine: NotRequired[str]
+    round: NotRequired[int | None]
+
+
+class Headline(TypedDict):
+    """The reason that counts, and who can change it."""
+
+    code: str
+    message: str
+    actor: str
+
+
+class Explanation(TypedDict):
+    """Why a job is where it is."""
+
+    job_id: str
+    state: str
+    headline: Headline | None
+    reasons: list[Cause]
+
+
+class Happening(TypedDict):
+    """One fact or decision about a job."""
+
+    position: str
+    at: str
+    machine: str | None
+    round: int | None
+    index: int | None
+    event: str
+    detail: dict[str, Any]
+
+
+class Answer(TypedDict):
+    """The answer to a command; `code` and `message` once it is decided."""
+
+    position: NotRequired[str]
+    command_id: NotRequired[str]
+    code: NotRequired[str]
+    message: NotRequired[str]
+
+
+class Pool(TypedDict):
+    """A pool: what was defined (a limit of -1 is none), and what it may use, demands and holds."""
+
+    path: str
+    parent: str
+    reservation: dict[str, int]
+    limit: dict[str, int]
+    share: dict[str, int]
+    open_jobs_max: int
+    open_tasks_max: int
+    open_jobs: int
+    open_tasks: int
+    entitlement: dict[str, int]
+    demand: dict[str, int]
+    allocation: dict[str, int]
+    defined_at: str | None
+    position: str
+
+
+class Host(TypedDict):
+    """A host; `state` is CONNECTING, RETURNING, UP, SILENT or LOST."""
+
+    host_id: str
+    state: str
+    session: int
+    capacity: dict[str, int]
+    allocated: dict[str, int]
+    runs: int
+    attributes: dict[str, str]
+
+
+class Output(NamedTuple):
+    """A piece of a run's output. It begins at `offset`, later than asked for where older output was dropped; go on at
+    `next_offset`; `ended`: nothing more will come.
+    """
+
+    data: bytes
+    offset: int
+    next_offset: int
+    ended: bool
+
+
+class StreamEvent(NamedTuple):
+    """An event of the stream; `id` is its position, to go on after."""
+
+    id: str
+    event: str
+    data: Any

@@ -1,0 +1,130 @@
+"""What several commands share: how a cell is named, forms of output, completion of live names."""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from paceline.output import FORMS
+
+if TYPE_CHECKING:
+    from paceline.client import Client
+
+COMPLETION_S = 0.3
+DECIDED_S = 10.0
+"""How long a write waits for its decision, which usually takes some milliseconds."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def examples(*lines: str) -> str:
+    """The end of a page of help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+class Duration(click.ParamType):
+    """A time with a unit, in seconds: 500ms, 30s, 5m, 2h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds."""
+        if isinstance(value, float):
+            return value
+        for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)):
+            number = str(value).removesuffix(unit)
+            if number != value and number.replace(".", "", 1).isdecimal():
+                return float(number) * factor
+        raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s or 5m", ctx, param)
+
+
+def data_option(function: F) -> F:
+    """`--data` and `--config`."""
+    function = click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File of settings. [default: paceline.toml beside the data folder]",
+    )(function)
+    return click.option(
+        "--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder of the cell. [default: ~/.paceline]"
+    )(function)
+
+
+def output_option(function: F) -> F:
+    """`-o`, passed as `form`."""
+    return click.option(
+        "-o", "--output", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Form of output."
+    )(function)
+
+
+def utc_option(function: F) -> F:
+    """`--utc`."""
+    return click.option("--utc", is_flag=True, help="Show times in UTC instead of how long ago they were.")(function)
+
+
+def kafka_option(function: F) -> F:
+    """`--kafka`."""
+    return click.option("--kafka", metavar="HOST:PORT", help="Read the log on Kafka instead of the embedded one.")(
+        function
+    )
+
+
+def with_client(function: Callable[..., Any]) -> Callable[..., None]:
+    """Adds what names a cell, and calls the command with a `Client` before its own parameters."""
+
+    @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
+    @click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
+    @data_option
+    @wraps(function)
+    def command(
+        *args: Any, server: str | None, token: str | None, data: Path | None, config: Path | None, **rest: Any
+    ) -> Any:
+        from paceline.client import Client
+        from paceline.settings import load
+
+        settings = load(config, server=server, token=token, data=data)
+        with Client.of(settings) as client:
+            return function(client, *args, **rest)
+
+    return command
+
+
+def complete(names: Callable[["Client"], Iterator[str]]) -> Callable[..., list[str]]:
+    """A completion of live names: within 0.3 s, silent where there is no answer."""
+
+    def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            with _client(ctx) as client:
+                return [name for name in names(client) if name.startswith(incomplete)]
+        except Exception:  # a shell that waits for Tab must see nothing of our troubles
+            return []
+
+    return completed
+
+
+def _client(ctx: click.Context) -> "Client":
+    """The client that the words before the cursor name."""
+    from paceline.client import Client
+    from paceline.settings import load
+
+    given = ctx.params
+    settings = load(given.get("config"), server=given.get("server"), token=given.get("token"), data=given.get("data"))
+    return Client.of(settings, COMPLETION_S)
+
+
+def job_ids(client: "Client") -> Iterator[str]:
+    """Ids of the newest jobs."""
+    return (job["job_id"] for job in client.jobs_page(page_size=200)["jobs"])
+
+
+def pool_paths(client: "Client") -> Iterator[str]:
+    """Paths of all pools."""
+    return (pool["path"] for pool in client.pools())
+
+
+def host_ids(client: "Client") -> Iterator[str]:
+    """Ids of the first hosts."""
+    return (host["host_id"] for host in islice(client.hosts(), 200))

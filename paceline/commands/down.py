@@ -1,0 +1,73 @@
+"""`paceline down`: end the cell that runs on a data folder."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paceline.commands.common import Duration, data_option, examples
+from paceline.output import note
+
+if TYPE_CHECKING:
+    from paceline.running import Running
+
+POLL_S = 0.05
+ANSWER_S = 5.0
+STOP_S = 60.0
+
+
+@click.command(epilog=examples("paceline down", "paceline down --stop-runs"))
+@data_option
+@click.option("--stop-runs", is_flag=True, help="Also end the tasks that run on this machine.")
+@click.option("--timeout", type=Duration(), default="60s", show_default=True, help="How long to wait for the end.")
+def down(data: Path | None, config: Path | None, stop_runs: bool, timeout: float) -> None:
+    """End the cell that runs on a data folder. Tasks go on unless --stop-runs is given."""
+    from paceline import running
+    from paceline.settings import load
+
+    folder = load(config, data=data).data
+    found = running.read(folder)
+    if found is None or not found.alive:
+        note(f"no cell runs on {folder}")
+    else:
+        _end(folder, found, timeout)
+        click.echo(f"the cell on {folder} has ended")
+    if stop_runs:
+        _stop_runs(folder)
+
+
+def _end(folder: Path, found: "Running", timeout: float) -> None:
+    """Ends the process of a cell, once it is clear that it is one: a number may belong to another by now."""
+    from paceline.client import Client
+    from paceline.errors import PacelineError, TimedOut
+
+    try:
+        with Client(data=folder, timeout=ANSWER_S) as client:
+            client.cell()
+    except PacelineError as error:
+        raise PacelineError(
+            f"Process {found.pid} is there, but no cell answers at {found.listen}. "
+            f"If it is the cell of {folder}, end it with `kill {found.pid}`; if not, remove {folder}/cell.json."
+        ) from error
+    os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while found.alive:
+        if time.monotonic() > deadline:
+            raise TimedOut(f"Process {found.pid} has not ended after {timeout:g} s; it was told to.")
+        time.sleep(POLL_S)
+
+
+def _stop_runs(folder: Path) -> None:
+    from hostagent.runs import stop_all
+    from paceline.errors import TimedOut
+
+    if not (folder / "agent").is_dir():
+        note("no agent has run here")
+        return
+    stopped, left = stop_all(folder / "agent", STOP_S)
+    click.echo(f"{stopped} runs have ended")
+    if left:
+        raise TimedOut(f"{left} runs have not ended after {STOP_S:g} s; they were told to.")

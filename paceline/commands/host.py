@@ -1,0 +1,91 @@
+"""`paceline host`: look at hosts; confirm a loss."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.commands.common import DECIDED_S, complete, examples, host_ids, output_option, with_client
+from paceline.output import Column, cores, facts, gib, note, show, table, words
+
+if TYPE_CHECKING:
+    from paceline.client import Client
+
+ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
+
+
+@click.group()
+def host() -> None:
+    """Look at hosts; confirm a loss."""
+
+
+@host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
+@output_option
+@with_client
+def list_(client: "Client", form: str) -> None:
+    """List the hosts: state, what each has and what of it is allocated."""
+    hosts = list(client.hosts())
+
+    def amount(name: str, resource: str, say: Any) -> Any:
+        return lambda each: say((each.get(name) or {}).get(resource))
+
+    columns = [
+        Column("HOST", lambda each: each["host_id"]),
+        Column("STATE", lambda each: each["state"]),
+        Column("RUNS", lambda each: each["runs"], right=True),
+        Column("CPU", amount("allocated", "cpu_milli", cores), right=True),
+        Column("OF", amount("capacity", "cpu_milli", cores), right=True),
+        Column("MEM GiB", amount("allocated", "memory_mib", gib), right=True),
+        Column("OF", amount("capacity", "memory_mib", gib), right=True),
+        Column("ATTRIBUTES", lambda each: words(each["attributes"])),
+    ]
+    body = {"hosts": hosts, "next_page_token": ""}
+    show(form, body, (each["host_id"] for each in hosts), lambda: table(hosts, columns))
+
+
+@host.command(epilog=examples("paceline host get worker-7"))
+@ID
+@output_option
+@with_client
+def get(client: "Client", host_id: str, form: str) -> None:
+    """Show a host and the tasks on it."""
+    body = client.host(host_id)
+    show(form, body, [host_id], lambda: _print(client, body))
+
+
+def _print(client: "Client", body: Any) -> None:
+    facts((name, words(value) if isinstance(value, dict) else value) for name, value in body.items())
+    tasks = list(client.host_tasks(body["host_id"]))
+    if not tasks:
+        note("no tasks are there")
+        return
+    click.echo()
+    table(
+        tasks,
+        [
+            Column("JOB", lambda each: each["job_id"]),
+            Column("TASK", lambda each: each["instance"], right=True),
+            Column("RUN", lambda each: each["run"], right=True),
+            Column("STATE", lambda each: each["state"]),
+        ],
+    )
+
+
+@host.command("confirm-loss", epilog=examples("paceline host confirm-loss worker-7 --yes"))
+@ID
+@click.option("--reason", default="", help="Why; it stands in the log.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output_option
+@with_client
+def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: str) -> None:
+    """Say that a silent host is gone for good.
+
+    Its tasks run again elsewhere at once. If the host still lives, they run twice until its agent is heard again.
+    """
+    if not yes:
+        runs = client.host(host_id)["runs"]
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{runs} runs on {host_id} would be given up: say so with --yes")
+        click.confirm(f"Give up {runs} runs on {host_id}?", abort=True, err=True)
+    answer = client.confirm_loss(host_id, reason, wait=DECIDED_S)
+    show(form, answer, [host_id], lambda: click.echo(f"host {host_id} {answer.get('message') or 'is given up'}"))

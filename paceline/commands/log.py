@@ -1,0 +1,242 @@
+"""`paceline log`: follow, verify and check the log."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paceline.commands.common import data_option, examples, kafka_option, output_option, utc_option, with_client
+from paceline.output import Column, note, show, table, when
+
+if TYPE_CHECKING:
+    from events.log import Log, LogRecord
+    from paceline.client import Client
+    from paceline.verify import Checked
+    from processors.replay import Difference
+
+BATCH = 1000
+POLL_S = 0.5
+
+
+@click.group()
+def log() -> None:
+    """Follow, verify and check the log."""
+
+
+def _open(data: Path | None, config: Path | None, kafka: str | None) -> "Log":
+    from paceline.settings import load
+    from paceline.verify import open_log
+
+    return open_log(load(config, data=data, kafka=kafka))
+
+
+@log.command(
+    epilog=examples("paceline log verify", "paceline log verify --kafka broker:9092", "paceline log verify -o json")
+)
+@data_option
+@kafka_option
+@click.option(
+    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+)
+def verify(data: Path | None, config: Path | None, kafka: str | None, form: str) -> int:
+    """Decide every round of the log again and compare, byte for byte; the cell may run or not.
+
+    Rounds of another logic number are folded, not decided again. Exits with 1 at the first difference.
+    """
+    from paceline.machines import machines
+    from paceline.verify import difference_body
+    from paceline.verify import verify as verify_log
+
+    opened = _open(data, config, kafka)
+    try:
+        found = verify_log(opened, machines(), note)
+    finally:
+        opened.close()
+    difference = found[-1].result.difference
+    body = {
+        "identical": difference is None,
+        "machines": [each.body() for each in found],
+        "difference": difference_body(difference) if difference else None,
+    }
+    show(form, body, table=lambda: print_checked(found))
+    return 1 if difference else 0
+
+
+def print_checked(found: "list[Checked]") -> None:
+    """What a verification found, a line for each machine, then the verdict."""
+    table(
+        found,
+        [
+            Column("MACHINE", lambda each: each.result.machine),
+            Column("RE-DECIDED", lambda each: each.result.rounds, right=True),
+            Column("FOLDED", lambda each: each.result.folded, right=True),
+            Column("DECISIONS", lambda each: each.result.decisions, right=True),
+            Column("EVENTS", lambda each: each.result.events, right=True),
+            Column("EVENTS/s", lambda each: each.events_per_second, right=True),
+            Column("STATE HASH", lambda each: each.result.hash.hex()),
+        ],
+    )
+    difference = found[-1].result.difference
+    if difference:
+        _print_difference(difference)
+        return
+    rounds, folded = (sum(getattr(each.result, name) for each in found) for name in ("rounds", "folded"))
+    tail = f"; {folded} rounds of another logic were folded only" if folded else ""
+    click.echo(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
+
+
+def _print_difference(difference: "Difference") -> None:
+    from paceline.verify import side_by_side
+
+    where = f"{difference.machine} round {difference.round}, decision {difference.index}"
+    click.echo(f"the log differs at {where}: {difference.reason}")
+    rows = side_by_side(difference)
+    if rows:
+        table(
+            rows,
+            [
+                Column("", lambda row: row[0] or " "),
+                Column("FIELD", lambda row: row[1]),
+                Column("RECORDED", lambda row: row[2]),
+                Column("DECIDED AGAIN", lambda row: row[3]),
+            ],
+        )
+
+
+@log.command(epilog=examples("paceline log tail", "paceline log tail --from-start --no-follow -o json"))
+@data_option
+@kafka_option
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic, such as jobs; may be repeated."
+)
+@click.option("--from-start", is_flag=True, help="From the first record on, not from now.")
+@click.option("--follow/--no-follow", default=True, help="Whether to go on at the end.")
+@click.option("--utc", is_flag=True, help="Show times in UTC instead of local time.")
+@click.option(
+    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+)
+def tail(
+    data: Path | None,
+    config: Path | None,
+    kafka: str | None,
+    topics: tuple[str, ...],
+    from_start: bool,
+    follow: bool,
+    utc: bool,
+    form: str,
+) -> None:
+    """Print the records of the log as they come, decoded; with -o json one record a line."""
+    names = _topics(topics)
+    opened = _open(data, config, kafka)
+    try:
+        reader = opened.reader({name: opened.bounds(name)[0 if from_start else 1] for name in names})
+        while True:
+            records = reader.poll(BATCH, POLL_S if follow else 0.0)
+            for record in sorted(records, key=lambda each: each.at_ms):
+                _print_record(record, utc, form)
+            if not follow and not records and all(reader.position(name) >= end for name, end in reader.ends().items()):
+                return
+    finally:
+        opened.close()
+
+
+def _topics(given: tuple[str, ...]) -> list[str]:
+    from events.topics import BY_NAME
+
+    names = [f"paceline.{name.removeprefix('paceline.')}" for name in given] or list(BY_NAME)
+    for name in names:
+        if name not in BY_NAME:
+            raise click.BadParameter(f"{name} is none of {', '.join(BY_NAME)}", param_hint="--topic")
+    return names
+
+
+def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
+    from paceline.decoded import readable
+
+    body = readable(record.value)
+    key = record.key.decode(errors="replace")
+    if form == "json":
+        whole = {"position": f"{record.topic}:{record.offset}", "at_ms": record.at_ms, "key": key, **body}
+        click.echo(json.dumps(whole, ensure_ascii=False))
+        return
+    at = datetime.fromtimestamp(record.at_ms / 1000, UTC)
+    time = f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if utc else f"{at.astimezone():%H:%M:%S.%f}"[:-3]
+    click.echo(f"{time}  {record.topic}:{record.offset}  {body.pop('event') or 'unreadable'}  {_brief(body, key)}")
+
+
+def _brief(body: dict[str, object], key: str) -> str:
+    """What a record is about, in a line."""
+    if "decisions" in body:
+        decisions = [str(each["event"]) for each in body["decisions"]]  # type: ignore[attr-defined]
+        return f"round {body['round']} epoch {body['epoch']}: {', '.join(decisions) or 'nothing decided'}"
+    shown = ", ".join(f"{name}={value}" for name, value in body.items() if isinstance(value, str | int) and value != "")
+    return f"{key}  {shown}"
+
+
+@log.command(epilog=examples("paceline log topics", "paceline log topics --create --kafka broker:9092 --partitions 3"))
+@data_option
+@kafka_option
+@click.option("--create", is_flag=True, help="Make the topics that are missing on Kafka.")
+@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Cells, a partition each.")
+@click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of each partition.")
+def topics(
+    data: Path | None, config: Path | None, kafka: str | None, create: bool, partitions: int, replication: int
+) -> int:
+    """List the topics of a log; on Kafka make them, or check that they are as they must be (exit code 1 if not)."""
+    from events.topics import ALL
+    from paceline.settings import load
+
+    settings = load(config, data=data, kafka=kafka)
+    if settings.kafka:
+        return _kafka_topics(settings.kafka, create, partitions, replication)
+    if create:
+        raise click.UsageError("--create is for Kafka: name it with --kafka")
+    opened = _open(data, config, kafka)
+    try:
+        bounds = {topic.name: opened.bounds(topic.name) for topic in ALL}
+    finally:
+        opened.close()
+    table(
+        ALL,
+        [
+            Column("TOPIC", lambda topic: topic.name),
+            Column("FROM", lambda topic: bounds[topic.name][0], right=True),
+            Column("END", lambda topic: bounds[topic.name][1], right=True),
+            Column("WRITTEN BY", lambda topic: topic.writer),
+        ],
+    )
+    return 0
+
+
+def _kafka_topics(bootstrap: str, create: bool, partitions: int, replication: int) -> int:
+    from events import kafka_topics
+
+    if create:
+        made = kafka_topics.create(bootstrap, partitions, replication)
+        click.echo(f"made {', '.join(made)}" if made else "all topics were there")
+    differences = kafka_topics.check(bootstrap, partitions)
+    for line in differences:
+        click.echo(line)
+    if not differences:
+        click.echo(f"all topics at {bootstrap} are as they must be")
+    return 1 if differences else 0
+
+
+@log.command(epilog=examples("paceline log quarantine"))
+@utc_option
+@output_option
+@with_client
+def quarantine(client: "Client", utc: bool, form: str) -> None:
+    """List the records that were skipped because they could not be decoded."""
+    body = client.quarantine()
+    rows = body["records"]
+    columns = [
+        Column("AT", lambda each: when(each["at"], utc)),
+        Column("POSITION", lambda each: f"{each['topic']}:{each['offset']}"),
+        Column("REASON", lambda each: each["reason"]),
+        Column("BYTES", lambda each: each["size"], right=True),
+        Column("DIGEST", lambda each: each["digest"]),
+    ]
+    show(form, body, (str(columns[1].cell(each)) for each in rows), lambda: table(rows, columns))

@@ -1,0 +1,152 @@
+"""How answers are shown: data on stdout, notes on stderr. JSON and YAML are the API's bodies; tables are for people."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FORMS = ("table", "json", "yaml", "name")
+COLOURS = {
+    "RUNNING": "green",
+    "UP": "green",
+    "SUCCEEDED": "green",
+    "PENDING": "yellow",
+    "SILENT": "yellow",
+    "KILLING": "yellow",
+    "FAILED": "red",
+    "REJECTED": "red",
+    "LOST": "red",
+}
+_AS_IS = 100_000
+"""Columns of an output that nothing is cut to: rich would fold ids at the width of the terminal."""
+
+
+class Column(NamedTuple):
+    """A column of a table: its title, with the unit where there is one, and the cell of a row."""
+
+    title: str
+    cell: Callable[[Any], object]
+    right: bool = False
+
+
+def now() -> datetime:
+    """The present time, for showing how long ago something was."""
+    return datetime.now(UTC)
+
+
+def note(text: str) -> None:
+    """Something for the user that is not data."""
+    click.echo(text, err=True)
+
+
+def show(form: str, body: Any, names: Iterable[str] = (), table: Callable[[], None] | None = None) -> None:
+    """Shows an answer in the form asked for; `names` and `table` are what those forms show."""
+    if form == "json":
+        click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+    elif form == "yaml":
+        _yaml(body)
+    elif form == "name":
+        for name in names:
+            click.echo(name)
+    elif table is not None:
+        table()
+
+
+def table(rows: Iterable[Any], columns: Sequence[Column]) -> None:
+    """Prints a table; nothing is cut, absent values are `-`."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        out.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
+    for row in rows:
+        cells = [_text(column.cell(row)) for column in columns]
+        out.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
+    lines(out)
+
+
+def lines(renderable: Any) -> None:
+    """Prints something of rich's on stdout, without blanks at the ends of lines."""
+    out = console(sys.stdout)
+    with out.capture() as captured:
+        out.print(renderable, soft_wrap=False)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip(), color=True)
+
+
+def console(file: IO[str]) -> "Console":
+    """A console on a stream: colours on a terminal only, and none where NO_COLOR is set."""
+    from rich.console import Console
+
+    return Console(file=file, width=_AS_IS, highlight=False, force_terminal=file.isatty() or False)
+
+
+def live(stream: IO[str]) -> bool:
+    """Whether what is printed there may be drawn over."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> None:
+    """Prints names and values, one pair a line."""
+    shown = [(name, _text(value)) for name, value in pairs]
+    width = max(len(name) for name, _ in shown)
+    for name, value in shown:
+        click.echo(f"{name:<{width}}  {value}".rstrip())
+
+
+def when(text: str | None, utc: bool) -> str:
+    """An RFC 3339 time as time gone by, or in UTC."""
+    if not text:
+        return "-"
+    at = datetime.fromisoformat(text).astimezone(UTC)
+    if utc:
+        return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"{span((now() - at).total_seconds())} ago"
+
+
+def span(seconds: float) -> str:
+    """3m12s, from the two largest units."""
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def cores(milli: int | None) -> str:
+    """Thousandths of a core as cores."""
+    return "-" if milli is None else f"{milli / 1000:g}"
+
+
+def gib(mib: int | None) -> str:
+    """MiB as GiB."""
+    return "-" if mib is None else f"{mib / 1024:.1f}"
+
+
+def words(values: Mapping[str, object] | None) -> str:
+    """`name value` pairs in one line."""
+    return ", ".join(f"{name} {value}" for name, value in (values or {}).items()) or "-"
+
+
+def _text(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)
+
+
+def _yaml(body: Any) -> None:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.allow_unicode = True
+    yaml.dump(body, sys.stdout)

@@ -1,0 +1,111 @@
+"""Answers to facts about pools: the rules of the pool tree."""
+
+import re
+from collections.abc import Mapping
+
+from events.codec import decode
+from events.codes import Code
+from events.records.entitlement import PoolAnswered
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from processors.entitlement.rows import AskRow, PoolRow, four
+from processors.table import Table
+
+PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
+RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
+AMOUNT_MAX = 1 << 40
+
+Verdict = tuple[Code, str]
+
+
+def parent_of(path: str) -> str:
+    """The pool above; / is above the first level."""
+    return path.rpartition("/")[0] or "/"
+
+
+def pool_row(fact: PoolDefined) -> PoolRow:
+    """The row of a definition."""
+    return PoolRow(
+        four(fact.reservation),
+        four(fact.limit),
+        four(fact.share),
+        fact.command_id,
+        fact.open_jobs_max,
+        fact.open_tasks_max,
+    )
+
+
+def answer(offset: int, ask: AskRow, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]) -> PoolAnswered:
+    """The answer to one fact, as the tree is now."""
+    fact = decode(ask.value)
+    path, command_id = "/", ""
+    code, message = Code.DONE, ""
+    if isinstance(fact, PoolDefined):
+        path, command_id = fact.path, fact.command_id
+        code, message = _defined(fact, pools, open_jobs)
+    elif isinstance(fact, PoolRemoved):
+        path, command_id = fact.path, fact.command_id
+        code, message = _removed(path, pools, open_jobs)
+    elif isinstance(fact, CellConfigured):
+        command_id = fact.command_id
+    return PoolAnswered(path=path, pools_offset=offset, command_id=command_id, code=code, message=message)
+
+
+def children(path: str, pools: Table[str, PoolRow]) -> list[str]:
+    """The pools right below, by path."""
+    return sorted(each for each in pools if each != "/" and parent_of(each) == path)
+
+
+def _defined(fact: PoolDefined, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
+    path = fact.path
+    if not PATH.fullmatch(path):
+        return Code.INVALID_POOL, f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles"
+    parent = parent_of(path)
+    if parent not in pools:
+        return Code.NO_SUCH_POOL, f"the pool above, {parent}, doesn't exist; define it first"
+    old, new = pools.get(path), pool_row(fact)
+    if old is not None and _same(old, new):
+        return Code.REPEATED, "the pool is defined like this already"
+    if parent != "/" and open_jobs.get(parent, 0):
+        return Code.POOL_NOT_A_LEAF, f"{parent} has {open_jobs[parent]} open jobs, so it can't get pools below it"
+    return _amounts(path, new, pools) or (Code.DONE, "")
+
+
+def _same(old: PoolRow, new: PoolRow) -> bool:
+    fields = ("reservation", "limit", "share", "open_jobs_max", "open_tasks_max")
+    return all(getattr(old, field) == getattr(new, field) for field in fields)
+
+
+def _amounts(path: str, new: PoolRow, pools: Table[str, PoolRow]) -> Verdict | None:
+    parent = parent_of(path)
+    above = pools[parent]
+    siblings = [pools[each] for each in children(parent, pools) if each != path]
+    below = [pools[each] for each in children(path, pools)]
+    for at, resource in enumerate(RESOURCES):
+        reservation, limit, share = new.reservation[at], new.limit[at], new.share[at]
+        problem = ""
+        taken = sum(each.reservation[at] for each in siblings) + reservation
+        needed = sum(each.reservation[at] for each in below)
+        if not 0 <= reservation <= AMOUNT_MAX or not 0 <= share <= AMOUNT_MAX or not -1 <= limit <= AMOUNT_MAX:
+            problem = f"reservation {reservation}, share {share} and limit {limit} must be 0 to {AMOUNT_MAX}"
+        elif -1 < limit < reservation:
+            problem = f"the limit {limit} is below the reservation {reservation}"
+        elif -1 < above.limit[at] < limit:
+            problem = f"the limit {limit} is above the limit {above.limit[at]} of {parent}"
+        elif parent != "/" and taken > above.reservation[at]:
+            problem = f"the pools of {parent} would reserve {taken}, it has {above.reservation[at]}"
+        elif needed > reservation:
+            problem = f"the pools below reserve {needed}, more than {reservation}"
+        if problem:
+            return Code.INVALID_POOL, f"{resource}: {problem}"
+    return None
+
+
+def _removed(path: str, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
+    if path not in pools or path == "/":
+        return Code.NO_SUCH_POOL, f"there is no pool {path[:200]}"
+    below = children(path, pools)
+    if below:
+        return Code.POOL_IN_USE, f"{path} has pools below it: {', '.join(below[:5])}"
+    if open_jobs.get(path, 0):
+        return Code.POOL_IN_USE, f"{path} has {open_jobs[path]} open jobs"
+    return Code.DONE, ""

@@ -1,0 +1,1 @@
+"""Placement: hosts, liveness, constraints, scoring and packing. Pure."""

@@ -1,0 +1,104 @@
+"""Why tasks find no place: one code per shape and size of gang, hosts counted by reason, the nearest misses.
+
+All of it is judged on what is left at the end of a decision, so that asking again without a change says the same.
+Codes of `LASTING` don't depend on what runs now: only a change of hosts can help.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.codes import Code
+from events.columns import I64
+from events.records.parts import NearMiss
+from events.records.placement import GangsUnplaced
+from processors.placement.board import Board, Shape
+from processors.placement.fill import fits
+from processors.placement.hosts import RESOURCES, Phase, amounts_of
+
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
+RESOURCE_NAMES = ("cpu", "memory", "disk", "gpu", "ports")
+PHASE_NAMES = {Phase.RETURNING: "returning", Phase.SILENT: "silent", Phase.LOST: "lost"}
+NEAREST = 3
+LACK_MAX = 1 << 58
+"""Bounds what a lack adds to the distance of a miss, so that the sum stays within 64 bits."""
+
+OPEN = RESOURCES
+"""Reasons in the column: below it the index of a resource, from it on phases, from CONSTRAINT on conditions."""
+CONSTRAINT = 16
+
+
+def code(board: Board, shape: Shape, size: int) -> Code:
+    """The code for `size` tasks that belong together (1: a task alone) and found no place."""
+    hosts = board.hosts
+    counting = np.flatnonzero(hosts.counts)
+    if not len(counting):
+        return Code.NO_HOSTS
+    fit = fits(hosts.capacity, shape.need, counting, size)
+    matching = shape.unmet[counting] < 0
+    if not matching.any():
+        return Code.CONSTRAINT_MISMATCH if int(fit.sum()) >= size else Code.NEVER_FITS
+    if int(fit[matching].sum()) < size:
+        return Code.NEVER_FITS
+    return Code.GANG_INCOMPLETE if board.room(shape, size) else Code.NO_HOST_FITS
+
+
+def explanation(board: Board, shape: Shape, size: int, code: Code, job_id: str, tasks: int) -> GangsUnplaced:
+    """The whole answer for a job with `tasks` tasks that wait."""
+    hosts = board.hosts
+    free = hosts.capacity if code in LASTING else board.free
+    left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
+    reason = _reasons(board, shape, code, left)
+    values, counts = np.unique(reason, return_counts=True)
+    by_reason = zip((_name(shape, value) for value in values.tolist()), counts.tolist(), strict=True)
+    total: dict[str, int] = {}
+    for name, count in by_reason:
+        total[name] = total.get(name, 0) + count
+    return GangsUnplaced(
+        job_id=job_id,
+        code=code,
+        tasks=tasks,
+        need=amounts_of(list(shape.need)),
+        ports=shape.need[-1],
+        hosts_considered=len(hosts.ids),
+        hosts_by_reason=total,
+        nearest=_nearest(board, shape, left, np.flatnonzero(reason < RESOURCES)),
+    )
+
+
+def _reasons(board: Board, shape: Shape, code: Code, left: I64) -> NDArray[np.int64]:
+    """The first reason of each host; `left` is what is left when as many tasks as possible were put there."""
+    hosts = board.hosts
+    phase = hosts.phase
+    if code in LASTING:  # silence passes: what a silent host offers is judged like any other
+        gone = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
+        phase = np.where(hosts.counts, Phase.UP, gone)
+    short = np.full(len(hosts.ids), OPEN, dtype=np.int64)
+    for at in reversed(range(RESOURCES)):
+        if shape.need[at]:
+            short[left[at] < shape.need[at]] = at
+    unmet = shape.unmet >= 0
+    if code == Code.NEVER_FITS:
+        unmet &= short == OPEN
+    reason = np.where(unmet, CONSTRAINT + shape.unmet.astype(np.int64), short)
+    return np.where(phase == Phase.UP, reason, OPEN + phase)
+
+
+def _name(shape: Shape, reason: int) -> str:
+    if reason < RESOURCES:
+        return RESOURCE_NAMES[reason]
+    if reason < CONSTRAINT:
+        return PHASE_NAMES[Phase(reason - OPEN)]
+    return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"
+
+
+def _nearest(board: Board, shape: Shape, left: I64, among: I64) -> tuple[NearMiss, ...]:
+    """The hosts that lack least for one task, each resource by its share of the largest host."""
+    lacks = np.maximum(shape.column[:4] - left[:4, among], 0)
+    distance = np.zeros(len(among), dtype=np.int64)
+    for row, weight in zip(lacks, board.weight, strict=True):
+        distance += np.minimum(row, LACK_MAX // weight) * weight
+    first = np.argsort(distance, kind="stable")[:NEAREST]
+    return tuple(
+        NearMiss(host_id=board.hosts.ids[host], lacks=amounts_of(lack))
+        for host, lack in zip(among[first].tolist(), lacks[:, first].T.tolist(), strict=True)
+    )

@@ -1,0 +1,90 @@
+"""The hot path: equal tasks onto hosts, as free functions over columns.
+
+`free` is [5, hosts] int64 (cpu, memory, disk, gpu, ports), `open_` says which hosts may be used, `score` is a linear
+function of what is free. Because it is linear, a task lowers the score of its host by the same amount wherever it
+goes: the order of hosts that a greedy placing task by task would see is known beforehand, and a whole job is placed
+with a few sorts. Sorts are stable, ties go to the lower host number.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import I64
+
+Mask = NDArray[np.bool_]
+
+SCALE = 1 << 40
+
+
+def weights(largest: I64) -> I64:
+    """What a unit of each resource adds to the score: each resource counts by its share of the largest host."""
+    return SCALE // np.maximum(largest[:4], 1)
+
+
+def scores(free: I64, weight: I64) -> I64:
+    """How much is free on each host: pack fills the lowest first, spread takes the highest."""
+    total = np.zeros(free.shape[1], dtype=np.int64)
+    for row, one in zip(free, weight, strict=False):
+        total += np.maximum(row, 0) * one
+    return total
+
+
+def feasible(free: I64, need: tuple[int, ...], open_: Mask) -> I64:
+    """The hosts that hold one task."""
+    found = open_.copy()
+    for row, one in zip(free, need, strict=True):
+        if one:
+            found &= row >= one
+    return np.flatnonzero(found)
+
+
+def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:
+    """How many tasks each of the hosts holds, at most `most`."""
+    fit = np.full(len(hosts), most, dtype=np.int64)
+    for row, one in zip(free, need, strict=True):
+        if one:
+            np.minimum(fit, row[hosts] // one, out=fit)
+    return np.maximum(fit, 0, out=fit)
+
+
+def pack(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: int) -> I64:
+    """A host for each of `wanted` tasks, or for fewer: the host with least free is filled first."""
+    hosts = feasible(free, need, open_)
+    hosts = hosts[np.argsort(score[hosts], kind="stable")]
+    fit = fits(free, need, hosts, wanted)
+    before = np.cumsum(fit) - fit
+    return np.repeat(hosts, np.clip(wanted - before, 0, fit))
+
+
+def spread(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: int, level: I64, need_score: int) -> I64:
+    """A host for each of `wanted` tasks, or for fewer: the host with fewest tasks of the job first (`level` has the
+    count of each host), among those the one with most free.
+    """
+    hosts = feasible(free, need, open_)
+    low = level[hosts]
+    if wanted == 1 and len(hosts):
+        lowest: I64 = hosts[low == low.min()]
+        best = int(np.argmax(score[lowest]))
+        return lowest[best : best + 1]
+    fit = fits(free, need, hosts, wanted)
+    count = np.clip(_water(low, fit, wanted) - low, 0, fit)
+    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    left = np.repeat(score[hosts], count) - step * need_score
+    chosen = np.repeat(hosts, count)
+    order = np.lexsort((chosen, -left, np.repeat(low, count) + step))[:wanted]
+    return chosen[order]
+
+
+def _water(low: I64, fit: I64, wanted: int) -> int:
+    """The lowest level up to which hosts are filled that takes all wanted tasks, or all that fit."""
+    if not len(low):
+        return 0
+    below, enough = int(low.min()), int((low + fit).max())
+    wanted = min(wanted, int(fit.sum()))
+    while enough - below > 1:
+        middle = (below + enough) // 2
+        if int(np.clip(middle - low, 0, fit).sum()) >= wanted:
+            enough = middle
+        else:
+            below = middle
+    return enough

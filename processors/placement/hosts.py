@@ -1,0 +1,240 @@
+"""The hosts: what they offer, in which phase they are, what runs hold of them.
+
+A row per host in the table; beside it columns over hosts for deciding, kept up with each change and rebuilt from the
+rows. Resources stand in the order cpu_milli, memory_mib, disk_mib, gpu_milli, ports.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+import numpy as np
+
+from events.columns import I64
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.lifecycle import HostReconciled
+from events.records.parts import Amounts
+from events.records.placement import CapacityChanged, HostLost
+from processors.placement.constraints import Constraints
+from processors.placement.fill import Mask
+from processors.placement.rows import NEVER, CellRow, HostRow
+from processors.table import Table, struct_table
+
+RESOURCES = 5
+AMOUNT_MAX = 1 << 40
+"""A larger capacity is senseless; with it, sums and scores stay within 64 bits."""
+PORT_MAX = 65535
+
+
+class Phase(IntEnum):
+    """What a host is good for now."""
+
+    UP = 0
+    RETURNING = 1
+    """Connected, and lifecycle hasn't settled its runs yet, or it hasn't offered anything."""
+    SILENT = 2
+    LOST = 3
+
+
+def amounts_of(values: list[int]) -> Amounts:
+    """The first four resources."""
+    return Amounts(cpu_milli=values[0], memory_mib=values[1], disk_mib=values[2], gpu_milli=values[3])
+
+
+def values_of(amounts: Amounts) -> list[int]:
+    """The first four resources as a list."""
+    return [amounts.cpu_milli, amounts.memory_mib, amounts.disk_mib, amounts.gpu_milli]
+
+
+def sensible(offer: HostOffered) -> bool:
+    """Whether an offer can be taken at its word."""
+    ports = 0 < offer.port_first <= offer.port_last <= PORT_MAX
+    return ports and all(0 <= value <= AMOUNT_MAX for value in values_of(offer.capacity))
+
+
+class Hosts:
+    """Table and columns. Columns have exactly one item per host."""
+
+    def __init__(self, cell: Table[str, CellRow]) -> None:
+        self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
+        self._cell = cell
+        self._clear()
+
+    def _clear(self) -> None:
+        self.ids: list[str] = []
+        self.constraints = Constraints()
+        self.taken: list[dict[int, None]] = []
+        """The port numbers that runs hold, per host."""
+        self._columns = np.zeros((2 * RESOURCES + 3, 16), dtype=np.int64)
+        self._point()
+
+    def _point(self) -> None:
+        """Lets the columns be views of what is in use."""
+        columns = self._columns[:, : len(self.ids)]
+        self.capacity: I64 = columns[:RESOURCES]
+        self.used: I64 = columns[RESOURCES : 2 * RESOURCES]
+        self.phase: I64 = columns[-3]
+        self.counting: I64 = columns[-2]
+        """1: its capacity counts for the cell: it has offered something and isn't lost."""
+        self.silent_ms: I64 = columns[-1]
+
+    @property
+    def up(self) -> Mask:
+        """The hosts that tasks may be put on."""
+        return np.equal(self.phase, Phase.UP)
+
+    @property
+    def counts(self) -> Mask:
+        """The hosts that count for the capacity of the cell."""
+        return np.equal(self.counting, 1)
+
+    def restored(self) -> None:
+        """Rebuilds the columns but for what runs hold; whoever knows the runs says it with `hold`."""
+        self._clear()
+        for host_id in sorted(self.table, key=lambda one: self.table[one].number):
+            self._add(host_id)
+            self._offer(self.table[host_id])
+            self._derive(self.table[host_id])
+
+    def hold(self, numbers: I64, needs: I64) -> None:
+        """Runs take what they need (`needs` is [4, runs] or [5, runs]) from hosts; negative needs give it back."""
+        for row, need in zip(self.used, needs, strict=False):
+            np.add.at(row, numbers, need)
+
+    def hold_ports(self, number: int, ports: list[int]) -> None:
+        """A run takes port numbers of a host."""
+        self.taken[number].update(dict.fromkeys(ports))
+        self.used[-1, number] += self._within(number, ports)
+
+    def free_ports(self, number: int, ports: list[int]) -> None:
+        """A run gives its port numbers back."""
+        for port in ports:
+            self.taken[number].pop(port, None)
+        self.used[-1, number] -= self._within(number, ports)
+
+    def _within(self, number: int, ports: Iterable[int]) -> int:
+        """How many of the numbers are in the host's range: only those lessen what it has left."""
+        row = self.table[self.ids[number]]
+        return sum(row.port_first <= port <= row.port_last for port in ports)
+
+    # What is said of hosts.
+
+    def connected(self, event: HostConnected, now: int) -> None:
+        """A session begins; what an earlier one offered counts on until it offers anew."""
+        if event.session < 0:
+            return
+        row = self._known(event.host_id)
+        if event.session <= row.session:
+            return
+        row.session, row.silent_ms, row.lost = event.session, 0, False
+        self._derive(row)
+
+    def offered(self, event: HostOffered, now: int) -> None:
+        """A host says what it has. Nonsense counts as nothing offered."""
+        row = self.table.get(event.host_id)
+        if row is None or event.session != row.session or row.lost:
+            return
+        row = self.table.change(event.host_id)
+        before = (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes)
+        if sensible(event):
+            row.offered = event.session
+            row.capacity = values_of(event.capacity)
+            row.port_first, row.port_last = event.port_first, event.port_last
+            row.attributes = dict(sorted(event.attributes.items()))
+        else:
+            _withdraw(row)
+        if before != (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes):
+            self._changed()
+        self._offer(row)
+        self._derive(row)
+
+    def silent(self, event: HostSilent, now: int) -> None:
+        """The agent isn't heard any more."""
+        row = self.table.get(event.host_id)
+        if row is not None and row.session == event.session and not row.silent_ms and not row.lost:
+            self.table.change(event.host_id).silent_ms = max(1, now)
+            self._derive(row)
+
+    def back(self, event: HostBack, now: int) -> None:
+        """The agent is heard again. A host that was given up stays lost until it connects anew: its runs are over."""
+        row = self.table.get(event.host_id)
+        if row is not None and row.session == event.session and row.silent_ms and not row.lost:
+            self.table.change(event.host_id).silent_ms = 0
+            self._derive(row)
+
+    def reconciled(self, event: HostReconciled, now: int) -> None:
+        """Lifecycle has settled the runs of a session; this may be heard before the session itself."""
+        row = self._known(event.host_id)
+        row.reconciled = max(row.reconciled, event.session)
+        self._derive(row)
+
+    def lose(self, event: HostLost, now: int) -> None:
+        """A host is given up. Its runs go on holding their places until lifecycle ends them."""
+        row = self.table.change(event.host_id)
+        row.lost = True
+        if row.offered != NEVER:
+            self._changed()
+        _withdraw(row)
+        self._offer(row)
+        self._derive(row)
+
+    def capacity_changed(self) -> CapacityChanged | None:
+        """The answer to changes of hosts, all at once."""
+        cell = self._cell["cell"]
+        if not cell.changed:
+            return None
+        return CapacityChanged(
+            capacity=amounts_of((self.capacity[:4] * self.counts).sum(axis=1).tolist()),
+            hosts=int(self.counting.sum()),
+            version=cell.version + 1,
+        )
+
+    def capacity_said(self, event: CapacityChanged, now: int) -> None:
+        """The cell knows its capacity."""
+        row = self._cell.change("cell")
+        row.version, row.changed = event.version, False
+
+    def _known(self, host_id: str) -> HostRow:
+        """The row, to change; made when a host is first heard of."""
+        if host_id in self.table:
+            return self.table.change(host_id)
+        row = self.table.put(host_id, HostRow(len(self.ids)))
+        self._add(host_id)
+        self._derive(row)
+        return row
+
+    def _changed(self) -> None:
+        self._cell.change("cell").changed = True
+
+    def _add(self, host_id: str) -> None:
+        if len(self.ids) == self._columns.shape[1]:
+            self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
+        self.ids.append(host_id)
+        self.taken.append({})
+        self.constraints.changed(len(self.ids) - 1, {})
+        self._point()
+
+    def _offer(self, row: HostRow) -> None:
+        """Brings capacity, ports and attributes up to the row."""
+        number = row.number
+        self.capacity[:, number] = [*row.capacity, row.port_last - row.port_first + 1]
+        self.used[-1, number] = self._within(number, self.taken[number])
+        self.constraints.changed(number, row.attributes)
+
+    def _derive(self, row: HostRow) -> None:
+        """Brings phase, counting and silence up to the row."""
+        number = row.number
+        settled = row.session != NEVER and row.session == row.offered == row.reconciled
+        if row.lost:
+            self.phase[number] = Phase.LOST
+        elif row.silent_ms:
+            self.phase[number] = Phase.SILENT
+        else:
+            self.phase[number] = Phase.UP if settled else Phase.RETURNING
+        self.counting[number] = row.offered != NEVER
+        self.silent_ms[number] = 0 if row.lost else row.silent_ms
+
+
+def _withdraw(row: HostRow) -> None:
+    """From now on the host offers nothing."""
+    row.offered, row.capacity = NEVER, [0, 0, 0, 0]
+    row.port_first, row.port_last, row.attributes = 0, -1, {}

@@ -1,0 +1,133 @@
+"""Which hosts are given up, and when (design §4).
+
+Silence counts only while a gateway's beats arrive, and only some hosts a minute are given up for it, because a
+partition is likelier than a mass death. The rest stays silent until an operator confirms or a long grace passes.
+"""
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64
+from events.records.base import Event
+from events.records.hosts import GatewayBeat, HostLossConfirmed
+from events.records.placement import HostAnswered, HostLost
+from events.records.rounds import TimerPassed
+from processors.placement.hosts import Hosts, Phase
+from processors.placement.rows import AskRow, CellRow
+from processors.table import Table, struct_table
+
+SILENT_MS = 60_000
+"""A host silent for so long is lost."""
+GRACE_MS = 600_000
+"""A host silent for so long is lost whatever the bound says."""
+BEAT_MS = 30_000
+"""Beats come every 10 s; without one for so long, nobody can tell whether hosts are silent."""
+WINDOW_MS = 60_000
+LOST_PER_WINDOW_PERCENT = 10
+
+
+class Liveness:
+    """Decides `HostLost` and answers operators."""
+
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow]) -> None:
+        self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
+        self._hosts = hosts
+        self._cell = cell
+
+    def beat(self, event: GatewayBeat, now: int) -> None:
+        """A gateway lives."""
+        row = self._cell.change("cell")
+        if not row.beats_since_ms or now - row.beat_ms >= BEAT_MS:
+            row.beats_since_ms = max(1, now)
+        row.beat_ms = max(row.beat_ms, now)
+
+    def confirmed(self, event: HostLossConfirmed, offset: int, now: int) -> None:
+        """An operator says that a host is lost."""
+        self.asks.put(offset, AskRow(event.host_id, event.command_id, now))
+
+    def answered(self, event: HostAnswered, now: int) -> None:
+        """The operator has an answer."""
+        if event.hosts_offset in self.asks:
+            self.asks.remove(event.hosts_offset)
+
+    def lost(self, event: HostLost, now: int) -> None:
+        """A host was given up; by silence, it counts for the bound."""
+        if event.code != Code.SILENT:
+            return
+        row = self._cell.change("cell")
+        if now - row.window_ms >= WINDOW_MS:
+            row.window_ms, row.losses = now, 0
+        row.losses += 1
+
+    def passed(self, event: TimerPassed, now: int) -> None:
+        """A deadline passed and nothing was decided: the beats have stopped. Silence counts anew when they return."""
+        if False:
+            self._cell.change("cell").beats_since_ms = 0
+
+    def decide(self, now: int) -> list[Event]:
+        """Answers, and the hosts to give up; to be asked only when caught up."""
+        out: list[Event] = []
+        given_up: dict[str, None] = {}
+        for offset, ask in self.asks.items():
+            code, message = self._answer(ask.host_id, given_up)
+            if code == Code.DONE:
+                given_up[ask.host_id] = None
+                out.append(self._lost(self._hosts.table[ask.host_id].number, Code.CONFIRMED, now))
+            out.append(
+                HostAnswered(
+                    host_id=ask.host_id,
+                    hosts_offset=offset,
+                    command_id=ask.command_id,
+                    code=code,
+                    message=message,
+                )
+            )
+        return out + [event for event in self._silent(now) if event.host_id not in given_up]
+
+    def next_wakeup(self) -> int | None:
+        """When the next host is to be given up, as far as beats go on; an operator's ask is due at once."""
+        times = [ask.at_ms for ask in list(self.asks.values())[:1]]
+        cell = self._cell["cell"]
+        silent = np.flatnonzero(self._hosts.silent_ms)
+        if cell.beats_since_ms and len(silent):
+            first = max(int(self._hosts.silent_ms[silent].min()), cell.beats_since_ms)
+            bounded = first + SILENT_MS
+            if self._left(bounded) == 0:
+                bounded = max(bounded, cell.window_ms + WINDOW_MS)
+            times.append(min(bounded, first + GRACE_MS))
+        return min(times, default=None)
+
+    def _answer(self, host_id: str, given_up: dict[str, None]) -> tuple[Code, str]:
+        row = self._hosts.table.get(host_id)
+        if row is None:
+            return Code.NOT_FOUND, "This cell knows no such host."
+        if row.lost or host_id in given_up:
+            return Code.REPEATED, "The host was already given up."
+        if not row.silent_ms:
+            return Code.NOT_SILENT, "The host is heard; only a silent host can be given up."
+        return Code.DONE, ""
+
+    def _silent(self, now: int) -> list[HostLost]:
+        """The hosts given up for their silence, the longest silent first."""
+        cell = self._cell["cell"]
+        if not cell.beats_since_ms or now - cell.beat_ms >= BEAT_MS:
+            return []
+        hosts = np.flatnonzero(self._hosts.silent_ms)
+        hosts = hosts[np.argsort(self._hosts.silent_ms[hosts], kind="stable")]
+        counted: I64 = now - np.maximum(self._hosts.silent_ms[hosts], cell.beats_since_ms)
+        graced = hosts[counted >= GRACE_MS].tolist()
+        due = hosts[(counted >= SILENT_MS) & (counted < GRACE_MS)].tolist()
+        out = [self._lost(number, Code.GRACE_PASSED, now) for number in graced]
+        return out + [self._lost(number, Code.SILENT, now) for number in due[: self._left(now)]]
+
+    def _left(self, now: int) -> int:
+        """How many hosts may still be given up for their silence in the present minute."""
+        cell = self._cell["cell"]
+        losses = cell.losses if now - cell.window_ms < WINDOW_MS else 0
+        present = int((self._hosts.phase != Phase.LOST).sum())
+        return max(0, max(1, (present + losses) * LOST_PER_WINDOW_PERCENT // 100) - losses)
+
+    def _lost(self, number: int, code: Code, now: int) -> HostLost:
+        host_id = self._hosts.ids[number]
+        row = self._hosts.table[host_id]
+        return HostLost(host_id=host_id, session=row.session, code=code, silent_ms=max(0, now - row.silent_ms))

@@ -1,0 +1,126 @@
+"""Placement: owns hosts and what is free on them; decides where runs go and which hosts are given up (design §4).
+
+What is said of hosts stands in `hosts.py`, when they are given up in `liveness.py`, what is said of runs in `runs.py`.
+A decision is a `match.py`: it puts waiting tasks on a `board.py`, by the arithmetic in `fill.py`, and explains in
+`explain.py` who found no place. Here inputs are told apart.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from events.records.base import Event
+from events.records.entitlement import GangsAdmitted
+from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobsForgotten, RunsEnded
+from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
+from events.records.rounds import TimerPassed
+from processors.machine import Decided, Fact, Input, PeerRound
+from processors.placement.hosts import Hosts
+from processors.placement.liveness import Liveness
+from processors.placement.match import Match
+from processors.placement.rows import CellRow
+from processors.placement.runs import Runs
+from processors.table import Table, struct_table
+
+
+class Placement:
+    """See `processors.machine.Machine`."""
+
+    name: ClassVar[str] = "placement"
+    facts: ClassVar[tuple[str, ...]] = ("paceline.hosts",)
+    peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
+    logic: ClassVar[int] = 1
+    state: ClassVar[int] = 1
+
+    def __init__(self) -> None:
+        self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
+        self.cell.put("cell", CellRow())
+        self.hosts = Hosts(self.cell)
+        self.runs = Runs(self.hosts, self.cell)
+        self._liveness = Liveness(self.hosts, self.cell)
+        self._quiet = False
+        """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
+        self._on: dict[type[Event], Callable[[Any, int], None]] = {
+            HostConnected: self.hosts.connected,
+            HostOffered: self.hosts.offered,
+            HostSilent: self.hosts.silent,
+            HostBack: self.hosts.back,
+            HostReconciled: self.hosts.reconciled,
+            HostLost: self._lost,
+            CapacityChanged: self.hosts.capacity_said,
+            GatewayBeat: self._liveness.beat,
+            HostAnswered: self._liveness.answered,
+            TimerPassed: self._liveness.passed,
+            JobAccepted: self.runs.accepted,
+            GangsAdmitted: self.runs.admitted,
+            GangsQueued: self.runs.queued,
+            RunsEnded: self.runs.ended,
+            JobsForgotten: self.runs.forgotten,
+            TasksPlaced: self.runs.placed,
+            GangsUnplaced: self.runs.unplaced,
+            GangsReturned: self.runs.returned,
+        }
+
+    @property
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        """See `Machine.tables`."""
+        return (
+            self.cell,
+            self.hosts.table,
+            self._liveness.asks,
+            self.runs.jobs,
+            self.runs.ports,
+            self.runs.arena.table,
+        )
+
+    def restored(self) -> None:
+        """See `Machine.restored`."""
+        self.hosts.restored()
+        self.runs.restored()
+        self._quiet = False
+
+    def apply(self, record: Input) -> None:
+        """See `Machine.apply`."""
+        match record:
+            case Fact(_, offset, at_ms, HostLossConfirmed() as event):
+                self._liveness.confirmed(event, offset, at_ms)
+            case Fact(_, _, at_ms, event):
+                self._apply(event, at_ms)
+            case PeerRound(_, _, now, decisions):
+                for decision in decisions:
+                    self._apply(decision, now)
+            case Decided(now, decision):
+                self._apply(decision, now)
+
+    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
+        """See `Machine.decide`; a unit of work is a task placed or a job explained."""
+        out: list[Event] = self._liveness.decide(now) if caught_up else []
+        changed = self.hosts.capacity_changed()
+        if changed:
+            out.append(changed)
+        due = self.runs.due(now if caught_up else 0)
+        if self.runs.waiting and (len(due) or not self._quiet):
+            match_ = Match(self.runs, self.hosts, budget)
+            said = match_.decide(now, due)
+            self._quiet = not said and not match_.cut
+            out += said
+        wakeup = self.next_wakeup()
+        if caught_up and not out and wakeup is not None and wakeup <= now:
+            out.append(TimerPassed(machine=self.name, due_ms=wakeup))
+        return out
+
+    def next_wakeup(self) -> int | None:
+        """See `Machine.next_wakeup`."""
+        times = (self._liveness.next_wakeup(), self.runs.next_due_ms())
+        return min((time for time in times if time is not None), default=None)
+
+    def _lost(self, event: HostLost, now: int) -> None:
+        self.hosts.lose(event, now)
+        self._liveness.lost(event, now)
+
+    def _apply(self, event: Event, now: int) -> None:
+        handler = self._on.get(type(event))
+        if handler:
+            handler(event, now)
+            if not isinstance(event, GatewayBeat):
+                self._quiet = False

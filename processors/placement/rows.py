@@ -1,0 +1,72 @@
+"""The rows of placement's tables."""
+
+import msgspec
+
+from events.records.parts import Constraint
+
+NEVER = -1
+"""No session: those of hosts are 0 or more."""
+
+
+class HostRow(msgspec.Struct, array_like=True):
+    """A host. `number` stands in the arena, less one; `capacity` counts cpu_milli, memory_mib, disk_mib, gpu_milli."""
+
+    number: int
+    session: int = NEVER
+    offered: int = NEVER
+    """Session of the last offer; NEVER: it offers nothing."""
+    reconciled: int = NEVER
+    """Session whose runs lifecycle has settled."""
+    capacity: list[int] = msgspec.field(default_factory=lambda: [0, 0, 0, 0])
+    port_first: int = 0
+    port_last: int = -1
+    attributes: dict[str, str] = {}
+    silent_ms: int = 0
+    """Logical time since when it isn't heard; 0: it is."""
+    lost: bool = False
+
+
+class JobRow(msgspec.Struct, array_like=True):
+    """A job. `number` counts arrivals; `base` is its first slot in the arena."""
+
+    number: int
+    base: int
+    instances: int
+    need: list[int]
+    """What a task needs: cpu_milli, memory_mib, disk_mib, gpu_milli, ports."""
+    gang: int
+    """Size of the gang of the first instances; 0: none."""
+    priority: int
+    constraints: tuple[Constraint, ...]
+    spread: bool
+    returns: int = 0
+    """Returns with a back-off since one of its tasks was placed."""
+    said: str = ""
+    """The code last given for tasks that wait now."""
+
+
+class CellRow(msgspec.Struct, array_like=True):
+    """What concerns the whole cell."""
+
+    jobs: int = 0
+    """Jobs ever accepted."""
+    version: int = 0
+    """Of the capacity, as last said."""
+    changed: bool = False
+    """Whether hosts changed since then."""
+    beat_ms: int = 0
+    """When a gateway was last heard."""
+    beats_since_ms: int = 0
+    """Since when beats have come without a break; 0: they have stopped."""
+    window_ms: int = 0
+    """When the present minute of losses began."""
+    losses: int = 0
+    """Hosts lost in it by silence."""
+
+
+class AskRow(msgspec.Struct, array_like=True):
+    """An operator's HostLossConfirmed that waits for its answer."""
+
+    host_id: str
+    command_id: str
+    at_ms: int

@@ -1,0 +1,296 @@
+"""The runs: which wait for a place, which have one, which are over.
+
+Columns over all tasks in an `Arena`: `waiting` the run that waits for a place, `until` when its patience ends (seconds
+after `EPOCH_S`), `placed` the run that has a place, `host` its host's number plus 1, `ended` the highest run known to
+be over. A run at or below `ended` is void whatever says it later, so what a run holds is given back exactly once.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import I32, I64, ints
+from events.records.entitlement import GangsAdmitted
+from events.records.lifecycle import GangsQueued, JobAccepted, JobsForgotten, RunsEnded
+from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from processors.arena import Arena, locate
+from processors.placement.hosts import AMOUNT_MAX, RESOURCES, Hosts, values_of
+from processors.placement.rows import CellRow, JobRow
+from processors.table import Table, struct_table
+
+EPOCH_S = 1_577_836_800
+"""2020-01-01: seconds since then fit into int32 for decades."""
+PATIENCE_MS = 5_000
+"""How long a gang is tried before it is returned; rounded up to whole seconds."""
+
+Mask = NDArray[np.bool_]
+Ranges = GangsAdmitted | GangsQueued | GangsReturned
+
+
+class Named(NamedTuple):
+    """What ranges name: slots, each with the index of its job and its run, and of each range its start and kind."""
+
+    slots: I64
+    job: I64
+    run: I64
+    starts: I64
+    gang: Mask
+
+
+class Runs:
+    """Jobs, and the columns of their tasks. Keeps up what the runs hold of the hosts."""
+
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow]) -> None:
+        self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
+        self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
+        self.arena = Arena("runs", ("waiting", "until", "placed", "host", "ended"))
+        self.waiting: dict[str, int] = {}
+        """The jobs with tasks that wait, and how many."""
+        self._hosts = hosts
+        self._cell = cell
+        self._at: dict[int, str] = {}
+        self._due: dict[int, list[I64]] = {}
+        self._due_heap: list[int] = []
+
+    def restored(self) -> None:
+        """Rebuilds what is derived, and what runs hold of the hosts."""
+        self.arena.restored()
+        self._at = {row.base: job_id for job_id, row in self.jobs.items()}
+        waiting = np.flatnonzero(self.arena["waiting"])
+        self.waiting = {job_id: len(slots) for job_id, slots in self.by_job(waiting)}
+        self._due.clear()
+        self._due_heap.clear()
+        self._note_due(waiting)
+        placed = np.flatnonzero(self.arena["placed"])
+        self._hold(placed, 1)
+        for (job_id, instance), ports in self.ports.items():
+            slot = self.jobs[job_id].base + instance
+            self._hosts.hold_ports(int(self.arena["host"][slot]) - 1, ports)
+
+    def stretch(self, job_id: str) -> tuple[int, int] | None:
+        """Base and size of a job in the arena."""
+        row = self.jobs.get(job_id)
+        return None if row is None else (row.base, row.instances)
+
+    def by_job(self, slots: I64) -> Iterator[tuple[str, I64]]:
+        """Ascending slots, job by job."""
+        if len(slots):
+            owner = self.arena["owner"][slots]
+            starts = np.flatnonzero(np.diff(owner, prepend=-1))
+            for part in np.split(slots, starts[1:]):
+                yield self._at[int(self.arena["owner"][part[0]]) - 1], part
+
+    def due(self, now: int) -> I64:
+        """The slots whose patience has ended, ascending."""
+        found = [self._still_due(second) for second in sorted(self._due) if (second + EPOCH_S) * 1000 <= now]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    def next_due_ms(self) -> int | None:
+        """When the next patience ends."""
+        while self._due_heap:
+            second = self._due_heap[0]
+            if len(self._still_due(second)):
+                return (second + EPOCH_S) * 1000
+            heappop(self._due_heap)
+            self._due.pop(second, None)
+        return None
+
+    # What is said of jobs and runs.
+
+    def accepted(self, event: JobAccepted, now: int) -> None:
+        """A job is there."""
+        if event.job_id in self.jobs or event.instances < 1:
+            return
+        cell = self._cell.change("cell")
+        base = self.arena.take(event.instances)
+        self._at[base] = event.job_id
+        need = [*values_of(event.need), event.ports]
+        self.jobs.put(
+            event.job_id,
+            JobRow(
+                number=cell.jobs,
+                base=base,
+                instances=event.instances,
+                need=[max(0, min(one, 2 * AMOUNT_MAX)) for one in need],
+                gang=min(event.gang_min, event.instances) if event.gang_min > 1 else 0,
+                priority=event.priority,
+                constraints=event.constraints,
+                spread=event.strategy == "spread",
+            ),
+        )
+        cell.jobs += 1
+
+    def admitted(self, event: GangsAdmitted, now: int) -> None:
+        """Gangs may be placed."""
+        self._wait(event, None, now)
+
+    def queued(self, event: GangsQueued, now: int) -> None:
+        """Gangs whose admission was kept may be placed."""
+        self._wait(event, ints(event.admitted), now)
+
+    def placed(self, event: TasksPlaced, now: int) -> None:
+        """Runs have places."""
+        slots, _ = locate(event.job_ids, event.job, event.instance, self.stretch)
+        numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
+        host = numbers[ints(event.host)]
+        self.arena.set("placed", slots, ints(event.run))
+        self.arena.set("host", slots, host + 1)
+        self._stop_waiting(slots)
+        self._hold(slots, 1)
+        for job_id in event.job_ids:
+            if self.jobs[job_id].returns:
+                self.jobs.change(job_id).returns = 0
+        if event.ports:
+            self._take_ports(event, host)
+
+    def unplaced(self, event: GangsUnplaced, now: int) -> None:
+        """It was said why a job's tasks wait."""
+        self.jobs.change(event.job_id).said = event.code
+
+    def returned(self, event: GangsReturned, now: int) -> None:
+        """Gangs went back to their pools."""
+        named = self._named(event, None)
+        self._stop_waiting(named.slots)
+        if event.not_before_ms:
+            for job_id in event.job_ids:
+                self.jobs.change(job_id).returns += 1
+
+    def ended(self, event: RunsEnded, now: int) -> None:
+        """Runs are over: they give back what they hold, or need no place any more."""
+        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        run = ints(event.run)
+        if len(run) != len(slots):
+            return
+        slots, run = slots[known], run[known]
+        order = np.lexsort((run, slots))  # of a task named twice, the highest run is set last
+        slots, run = slots[order], run[order]
+        arena = self.arena
+        arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
+        slots = np.unique(slots)
+        over = arena["ended"][slots]
+        self._release(slots[(arena["placed"][slots] > 0) & (arena["placed"][slots] <= over)])
+        void = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= over)]
+        self._stop_waiting(self._whole_gangs(void))
+
+    def forgotten(self, event: JobsForgotten, now: int) -> None:
+        """Jobs leave the state."""
+        for job_id in event.job_ids:
+            row = self.jobs.get(job_id)
+            if row is None:
+                continue
+            slots = np.arange(row.base, row.base + row.instances)
+            self._release(slots[self.arena["placed"][slots] > 0])
+            self._stop_waiting(slots[self.arena["waiting"][slots] > 0])
+            self.arena.give_back(row.base, row.instances)
+            del self._at[row.base]
+            self.jobs.remove(job_id)
+
+    # How.
+
+    def _wait(self, event: Ranges, admitted: I32 | None, now: int) -> None:
+        named = self._named(event, admitted)
+        arena, slots, run = self.arena, named.slots, named.run
+        good = (run > arena["ended"][slots]) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
+        if named.gang.any():  # a gang of which a run is over is void as a whole: lifecycle ends the others too
+            whole = np.logical_and.reduceat(good, named.starts) | ~named.gang
+            good &= np.repeat(whole, np.diff(np.append(named.starts, len(slots))))
+        taken = slots[good]
+        arena.set("waiting", taken, run[good])
+        arena.set("until", taken, -(-(now + PATIENCE_MS) // 1000) - EPOCH_S)
+        self._note_due(taken)
+        for at, count in enumerate(np.bincount(named.job[good], minlength=len(event.job_ids)).tolist()):
+            if count:
+                job_id = event.job_ids[at]
+                self.waiting[job_id] = self.waiting.get(job_id, 0) + count
+
+    def _named(self, event: Ranges, admitted: I32 | None) -> Named:
+        """The slots of the ranges that there are; none where columns don't fit together."""
+        job, first, count, run, gang = (ints(c) for c in (event.job, event.first, event.count, event.run, event.gang))
+        lengths = {len(one) for one in (job, first, count, run, gang, job if admitted is None else admitted)}
+        if len(lengths) > 1:
+            job = first = count = run = gang = np.zeros(0, dtype=np.int32)
+            admitted = None
+        known = [self.stretch(job_id) or (0, 0) for job_id in event.job_ids] or [(0, 0)]
+        base, size = np.array(known, dtype=np.int64).T
+        good = (job >= 0) & (job < len(event.job_ids)) & (first >= 0) & (count > 0)
+        index = np.where(good, job, 0).astype(np.int64)
+        good &= first.astype(np.int64) + count <= size[index]
+        if admitted is not None:
+            good &= admitted == 1
+        index, count, start = index[good], count[good].astype(np.int64), (base[index] + first)[good]
+        ends = np.cumsum(count)
+        slots = np.repeat(start - (ends - count), count) + np.arange(int(count.sum()))
+        return Named(slots, np.repeat(index, count), np.repeat(run[good], count), ends - count, gang[good] == 1)
+
+    def _stop_waiting(self, slots: I64) -> None:
+        """Tasks need no place now, or have one."""
+        if not len(slots):
+            return
+        self.arena.set("waiting", slots, 0)
+        self.arena.set("until", slots, 0)
+        bases, counts = np.unique(self.arena["owner"][slots] - 1, return_counts=True)
+        for base, count in zip(bases.tolist(), counts.tolist(), strict=True):
+            job_id = self._at[base]
+            self.waiting[job_id] -= count
+            if not self.waiting[job_id]:
+                del self.waiting[job_id]
+                if self.jobs[job_id].said:
+                    self.jobs.change(job_id).said = ""
+
+    def _whole_gangs(self, slots: I64) -> I64:
+        """The slots, and those that wait with them as members of one gang."""
+        more: list[I64] = [slots]
+        for job_id, part in self.by_job(slots):
+            row = self.jobs[job_id]
+            if row.gang and part[0] < row.base + row.gang:
+                members = np.arange(row.base, row.base + row.gang)
+                more.append(members[self.arena["waiting"][members] > 0])
+        return np.unique(np.concatenate(more)) if len(more) > 1 else slots
+
+    def _hold(self, slots: I64, sign: int) -> None:
+        """Placed runs take what they need, ports left out, or (sign -1) give it back."""
+        if not len(slots):
+            return
+        bases, job = np.unique(self.arena["owner"][slots] - 1, return_inverse=True)
+        needs = np.array([self.jobs[self._at[base]].need for base in bases.tolist()], dtype=np.int64)
+        host = self.arena["host"][slots].astype(np.int64) - 1
+        self._hosts.hold(host, sign * needs[job, : RESOURCES - 1].T)
+
+    def _release(self, slots: I64) -> None:
+        self._hold(slots, -1)
+        for job_id, part in self.by_job(slots) if len(self.ports) else ():
+            row = self.jobs[job_id]
+            for slot in part.tolist() if row.need[-1] else ():
+                number = int(self.arena["host"][slot]) - 1
+                self._hosts.free_ports(number, self.ports[job_id, slot - row.base])
+                self.ports.remove((job_id, slot - row.base))
+        self.arena.set("placed", slots, 0)
+        self.arena.set("host", slots, 0)
+
+    def _take_ports(self, event: TasksPlaced, host: I64) -> None:
+        counts = [self.jobs[job_id].need[-1] for job_id in event.job_ids]
+        ports, at = ints(event.ports).tolist(), 0
+        columns: Iterable[tuple[int, int, int]] = zip(
+            ints(event.job).tolist(), ints(event.instance).tolist(), host.tolist(), strict=True
+        )
+        for job, instance, number in columns:
+            if counts[job]:
+                mine = ports[at : at + counts[job]]
+                at += counts[job]
+                self.ports.put((event.job_ids[job], instance), mine)
+                self._hosts.hold_ports(number, mine)
+
+    def _note_due(self, slots: I64) -> None:
+        until = self.arena["until"][slots]
+        for second in np.unique(until).tolist():
+            if second not in self._due:
+                heappush(self._due_heap, second)
+            self._due.setdefault(second, []).append(slots[until == second])
+
+    def _still_due(self, second: int) -> I64:
+        slots = np.unique(np.concatenate(self._due[second])) if second in self._due else np.zeros(0, dtype=np.int64)
+        still: I64 = slots[(self.arena["waiting"][slots] > 0) & (self.arena["until"][slots] == second)]
+        return still

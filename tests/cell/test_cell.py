@@ -1,0 +1,133 @@
+"""A whole cell in virtual time, in the words of its users."""
+
+import random
+
+import pytest
+
+from events.codes import TaskState
+from events.records.parts import Amounts, Simulated
+from processors.driver import Limits
+from processors.entitlement.machine import Entitlement
+from processors.placement.machine import Placement
+from tests.cell.world import Cell
+
+
+def test_a_job_runs_from_submission_to_success() -> None:
+    cell = Cell()
+    cell.pool("/p")
+    cell.submit("a", instances=20, cpu_milli=1000)
+    cell.run(5000)
+    assert cell.state("a") == "SUCCEEDED"
+    assert cell.verify()["placement"].rounds > 0
+
+
+def test_more_work_than_hosts_runs_in_turns() -> None:
+    cell = Cell(hosts=2)
+    cell.pool("/p")
+    cell.submit("a", instances=40, cpu_milli=1000)
+    cell.run(3000)
+    assert cell.state("a") == "RUNNING"
+    assert cell.fleet.running() <= 8
+    cell.run(10_000)
+    assert cell.state("a") == "SUCCEEDED"
+    cell.verify()
+
+
+def test_a_failed_task_is_retried_and_a_service_stops() -> None:
+    cell = Cell()
+    cell.pool("/p")
+    cell.submit("retry", instances=3, retries_max=2, simulated=Simulated(duration_ms=500, fail_runs=2))
+    cell.submit("service", kind="stateless", duration_ms=1_000_000)
+    cell.run(6000)
+    assert cell.state("retry") == "SUCCEEDED"
+    assert cell.state("service") == "RUNNING"
+    cell.stop("service")
+    cell.run(1000)
+    assert cell.state("service") == "KILLED"
+    cell.verify()
+
+
+def test_a_gang_starts_whole_and_fails_whole() -> None:
+    cell = Cell(hosts=2)
+    cell.pool("/p")
+    cell.submit("filler", instances=4, cpu_milli=1000, duration_ms=3000)
+    cell.run(500)
+    cell.submit("gang", instances=6, gang_min=6, cpu_milli=1000, duration_ms=1000)
+    cell.run(1000)
+    assert cell.state("gang") == "PENDING", "four of its six would fit"
+    cell.run(9000)
+    assert cell.state("gang") == "SUCCEEDED"
+    cell.verify()
+
+
+def test_a_job_that_fits_nowhere_waits_until_such_a_host_comes() -> None:
+    cell = Cell(hosts=1)
+    cell.pool("/p")
+    cell.submit("big", cpu_milli=100_000)
+    cell.submit("small")
+    cell.run(5000)
+    assert cell.state("big") == "PENDING"
+    assert cell.state("small") == "SUCCEEDED", "the big one doesn't block the pool"
+    cell.verify()
+
+
+def test_a_pool_below_its_reservation_gets_its_own_back() -> None:
+    cell = Cell(hosts=2)
+    cell.pool("/a", Amounts(4000, 0, 0, 0))
+    cell.pool("/b", Amounts(4000, 0, 0, 0))
+    cell.submit("greedy", pool="/a", instances=8, cpu_milli=1000, duration_ms=60_000)
+    cell.run(2000)
+    assert cell.fleet.running() == 8
+    cell.submit("owner", pool="/b", instances=4, cpu_milli=1000, duration_ms=60_000)
+    cell.run(10_000)
+    counts = cell.lifecycle.jobs["owner"].counts
+    assert counts[TaskState.RUNNING] == 4
+    assert cell.lifecycle.jobs["greedy"].counts[TaskState.RUNNING] == 4
+    cell.verify()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_machines_that_die_at_any_time_lose_and_double_nothing(seed: int) -> None:
+    draw = random.Random(seed)
+    cell = Cell(hosts=4, limits=Limits(records=draw.choice([3, 50]), budget=draw.choice([5, 1000])))
+    for pool in ("/a", "/b"):
+        cell.pool(pool, Amounts(2000, 0, 0, 0))
+    for number in range(12):
+        kind = draw.choice(["batch", "batch", "stateless"])
+        cell.submit(
+            f"j{number}",
+            pool=draw.choice(["/a", "/b"]),
+            kind=kind,
+            instances=draw.choice([1, 3, 30]),
+            cpu_milli=draw.choice([100, 1000]),
+            retries_max=1,
+            simulated=Simulated(duration_ms=draw.choice([300, 2000]), fail_runs=draw.choice([0, 1])),
+        )
+        cell.run(draw.choice([0, 100, 700]))
+        cell.recover(draw.choice(list(cell.drivers)))
+        if draw.random() < 0.3:
+            cell.stop(f"j{draw.randrange(number + 1)}")
+    cell.run(30_000)
+    for job_id in list(cell.lifecycle.jobs):
+        row = cell.lifecycle.jobs[job_id]
+        if row.kind == "stateless":
+            cell.stop(job_id)
+    cell.run(10_000)
+    for job_id, row in cell.lifecycle.jobs.items():
+        assert row.state in ("SUCCEEDED", "KILLED", "FAILED"), (job_id, row)
+    assert cell.fleet.running() == 0
+    cell.verify()
+    nothing_is_held(cell)
+
+
+def nothing_is_held(cell: Cell) -> None:
+    """When all is over, pools and hosts have everything back."""
+    placement, entitlement = cell.drivers["placement"].machine, cell.drivers["entitlement"].machine
+    assert isinstance(placement, Placement)
+    assert isinstance(entitlement, Entitlement)
+    assert not placement.hosts.used.any()
+    assert not any(any(amount) for amount in entitlement.queues.allocation.values())
+    assert not any(entitlement.queues.order.values())
+    for driver in cell.drivers.values():
+        driver.fold.state.take_changes()
+        assert driver.fold.state.rehash() == driver.fold.state.hash

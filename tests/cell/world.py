@@ -1,0 +1,99 @@
+"""A whole cell on the memory log in virtual time: the four machines, the gateway and simulated hosts, one thread."""
+
+from events.codec import encode
+from events.log import NewRecord
+from events.memory import MemoryLog
+from events.records.base import Event
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.parts import Amounts, Simulated
+from events.records.pools import PoolDefined
+from hostagent.fleet import Fleet, SimHost
+from hostagent.gateway.component import Gateway
+from paceline.machines import machines
+from processors.driver import Driver, Limits
+from processors.lifecycle.machine import Lifecycle
+from processors.replay import Replayed, replay
+from processors.store import MemoryStore
+
+HOST = Amounts(cpu_milli=4000, memory_mib=16_384, disk_mib=100_000, gpu_milli=0)
+
+
+class VirtualClock:
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+class Cell:
+    """`hosts` simulated hosts; machines may be killed and recovered at any time."""
+
+    def __init__(self, hosts: int = 3, capacity: Amounts = HOST, limits: Limits | None = None) -> None:
+        self.clock = VirtualClock()
+        self.log = MemoryLog(self.clock.monotonic_ms)
+        self.limits = limits
+        self.stores = {name: MemoryStore() for name in machines()}
+        self.drivers: dict[str, Driver] = {}
+        for name in machines():
+            self.recover(name)
+        self.gateway = Gateway(self.log, None, self.clock, "g")
+        self.fleet = Fleet(self.gateway, [SimHost(hosts, capacity)] if hosts else [], self.clock, session=1)
+
+    def recover(self, name: str) -> None:
+        """A new process takes a machine, from its store and the log."""
+        make = machines()[name]
+        driver = Driver(make(), self.log, self.stores[name], self.clock, f"{name}-x", self.limits)
+        for _ in driver.recover():
+            pass
+        self.drivers[name] = driver
+
+    def quiet(self) -> None:
+        """Steps everything until nothing has anything to do at this moment."""
+        for _ in range(10_000):
+            busy = False
+            for driver in self.drivers.values():
+                busy = driver.run() or busy
+            busy = self.gateway.step() or busy
+            busy = self.fleet.step() or busy
+            if not busy and not self.fleet.wait_ms() == 0:
+                return
+        raise AssertionError("the cell never comes to rest")
+
+    def run(self, ms: int, step: int = 100) -> None:
+        """Lets time pass."""
+        self.quiet()
+        for _ in range(ms // step):
+            self.clock.ms += step
+            self.quiet()
+
+    def append(self, event: Event) -> None:
+        self.log.append([NewRecord(event.topic, b"k", encode(event))])
+
+    def pool(self, path: str, reservation: Amounts | None = None, **more: object) -> None:
+        none = Amounts()
+        self.append(PoolDefined(path=path, command_id=path, reservation=reservation or none, **more))  # type: ignore[arg-type]
+
+    def submit(self, job_id: str, pool: str = "/p", duration_ms: int = 1000, **spec: object) -> None:
+        simulated = spec.pop("simulated", None) or Simulated(duration_ms=duration_ms)
+        self.append(JobSubmitted(job_id=job_id, pool=pool, simulated=simulated, **spec))  # type: ignore[arg-type]
+
+    def stop(self, job_id: str) -> None:
+        self.append(JobStopRequested(job_id=job_id, command_id=f"stop-{job_id}"))
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        machine = self.drivers["lifecycle"].machine
+        assert isinstance(machine, Lifecycle)
+        return machine
+
+    def state(self, job_id: str) -> str:
+        return self.lifecycle.jobs[job_id].state
+
+    def verify(self) -> dict[str, Replayed]:
+        """Replays every machine and checks that it comes to the same decisions and the same state."""
+        found = {name: replay(make(), self.log) for name, make in machines().items()}
+        for name, result in found.items():
+            assert result.difference is None, result.difference
+            assert result.hash == self.drivers[name].fold.state.hash, name
+        return found

@@ -1,0 +1,296 @@
+"""What the commands print and send: data on stdout, notes on stderr, JSON as the API sent it."""
+
+import json
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.face.fake import job
+
+EXPLANATION = {
+    "job_id": "a",
+    "state": "PENDING",
+    "headline": {"code": "ENTITLEMENT_REACHED", "message": "3 tasks wait", "actor": "nobody, wait"},
+    "reasons": [
+        {
+            "code": "ENTITLEMENT_REACHED", "tier": "pool", "message": "3 tasks wait", "actor": "nobody, wait",
+            "since": "2026-08-21T10:41:07.000Z", "machine": "entitlement", "round": 12, "ahead": 7, "tasks": 3,
+            "asked": {"cpu_milli": 500, "gpu_milli": 0}, "free": {"cpu_milli": 100}, "hosts_considered": None,
+            "hosts_by_reason": None, "nearest": None, "not_before": None,
+        },
+        {
+            "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
+            "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "free": None,
+            "hosts_considered": 412, "hosts_by_reason": {"CPU": 400, "SILENT": 12},
+            "nearest": [{"host_id": "h17", "lacks": {"cpu_milli": 100, "memory_mib": 0}}], "not_before": None,
+        },
+    ],
+}  # fmt: skip
+TASKS = [
+    {"instance": 0, "state": "SUCCEEDED", "run": 1, "host_id": "h1", "ports": [], "exit_code": 0,
+     "outcome": "SUCCEEDED", "reason": None},
+    {"instance": 1, "state": "RUNNING", "run": 2, "host_id": "h2", "ports": [31000, 31001], "exit_code": None,
+     "outcome": None, "reason": "out of luck"},
+]  # fmt: skip
+AMOUNTS = {"cpu_milli": 1500, "memory_mib": 2048, "disk_mib": 0, "gpu_milli": 0}
+POOL = {
+    "path": "/maps/tiles", "parent": "/maps", "reservation": AMOUNTS,
+    "limit": dict.fromkeys(AMOUNTS, -1), "share": dict.fromkeys(AMOUNTS, 1), "open_jobs_max": 100_000,
+    "open_tasks_max": 2_000_000, "open_jobs": 1, "open_tasks": 3, "entitlement": AMOUNTS, "demand": AMOUNTS,
+    "allocation": dict.fromkeys(AMOUNTS, 0), "defined_at": None, "position": "paceline.pools:0",
+}  # fmt: skip
+HOST = {
+    "host_id": "h1", "state": "UP", "session": 5, "runs": 2, "capacity": AMOUNTS, "allocated": AMOUNTS,
+    "attributes": {"os": "linux", "arch": "arm64"},
+}  # fmt: skip
+JOB_FILE = "pool: /maps/tiles\ncommand: [ls]\njob_id: {}\n"
+
+
+def files(tmp_path, *ids: str) -> str:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("---\n".join(JOB_FILE.format(each) for each in ids))
+    return str(path)
+
+
+def test_a_list_of_jobs(cli, cell):
+    long = job("a-very-long-id-" + "x" * 100, "PENDING", reason={"code": "NO_HOSTS", "message": "no hosts"}, tasks={})
+    cell.answer("GET", "/v1/jobs", {"jobs": [long, job("b")], "next_page_token": "T0K"})
+    code, out, err = cli("job", "list", "--state", "running", "--label", "a:b", "--pool", "/maps/tiles")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["JOB", "STATE", "REASON", "POOL", "KIND", "TASKS", "RUNNING", "FAILED", "SUBMITTED"],
+        [long["job_id"], *["PENDING", "NO_HOSTS", "/maps/tiles", "batch", "3", "0", "0", "3m12s", "ago"]],
+        ["b", "RUNNING", "-", "/maps/tiles", "batch", "3", "2", "0", "3m12s", "ago"],
+    ]
+    assert err == "there are more; go on with: --page-token T0K\n"
+    asked = cell.asked[-1]
+    assert asked.query == {"state": "running", "pool": "/maps/tiles", "label": "a:b", "page_size": "100"}
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_json_and_yaml_are_the_body_of_the_api(cli, cell, form):
+    body = {"jobs": [job("a", labels={"é": "no", "n": "1"})], "next_page_token": ""}
+    cell.answer("GET", "/v1/jobs", body)
+    code, out, err = cli("job", "list", "-o", form)
+    read = json.loads if form == "json" else YAML(typ="safe", pure=True).load
+    assert (code, read(out), err) == (0, body, "")
+
+
+def test_a_job(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job(reason={"code": "NO_HOST_FITS", "message": "no room"}))
+    code, out, _ = cli("job", "get", "a", "--utc")
+    assert code == 0
+    assert (
+        out
+        == """\
+job        a
+state      RUNNING
+reason     NO_HOST_FITS  no room
+pool       /maps/tiles
+kind       batch
+priority   0
+owner      ann
+labels     team maps
+tasks      running 2, succeeded 1
+submitted  2026-08-21T10:41:07Z
+started    2026-08-21T10:41:08Z
+ended      -
+"""
+    )
+
+
+def test_why_a_job_waits(cli, cell):
+    cell.answer("GET", "/v1/jobs/a/explanation", EXPLANATION)
+    assert cli("job", "explain", "a") == (0, """\
+job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
+  who can act: nobody, wait
+  since    3m12s ago
+  asked    cpu_milli 500
+  free     cpu_milli 100
+  ahead    7 tasks
+  round    entitlement 12
+  also NO_HOST_FITS  1 task finds no room
+  hosts    412 seen, 400 CPU, 12 SILENT
+  nearest  h17 short of cpu_milli 100
+  round    placement 40
+""", "")  # fmt: skip
+
+
+def test_the_tasks_of_a_job_page_by_page(cli, cell):
+    cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": TASKS[:1], "next_page_token": "more"})
+    cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": TASKS[1:], "next_page_token": ""})
+    assert cli("job", "tasks", "a") == (0, """\
+TASK  STATE      RUN  HOST  PORTS         EXIT  OUTCOME    REASON
+   0  SUCCEEDED    1  h1    -                0  SUCCEEDED  -
+   1  RUNNING      2  h2    31000, 31001     -  -          out of luck
+""", "")  # fmt: skip
+    assert [each.query.get("page_token") for each in cell.asked] == [None, "more"]
+
+
+def test_the_history_of_a_job(cli, cell):
+    events = [
+        {"position": "paceline.jobs:0", "at": "2026-08-21T10:41:07.000Z", "machine": None, "round": None,
+         "index": None, "event": "JobSubmitted", "detail": {"pool": "/maps"}},
+        {"position": "paceline.lifecycle:1", "at": "2026-08-21T10:44:18.000Z", "machine": "lifecycle", "round": 3,
+         "index": 0, "event": "JobAccepted", "detail": {}},
+    ]  # fmt: skip
+    cell.answer("GET", "/v1/jobs/a/history", {"events": events, "next_page_token": ""})
+    assert cli("job", "history", "a") == (0, """\
+AT         WHO        ROUND  EVENT         DETAIL
+3m12s ago  -              -  JobSubmitted  pool /maps
+1s ago     lifecycle      3  JobAccepted   -
+""", "")  # fmt: skip
+
+
+def test_submitting_sends_what_was_written_and_says_what_to_do_next(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs", job("x"))
+    code, out, err = cli("job", "submit", files(tmp_path, "x"))
+    assert (code, out) == (0, "job x submitted to /maps/tiles\n")
+    assert err == "follow with: paceline job wait x\n"
+    [sent] = cell.writes()
+    assert sent.body == {"pool": "/maps/tiles", "command": ["ls"], "job_id": "x"}
+    assert sent.headers["authorization"] == "Bearer secret"
+    assert sent.query["wait"] == "10000ms"
+
+
+def test_one_wrong_job_and_nothing_is_submitted(cli, cell, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOB_FILE.format("x") + "---\npool: /maps\n")
+    code, out, err = cli("job", "submit", str(path))
+    assert (code, out, cell.asked) == (1, "", [])
+    assert err == f"paceline: {path}:5:1: /command: must name a program\n"
+
+
+def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):
+    cell.problem("POST", "/v1/jobs", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles")
+    cell.answer("POST", "/v1/jobs", job("y", repeated=True))
+    code, out, err = cli("job", "submit", files(tmp_path, "x", "y"))
+    assert (code, out) == (1, "job y was there before\n")
+    assert "job x: there is no pool /maps/tiles (NO_SUCH_POOL)" in err
+
+
+@pytest.mark.parametrize(("words", "goal"), [(["--wait"], "ended"), (["--wait=running"], "running")])
+def test_submitting_may_wait(cli, cell, tmp_path, words, goal):
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING", tasks={"queued": 3}))
+    cell.answer("GET", "/v1/jobs/x", job("x", "RUNNING", tasks={"running": 3}))
+    cell.answer("GET", "/v1/jobs/x", job("x", "SUCCEEDED", tasks={"succeeded": 3}))
+    code, _, err = cli("job", "submit", *words, files(tmp_path, "x"))
+    assert code == 0
+    assert err.splitlines() == [
+        "x  PENDING  0/3 ended · 3 queued",
+        "x  RUNNING  0/3 ended · 3 running",
+        *(["x  SUCCEEDED  3/3 ended"] if goal == "ended" else []),
+    ]
+
+
+def test_names_are_for_pipes(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs", job("x"))
+    assert cli("job", "submit", "-o", "name", files(tmp_path, "x", "y"))[:2] == (0, "x\ny\n")
+
+
+def test_stopping_says_what_was_answered(cli, cell):
+    cell.answer(
+        "POST", "/v1/jobs/x/stops", {"code": "DONE", "message": "is being stopped", "position": "paceline.jobs:3"}
+    )
+    cell.answer("GET", "/v1/jobs/x", job("x", "KILLED"))
+    code, out, _ = cli("job", "stop", "x", "--reason", "done with it", "--wait")
+    assert (code, out) == (0, "job x is being stopped\n")
+    assert cell.writes()[0].body["reason"] == "done with it"
+    assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs:3"
+
+
+def test_output_is_read_piece_by_piece_until_the_run_has_ended(cli, cell):
+    path = "/v1/jobs/a/tasks/2/log"
+    cell.answer("GET", path, b"one\n", Log_Offset="0", Log_Next_Offset="4", Log_Ended="0")
+    cell.answer("GET", path, b"", Log_Offset="4", Log_Next_Offset="4", Log_Ended="0")
+    cell.answer("GET", path, b"two\n", Log_Offset="6", Log_Next_Offset="10", Log_Ended="1")
+    cell.answer("GET", path, b"", Log_Offset="10", Log_Next_Offset="10", Log_Ended="1")
+    code, out, err = cli("job", "logs", "a", "--task", "2", "--run", "1", "--stderr", "--follow")
+    assert (code, out) == (0, "one\ntwo\n")
+    assert err == "the first 2 bytes from 4 on are not kept any more\n"
+    assert cell.asked[0].query == {"run": "1", "stream": "stderr", "offset": "0"}
+    assert cell.asked[-1].query["offset"] == "10"
+
+
+def test_output_without_follow_ends_where_it_ends_now(cli, cell):
+    path = "/v1/jobs/a/tasks/0/log"
+    cell.answer("GET", path, b"one", Log_Offset="0", Log_Next_Offset="3", Log_Ended="0")
+    cell.answer("GET", path, b"", Log_Offset="3", Log_Next_Offset="3", Log_Ended="0")
+    assert cli("job", "logs", "a") == (0, "one", "")
+
+
+def test_validating_needs_no_cell(cli, tmp_path):
+    assert cli("job", "validate", files(tmp_path, "x", "y")) == (0, "2 jobs are well formed\n", "")
+    assert json.loads(cli("job", "schema")[1])["properties"]["pool"]
+
+
+def test_applying_pools_writes_what_is_new_or_changed(cli, cell, tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("""\
+- {path: /maps/tiles, reservation: {cpu: 1500m, memory: 2GiB}}
+- {path: /maps/routes, share: 2}
+- {path: /maps, reservation: {cpu: 3}}
+""")
+    cell.answer("GET", "/v1/pools/maps/tiles", POOL)
+    cell.answer("GET", "/v1/pools/maps", POOL | {"path": "/maps"})
+    cell.answer("PUT", "/v1/pools/maps", {"code": "DONE", "message": ""})
+    cell.answer("PUT", "/v1/pools/maps/routes", {"code": "DONE", "message": ""})
+    code, out, _ = cli("pool", "apply", str(path))
+    assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
+    assert [(each.path, each.body) for each in cell.writes()] == [
+        ("/v1/pools/maps", {"reservation": {"cpu": 3}}),
+        ("/v1/pools/maps/routes", {"share": 2}),
+    ]
+
+
+def test_pools(cli, cell):
+    cell.answer("GET", "/v1/pools", {"pools": [POOL]})
+    cell.answer("GET", "/v1/pools/maps/tiles", POOL)
+    cell.answer("DELETE", "/v1/pools/maps/tiles", {"code": "DONE", "message": ""})
+    assert cli("pool", "list") == (0, """\
+POOL         DEMAND CPU  GiB  ENTITLED CPU  GiB  HELD CPU  GiB  JOBS  TASKS
+/maps/tiles         1.5  2.0           1.5  2.0         0  0.0     1      3
+""", "")  # fmt: skip
+    assert "reservation     cpu_milli 1500, memory_mib 2048" in cli("pool", "get", "/maps/tiles")[1]
+    assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
+
+
+def test_hosts(cli, cell):
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST], "next_page_token": ""})
+    cell.answer("GET", "/v1/hosts/h1", HOST)
+    cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [{"job_id": "a", **TASKS[1]}], "next_page_token": ""})
+    cell.answer("POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE", "message": "is given up"})
+    assert cli("host", "list") == (0, """\
+HOST  STATE  RUNS  CPU   OF  MEM GiB   OF  ATTRIBUTES
+h1    UP        2  1.5  1.5      2.0  2.0  os linux, arch arm64
+""", "")  # fmt: skip
+    assert cli("host", "get", "h1")[1].endswith("JOB  TASK  RUN  STATE\na       1    2  RUNNING\n")
+    assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is given up\n")
+
+
+def test_quarantine(cli, cell):
+    record = {"topic": "paceline.jobs", "offset": 7, "at": "2026-08-21T10:41:07.000Z", "reason": "NOT_AVRO",
+              "digest": "ab" * 32, "size": 5}  # fmt: skip
+    cell.answer("GET", "/v1/log/quarantine", {"records": [record], "next_page_token": ""})
+    assert cli("log", "quarantine") == (0, f"""\
+AT         POSITION         REASON    BYTES  DIGEST
+3m12s ago  paceline.jobs:7  NOT_AVRO      5  {"ab" * 32}
+""", "")  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(cli, shell):
+    code, out, _ = cli("completion", shell)
+    assert code == 0
+    assert "_PACELINE_COMPLETE" in out
+
+
+def test_live_names_are_completed_and_troubles_are_silent(cli, cell, monkeypatch):
+    monkeypatch.setenv("_PACELINE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "paceline job get ti")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    cell.answer("GET", "/v1/jobs", {"jobs": [job("tiles-1"), job("web")], "next_page_token": ""})
+    assert cli() == (0, "plain,tiles-1\n", "")
+    monkeypatch.setenv("PACELINE_SERVER", "127.0.0.1:1")
+    assert cli() == (0, "\n", "")

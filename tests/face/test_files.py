@@ -1,0 +1,180 @@
+"""Job and pool files: everything wrong is said at once, by line and column, before anything is written."""
+
+import io
+import json
+import sys
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.errors import Faults
+from paceline.files import Fault, _parse, read_jobs, read_pools
+
+GOOD = "pool: /maps/tiles\ncommand: [sh, -c, ls]\n"
+
+
+def faults(tmp_path, text: str, read=read_jobs) -> list[str]:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    with pytest.raises(Faults) as caught:
+        read([str(path)])
+    return [line.removeprefix(f"{tmp_path}/") for line in caught.value.lines]
+
+
+def one(tmp_path, text: str):
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    [found] = read_jobs([str(path)])
+    return found
+
+
+def test_everything_wrong_in_a_file_is_said_at_once_with_its_place(tmp_path):
+    text = """\
+pool: maps
+comand: [sh]
+instances: many
+resources:
+  cpu: 500m
+  memroy: 1GiB
+  disk: 10
+---
+pool: /maps/tiles
+command: [sh]
+pool: /maps/routes
+gang:
+  min: 3
+"""
+    assert faults(tmp_path, text) == [
+        "job.yaml:1:1: /pool: must match pattern '^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$'",
+        "job.yaml:1:1: /command: must name a program",
+        "job.yaml:2:1: /comand: is not a known field; did you mean command?",
+        "job.yaml:3:1: /instances: must be a valid integer",
+        "job.yaml:6:3: /resources/memroy: is not a known field; did you mean memory?",
+        'job.yaml:7:3: /resources/disk: must be a size with a unit, such as "64MiB" or "2GiB"',
+        "job.yaml:11:1: /pool: stands twice, first at line 9",
+        "job.yaml:13:3: /gang/min: is 3, the job has 1 instances",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pool: [\n", "job.yaml:2:1: expected the node content, but found '<stream end>'"),
+        ("- a\n- b\n", "job.yaml:1:1: must be a mapping of fields"),
+        ("just text\n", "job.yaml:1:1: must be a mapping of fields"),
+        ("a: !!python/object:os.system x\n", "job.yaml:1:4: the tag tag:yaml.org,2002:python/object:os.system"),
+        ("? [a]\n: b\n", "job.yaml:1:3: the name of a field must be text"),
+        ("a: &x [*x]\n", "job.yaml:1:4: holds itself by an alias"),
+        ("", "there is no job in it"),
+        ("---\n---\n", "there is no job in it"),
+    ],
+)
+def test_what_is_no_job_is_said_with_its_place(tmp_path, text, said):
+    [found] = [line for line in faults(tmp_path, text) if said in line]
+    assert found
+
+
+def test_a_bomb_of_aliases_is_refused(tmp_path):
+    levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))
+    assert any("has more than" in line for line in faults(tmp_path, f"a0: &a0 [x]\n{levels}\n"))
+
+
+def test_yaml_is_that_of_1_2(tmp_path):
+    text = GOOD + "env: {A: yes, B: 'no', C: 1:30, D: 2001-01-01, E: off}\npriority: 010\ninstances: 0x10\n"
+    spec = one(tmp_path, text).spec
+    assert spec.env == {"A": "yes", "B": "no", "C": "1:30", "D": "2001-01-01", "E": "off"}
+    assert (spec.priority, spec.instances) == (10, 16)
+
+
+def test_json_is_read_too(tmp_path):
+    assert one(tmp_path, '{"pool": "/maps", "command": ["sh", "-c", "echo \\u00e9"]}').spec.command[2] == "echo é"
+
+
+def test_a_file_holds_many_jobs_and_a_folder_many_files(tmp_path):
+    (tmp_path / "b.yaml").write_text(f"{GOOD}---\n{GOOD}")
+    (tmp_path / "a.json").write_text('{"pool": "/maps", "command": ["true"], "job_id": "first"}')
+    (tmp_path / "notes.txt").write_text("no job")
+    ids = [job.job_id for job in read_jobs([str(tmp_path)])]
+    assert ids[0] == "first"
+    assert all(each.startswith("b-") for each in ids[1:])
+    assert len(set(ids)) == 3
+
+
+def test_standard_input_is_a_file(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode())))
+    [job] = read_jobs(["-"])
+    assert job.job_id.startswith("job-")
+    assert job.body == {"pool": "/maps/tiles", "command": ["sh", "-c", "ls"], "job_id": job.job_id}
+
+
+def test_the_same_id_twice_is_refused(tmp_path):
+    said = faults(tmp_path, f"{GOOD}job_id: x\n---\n{GOOD}job_id: x\n")
+    assert said == [f"job.yaml:7:1: /job_id: is the id of another job, at {tmp_path}/job.yaml:1"]
+
+
+def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path):
+    (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(Faults) as caught:
+        read_jobs([str(tmp_path / "none.yaml"), str(tmp_path / "bad.yaml")])
+    assert [line.removeprefix(f"{tmp_path}/") for line in caught.value.lines] == [
+        "none.yaml: No such file or directory",
+        "bad.yaml: is not UTF-8 text: invalid start byte at byte 0",
+    ]
+
+
+def test_pools_come_parents_first_from_lists_and_documents(tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("- path: /maps/tiles\n  reservation: {cpu: 1}\n- path: /maps\n---\npath: /art\nshare: 3\n")
+    pools = read_pools([str(path)])
+    assert [pool.path for pool in pools] == ["/art", "/maps", "/maps/tiles"]
+    assert pools[2].body == {"reservation": {"cpu": 1}}
+
+
+def test_wrong_pools_are_said_with_their_place(tmp_path):
+    text = "- path: /maps\n  limt: {cpu: 1}\n- path: nowhere\n- path: /a\n- path: /a\n- 5\n- limit: {cpu: x}\n"
+    assert faults(tmp_path, text, read_pools) == [
+        "job.yaml:2:3: /limt: is not a known field; did you mean limit?",
+        "job.yaml:3:3: /path: must be the path of a pool, such as /maps/tiles",
+        f"job.yaml:5:3: /path: is the path of another pool, at {tmp_path}/job.yaml:4",
+        "job.yaml:6:3: must be a mapping of fields",
+        "job.yaml:7:3: /path: must be the path of a pool, such as /maps/tiles",
+        'job.yaml:7:11: /limit/cpu: must be a number of units or of thousandths, such as 2 or "500m"',
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200) | st.binary(max_size=100).map(lambda data: data.decode("latin-1")))
+def test_any_text_is_a_job_or_a_list_of_problems(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("any") / "x.yaml"
+    path.write_text(text)
+    with suppress(Faults):
+        assert read_jobs([str(path)])
+
+
+texts = st.text(max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(texts, values, min_size=1, max_size=5), st.sampled_from((None, 2)))
+def test_what_json_says_is_read_as_it_is_meant(value, indent):
+    said: list[Fault] = []
+    [document] = _parse("x", json.dumps(value, indent=indent), said.append)
+    assert (document.value, said) == (value, [])
+
+
+def test_half_a_character_is_refused(tmp_path):
+    assert faults(tmp_path, '{"pool": "\\ud83d"}') == ["job.yaml:1:10: is no text: half a character stands there"]
+
+
+def test_who_forgets_the_quotes_is_told(tmp_path):
+    assert faults(tmp_path, "pool: /maps\ncommand: [sh, -c, true]\nenv: {A: 1}\n") == [
+        "job.yaml:2:19: /command/2: must be a valid string; put it in quotes",
+        "job.yaml:3:7: /env/A: must be a valid string; put it in quotes",
+    ]

@@ -1,0 +1,94 @@
+"""Commands that run or end processes: what they are told reaches `run_up` and the agent; `down` ends only a cell."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+import hostagent.agent
+from hostagent.runs import RunKey, Runs
+from paceline.settings import UpSettings
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What `run_up` was called with."""
+    got: list[UpSettings] = []
+    monkeypatch.setitem(sys.modules, "paceline.up", SimpleNamespace(run_up=lambda settings: got.append(settings) or 3))
+    return got
+
+
+def test_up_passes_its_settings_on_and_ends_with_the_code_of_the_cell(cli, started, tmp_path):
+    words = ["--data", str(tmp_path), "--listen", "127.0.0.1:0", "--kafka", "b:1", "--sim-hosts", "9", "--agent"]
+    assert cli("up", *words)[0] == 3
+    assert started == [UpSettings(data=tmp_path, listen="127.0.0.1:0", kafka="b:1", sim_hosts=9, agent=True, cell=0)]
+
+
+@pytest.mark.parametrize(
+    ("words", "agent"),
+    [([], True), (["--sim-hosts", "5"], False), (["--no-agent"], False), (["--sim-hosts", "0"], True)],
+)
+def test_up_has_an_agent_where_no_hosts_are_simulated(cli, started, tmp_path, words, agent):
+    cli("up", "--data", str(tmp_path), *words)
+    assert started[0].agent is agent
+
+
+@pytest.mark.parametrize("listen", ["7117", "nowhere", "a b:1"])
+def test_an_address_that_is_none_is_refused(cli, started, tmp_path, listen):
+    code, _, err = cli("up", "--data", str(tmp_path), "--listen", listen)
+    assert (code, started) == (1, [])
+    assert "setting up.listen" in err
+
+
+def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(hostagent.agent, "run_agent", told.append)
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": "127.0.0.1:9"}))
+    (tmp_path / "token").write_text("secret\n")
+    assert (
+        cli("agent", "--data", str(tmp_path), "--host-id", "h7", "--attribute", "rack=r1", "--gpu-milli", "2000")[0]
+        == 0
+    )
+    [settings] = told
+    assert (settings.url, settings.token, settings.host_id) == ("http://127.0.0.1:9", "secret", "h7")
+    assert settings.folder == tmp_path / "agent"
+    assert settings.attributes == {"rack": "r1"}
+    assert settings.capacity.gpu_milli == 2000
+    assert settings.capacity.cpu_milli > 0
+
+
+def test_an_agent_without_a_cell_says_what_to_name(cli, tmp_path):
+    code, _, err = cli("agent", "--data", str(tmp_path))
+    assert (code, "Name one with --server and --token-file" in err) == (6, True)
+
+
+def test_down_ends_the_process_of_the_cell(cli, cell, tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    reaper = threading.Thread(target=process.wait)
+    reaper.start()
+    cell.answer("GET", "/v1/cell", {"cell": 0})
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": process.pid, "listen": cell.address}))
+    assert cli("down", "--data", str(tmp_path))[:2] == (0, f"the cell on {tmp_path} has ended\n")
+    reaper.join()
+    assert process.returncode == -15
+    assert cli("down", "--data", str(tmp_path)) == (0, "", f"no cell runs on {tmp_path}\n")
+
+
+def test_down_leaves_a_process_alone_that_is_no_cell(cli, tmp_path):
+    (tmp_path / "cell.json").write_text(json.dumps({"pid": os.getpid(), "listen": "127.0.0.1:1"}))
+    code, _, err = cli("down", "--data", str(tmp_path))
+    assert code == 1
+    assert "no cell answers" in err
+
+
+def test_down_may_end_the_runs_of_this_machine_too(cli, tmp_path):
+    runs = Runs(tmp_path / "agent")
+    run = runs.start(RunKey("a", 0, 1), ["sleep", "600"], dict(os.environ), grace_ms=1000, silence_ms=0)
+    code, out, _ = cli("down", "--data", str(tmp_path), "--stop-runs")
+    assert (code, out) == (0, "1 runs have ended\n")
+    runs.poll()
+    assert not run.alive

@@ -1,0 +1,242 @@
+"""Feeds placement with facts and other machines' decisions, and lets it decide until it is quiet."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.codec import decode, encode
+from events.codes import Outcome
+from events.columns import ints, longs, pack_ints
+from events.records.base import Event
+from events.records.entitlement import GangsAdmitted
+from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
+from events.records.parts import Amounts
+from events.records.placement import GangsReturned, TasksPlaced
+from processors.machine import Decided, Fact, PeerRound
+from processors.placement.machine import Placement
+from processors.table import RowChange, State
+
+Run = tuple[str, int, int]
+Range = tuple[str, int, int, int, int]
+"""Job, first instance, count, run, gang."""
+
+START_MS = 1_700_000_000_000
+
+
+class World:
+    def __init__(self) -> None:
+        self.machine = Placement()
+        self.state = State(self.machine.tables, self.machine.peers)
+        self.now = START_MS
+        self.offset = -1
+        self.sessions: dict[str, int] = {}
+        self.budget = 1000
+        self.caught_up = True
+
+    def fact(self, *facts: Event) -> list[Event]:
+        """A batch of facts of the topic of hosts; decides after all of them."""
+        for event in facts:
+            self.offset += 1
+            self.machine.apply(Fact("paceline.hosts", self.offset, self.now, event))
+        return self.quiet()
+
+    def peer(self, machine: str, *decisions: Event) -> list[Event]:
+        self.machine.apply(PeerRound(machine, 1, self.now, decisions))
+        return self.quiet()
+
+    def quiet(self) -> list[Event]:
+        """Decides until nothing is left; checks that deciding changes nothing, and that a restored machine agrees."""
+        said: list[Event] = []
+        while True:
+            self.state.take_changes()
+            before = self.state.rehash()
+            assert before == self.state.hash, "a row changed and nobody said so"
+            wakeup = self.machine.next_wakeup()
+            decisions = self.machine.decide(self.now, self.caught_up, self.budget)
+            assert self.machine.decide(self.now, self.caught_up, self.budget) == decisions
+            assert self.state.rehash() == before, "deciding changed the state"
+            copy = self.copied()
+            assert copy.decide(self.now, self.caught_up, self.budget) == decisions, "a restored machine decides else"
+            assert_alike(self.machine, copy)
+            if not decisions:
+                assert not self.caught_up or wakeup is None or wakeup > self.now, "a due timer decided nothing"
+                return said
+            for decision in decisions:
+                assert decode(encode(decision)) == decision
+                self.machine.apply(Decided(self.now, decision))
+            said += decisions
+
+    def later(self, ms: int) -> list[Event]:
+        self.now += ms
+        return self.quiet()
+
+    def copied(self) -> Placement:
+        """Another process, restored from the rows as they are stored."""
+        pack_key = msgspec.msgpack.Encoder().encode
+        rows = [
+            RowChange(table.name, pack_key(key), table._pack(row))
+            for table in (*self.machine.tables, self.state.chains)
+            for key, row in table.items()
+        ]
+        machine = Placement()
+        State(machine.tables, machine.peers).load(rows)
+        machine.restored()
+        return machine
+
+    # In operators' words.
+
+    def connect(self, host: str, **offer: object) -> list[Event]:
+        """A host connects and says what it has; lifecycle hasn't settled its runs yet."""
+        return self.fact(*self.connecting(host, **offer))
+
+    def connecting(self, host: str, **offer: object) -> list[Event]:
+        session = self.sessions[host] = self.sessions.get(host, 0) + 1
+        return [HostConnected(host_id=host, session=session, gateway="g"), offered(host, session, **offer)]
+
+    def host(self, host: str, **offer: object) -> list[Event]:
+        """A host connects and is ready for tasks."""
+        return self.connect(host, **offer) + self.reconcile(host)
+
+    def reconcile(self, host: str) -> list[Event]:
+        event = HostReconciled(host_id=host, session=self.sessions[host], kept=0, ended=0, stopped=0)
+        return self.peer("lifecycle", event)
+
+    def silence(self, *hosts: str) -> list[Event]:
+        return self.fact(*(HostSilent(host_id=host, session=self.sessions[host]) for host in hosts))
+
+    def hear(self, host: str) -> list[Event]:
+        return self.fact(HostBack(host_id=host, session=self.sessions[host]))
+
+    def beats(self, ms: int) -> list[Event]:
+        """Time passes, with a beat every 10 s."""
+        said: list[Event] = []
+        for _ in range(ms // 10_000):
+            said += self.later(10_000)
+            said += self.fact(GatewayBeat(gateway="g"))
+        return said
+
+    def confirm(self, host: str, command: str = "c") -> list[Event]:
+        return self.fact(HostLossConfirmed(host_id=host, command_id=command))
+
+    def accept(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
+        return self.peer("lifecycle", accepted(job, instances, **spec))
+
+    def admit(self, *what: Range) -> list[Event]:
+        return self.peer("entitlement", GangsAdmitted(**ranges(what)))
+
+    def requeue(self, *what: Range, admitted: int = 1) -> list[Event]:
+        fields = ranges(what)
+        return self.peer("lifecycle", GangsQueued(**fields, admitted=pack_ints([admitted] * len(what))))
+
+    def run(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
+        """A job is accepted and all its tasks are admitted."""
+        said = self.accept(job, instances, **spec)
+        return said + self.admit(*whole(job, instances, spec.get("gang_min", 0)))
+
+    def end(self, *runs: Run) -> list[Event]:
+        return self.peer("lifecycle", ended(runs))
+
+    def free(self, host: str) -> list[int]:
+        hosts = self.machine.hosts
+        free: list[int] = (hosts.capacity - hosts.used)[:, hosts.table[host].number].tolist()
+        return free
+
+
+def amounts(cpu: int = 0, memory: int = 0, disk: int = 0, gpu: int = 0) -> Amounts:
+    return Amounts(cpu_milli=cpu, memory_mib=memory, disk_mib=disk, gpu_milli=gpu)
+
+
+def offered(host: str, session: int, cpu: int = 4000, memory: int = 4000, gpu: int = 0, **fields: Any) -> HostOffered:
+    return HostOffered(host_id=host, session=session, capacity=amounts(cpu, memory, 10_000, gpu), **fields)
+
+
+def accepted(
+    job: str, instances: int = 1, cpu: int = 1000, memory: int = 0, gpu: int = 0, **fields: Any
+) -> JobAccepted:
+    need = amounts(cpu, memory, 0, gpu)
+    return JobAccepted(job_id=job, jobs_offset=0, pool="/p", kind="batch", instances=instances, need=need, **fields)
+
+
+def whole(job: str, instances: int, gang_min: int = 0, run: int = 1) -> list[Range]:
+    if gang_min < 2:
+        return [(job, 0, instances, run, 0)]
+    rest = [(job, gang_min, instances - gang_min, run, 0)] if instances > gang_min else []
+    return [(job, 0, gang_min, run, 1), *rest]
+
+
+def ranges(what: Sequence[Range]) -> dict[str, Any]:
+    names = list(dict.fromkeys(job for job, *_ in what))
+    columns = list(zip(*((names.index(job), *rest) for job, *rest in what), strict=True))
+    fields = dict(zip(("job", "first", "count", "run", "gang"), map(pack_ints, columns), strict=True))
+    return {"job_ids": tuple(names), **fields}
+
+
+def ended(runs: Sequence[Run]) -> RunsEnded:
+    names = list(dict.fromkeys(job for job, _, _ in runs))
+    zeros = pack_ints([0] * len(runs))
+    return RunsEnded(
+        job_ids=tuple(names),
+        job=pack_ints([names.index(job) for job, _, _ in runs]),
+        instance=pack_ints([instance for _, instance, _ in runs]),
+        run=pack_ints([run for _, _, run in runs]),
+        outcome=pack_ints([int(Outcome.SUCCEEDED)] * len(runs)),
+        exit_code=zeros,
+        kept=zeros,
+    )
+
+
+def places(said: Sequence[Event], needs: dict[str, int] | None = None) -> dict[Run, tuple[str, tuple[int, ...]]]:
+    """Where runs were placed, with their ports; `needs` says how many ports a task of a job has."""
+    found: dict[Run, tuple[str, tuple[int, ...]]] = {}
+    for event in said:
+        if not isinstance(event, TasksPlaced):
+            continue
+        ports, at = ints(event.ports).tolist(), 0
+        assert len(longs(event.host_session)) == len(event.host_ids)
+        for job, instance, run, host in zip(
+            *map(ints, (event.job, event.instance, event.run, event.host)), strict=True
+        ):
+            job_id = event.job_ids[job]
+            each = (needs or {}).get(job_id, 0)
+            key = (job_id, int(instance), int(run))
+            assert key not in found
+            found[key] = (event.host_ids[host], tuple(ports[at : at + each]))
+            at += each
+        assert needs is None or at == len(ports)
+    return found
+
+
+def hosts_of(said: Sequence[Event]) -> dict[Run, str]:
+    return {run: host for run, (host, _) in places(said).items()}
+
+
+def returned(event: GangsReturned) -> list[Range]:
+    columns = zip(*map(ints, (event.job, event.first, event.count, event.run, event.gang)), strict=True)
+    return [(event.job_ids[job], *map(int, rest)) for job, *rest in columns]  # type: ignore[misc]
+
+
+def of(said: Sequence[Event], kind: type[Any]) -> list[Any]:
+    return [event for event in said if isinstance(event, kind)]
+
+
+def one(said: Sequence[Event], kind: type[Any]) -> Any:
+    found = of(said, kind)
+    assert len(found) == 1, [type(event).__name__ for event in said]
+    return found[0]
+
+
+def assert_alike(live: Placement, restored: Placement) -> None:
+    """What is derived is the same, kept up or rebuilt."""
+    for name in ("capacity", "used", "phase", "counting", "silent_ms"):
+        assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
+    assert live.hosts.ids == restored.hosts.ids
+    assert live.hosts.taken == restored.hosts.taken
+    assert live.runs.waiting == restored.runs.waiting
+    assert live.next_wakeup() == restored.next_wakeup()
+    constraints = [row.constraints for row in live.runs.jobs.values()]
+    for conditions in constraints:
+        mine = live.hosts.constraints.column(conditions)
+        assert np.array_equal(mine, restored.hosts.constraints.column(conditions))

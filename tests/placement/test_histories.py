@@ -1,0 +1,195 @@
+"""Random histories: whatever happens in whatever order, no host is over its capacity and no gang is divided."""
+
+from collections.abc import Sequence
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from events.records.base import Event
+from events.records.hosts import GatewayBeat
+from events.records.lifecycle import JobsForgotten
+from events.records.parts import Constraint
+from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost
+from tests.placement.harness import Run, World, of, offered, places, returned
+
+HOSTS = st.sampled_from(["h0", "h1", "h2"])
+RULES = st.sampled_from([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
+
+
+class History(RuleBasedStateMachine):
+    """Knows by itself what hosts offer, which runs hold what, and which tasks wait for what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.offers: dict[str, tuple[int, int, int, str]] = {}
+        """Of hosts that tasks may be put on: cpu, GPU, ports, rack."""
+        self.returning: dict[str, tuple[int, int, int, str]] = {}
+        self.silent: dict[str, tuple[int, int, int, str]] = {}
+        self.came = 0
+        self.jobs: dict[str, tuple[int, int, int, int, int, tuple[Constraint, ...]]] = {}
+        """Tasks, cpu, GPU, ports, gang, constraints."""
+        self.runs: dict[tuple[str, int], int] = {}
+        self.waiting: set[tuple[str, int]] = set()
+        self.held: dict[tuple[str, int], tuple[str, tuple[int, ...]]] = {}
+
+    def take(self, said: Sequence[Event]) -> None:
+        for host in of(said, HostLost):
+            del self.silent[host.host_id]
+        versions = [event.version for event in of(said, CapacityChanged)]
+        assert versions == sorted(set(versions))
+        self.placed(places(said, {name: job[3] for name, job in self.jobs.items()}))
+        for event in of(said, GangsUnplaced):
+            assert sum(event.hosts_by_reason.values()) == event.hosts_considered == len(self.world.sessions)
+        for event in of(said, GangsReturned):
+            for job, first, count, run, gang in returned(event):
+                assert not gang or (first, count) == (0, self.jobs[job][4])
+                for instance in range(first, first + count):
+                    assert self.runs[job, instance] == run
+                    self.waiting.remove((job, instance))
+        for name, spec in self.jobs.items():
+            where = {((name, i) in self.held, (name, i) in self.waiting) for i in range(spec[4])}
+            assert len(where) <= 1, "a gang is held, waits or is gone as a whole"
+        assert self.world.machine.runs.waiting.keys() == {job for job, _ in self.waiting}
+
+    def placed(self, placed: dict[Run, tuple[str, tuple[int, ...]]]) -> None:
+        for (job, instance, run), (host, ports) in placed.items():
+            assert self.runs[job, instance] == run
+            self.waiting.remove((job, instance))
+            self.held[job, instance] = host, ports
+        for (job, _, _), (host, ports) in placed.items():
+            _, cpu, gpu, port_count, _, rules = self.jobs[job]
+            cpu_there, gpu_there, ports_there, rack = self.offers[host]
+            here = [(self.jobs[name], mine) for (name, _), (at, mine) in self.held.items() if at == host]
+            assert not cpu or sum(spec[1] for spec, _ in here) <= cpu_there
+            assert not gpu or sum(spec[2] for spec, _ in here) <= gpu_there
+            numbers = [port for _, mine in here for port in mine]
+            assert len(numbers) == len(set(numbers))
+            assert len(ports) == port_count
+            assert all(31_000 <= port < 31_000 + ports_there for port in ports)
+            assert all((rack in one.values) == (one.operator == "in") for one in rules)
+
+    def away(self, host: str) -> None:
+        for hosts in (self.offers, self.returning, self.silent):
+            hosts.pop(host, None)
+
+    @rule(
+        host=HOSTS,
+        cpu=st.integers(0, 6),
+        gpu=st.integers(0, 2),
+        ports=st.integers(1, 4),
+        rack=st.sampled_from(["r0", "r1"]),
+    )
+    def connects(self, host: str, cpu: int, gpu: int, ports: int, rack: str) -> None:
+        self.away(host)
+        self.returning[host] = (cpu, gpu, ports, rack)
+        self.take(self.world.connect(host, cpu=cpu, gpu=gpu, port_last=30_999 + ports, attributes={"rack": rack}))
+
+    @rule(host=HOSTS)
+    def is_settled(self, host: str) -> None:
+        if host in self.returning:
+            self.offers[host] = self.returning.pop(host)
+            self.take(self.world.reconcile(host))
+
+    @rule(host=HOSTS, cpu=st.integers(-1, 6))
+    def offers_something_else(self, host: str, cpu: int) -> None:
+        if host in self.offers:
+            _, gpu, ports, rack = self.offers[host]
+            if cpu < 0:
+                self.away(host)
+            else:
+                self.offers[host] = (cpu, gpu, ports, rack)
+            session = self.world.sessions[host]
+            offer = offered(host, session, cpu=cpu, gpu=gpu, port_last=30_999 + ports, attributes={"rack": rack})
+            self.take(self.world.fact(offer))
+
+    @rule(host=HOSTS)
+    def falls_silent(self, host: str) -> None:
+        if host in self.offers:
+            self.silent[host] = self.offers.pop(host)
+            self.take(self.world.silence(host))
+
+    @rule(host=HOSTS)
+    def is_heard_again(self, host: str) -> None:
+        if host in self.silent:
+            self.offers[host] = self.silent.pop(host)
+            self.take(self.world.hear(host))
+
+    @rule(ms=st.sampled_from([10, 900, 7_000, 30_000, 61_000]), beat=st.booleans())
+    def time_passes(self, ms: int, beat: bool) -> None:
+        self.take(self.world.later(ms))
+        if beat:
+            self.take(self.world.fact(GatewayBeat(gateway="g")))
+
+    @rule(
+        tasks=st.integers(1, 5),
+        need=st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 2)),
+        gang=st.sampled_from([0, 0, 2, 3]),
+        rules=RULES,
+        spread=st.booleans(),
+    )
+    def a_job_comes(
+        self, tasks: int, need: tuple[int, int, int], gang: int, rules: tuple[Constraint, ...], spread: bool
+    ) -> None:
+        self.came += 1
+        name = f"j{self.came}"
+        gang = gang if gang <= tasks else 0
+        self.jobs[name] = (tasks, *need, gang, rules)
+        self.runs |= {(name, instance): 1 for instance in range(tasks)}
+        self.waiting |= {(name, instance) for instance in range(tasks)}
+        cpu, gpu, ports = need
+        strategy = "spread" if spread else "pack"
+        spec = {"cpu": cpu, "gpu": gpu, "ports": ports, "gang_min": gang, "constraints": rules, "strategy": strategy}
+        self.take(self.world.run(name, tasks, **spec))
+
+    @rule(data=st.data())
+    def a_task_ends(self, data: st.DataObject) -> None:
+        if not self.runs:
+            return
+        job, instance = data.draw(st.sampled_from(sorted(self.runs)))
+        gang = self.jobs[job][4]
+        ends = [(job, one) for one in (range(gang) if instance < gang else [instance])]
+        for task in ends:
+            self.held.pop(task, None)
+            self.waiting.discard(task)
+        self.take(self.world.end(*((*task, self.runs[task]) for task in ends)))
+        for task in ends:
+            self.runs[task] += 1
+
+    @rule(data=st.data(), kept=st.booleans())
+    def work_is_admitted_again(self, data: st.DataObject, kept: bool) -> None:
+        idle = sorted(self.runs.keys() - self.held.keys() - self.waiting)
+        if not idle:
+            return
+        job, instance = data.draw(st.sampled_from(idle))
+        gang = self.jobs[job][4]
+        first, count = (0, gang) if instance < gang else (instance, 1)
+        self.waiting |= {(job, one) for one in range(first, first + count)}
+        what = (job, first, count, self.runs[job, instance], int(instance < gang))
+        self.take(self.world.requeue(what) if kept else self.world.admit(what))
+
+    @rule(data=st.data())
+    def a_job_is_forgotten(self, data: st.DataObject) -> None:
+        over = sorted(self.jobs.keys() - {job for job, _ in (*self.held, *self.waiting)})
+        if over:
+            job = data.draw(st.sampled_from(over))
+            for instance in range(self.jobs.pop(job)[0]):
+                del self.runs[job, instance]
+            self.take(self.world.peer("lifecycle", JobsForgotten(job_ids=(job,))))
+
+    @rule(budget=st.sampled_from([1, 3, 1000]))
+    def rounds_have_another_budget(self, budget: int) -> None:
+        self.world.budget = budget
+
+    def teardown(self) -> None:
+        """When all runs are over, nothing is held."""
+        runs = [(*task, run) for task, run in sorted(self.runs.items())]
+        self.held.clear()
+        self.waiting.clear()
+        self.take(self.world.end(*runs))
+        assert not self.world.machine.hosts.used.any()
+
+
+TestHistories = History.TestCase
+TestHistories.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
