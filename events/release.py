@@ -1,13 +1,17 @@
-"""Keeps the schemas of a release for ever: `python -m schemas.release`, before a version is tagged.
+"""Keeps the schemas of a release for ever: `python -m events.release`, before a version is tagged.
 
 Each schema that isn't there yet goes to `schemas/golden/NAME-FINGERPRINT.avsc`, with a sample record in its encoding
 beside it. Readers decode old records by these files, and the compatibility check compares with all of them.
 """
 
+import io
 import json
 from typing import Any
 
+import fastavro
+
 import schemas
+from events.codec import MARKER, fingerprint_of
 
 
 def sample(avro: Any, named: dict[str, Any] | None = None) -> Any:
@@ -29,12 +33,6 @@ def sample(avro: Any, named: dict[str, Any] | None = None) -> Any:
 
 def main() -> None:
     """Writes what isn't there yet."""
-    import io
-
-    import fastavro
-
-    from events.codec import MARKER, fingerprint_of
-
     for folder in schemas.FOLDERS:
         for path in schemas.files(folder):
             schema = json.loads(path.read_text())

@@ -1,0 +1,1 @@
+"""Availability: how many instances of a job are there, and who may be disturbed."""

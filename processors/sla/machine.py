@@ -1,0 +1,253 @@
+"""Sla: knows which instances of a job are available, and says who may be disturbed now (design §4).
+
+An instance is unavailable while no run of it is known to be running, and from the moment its disruption is allowed:
+the budget is held until a later run of it is available, the job is over, or lifecycle withdraws. A disruption that must
+wait stays with sla and is allowed as soon as budget is free, so nobody asks twice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.codes import ENDED_JOBS, Code
+from events.columns import I64, Names, ints, pack_ints
+from events.records.base import Event
+from events.records.lifecycle import (
+    DisruptionAsked,
+    DisruptionWithdrawn,
+    JobAccepted,
+    JobChanged,
+    JobsForgotten,
+    RunsAvailable,
+    RunsEnded,
+)
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from processors.arena import Arena, locate
+from processors.machine import Decided, Input, PeerRound
+from processors.sla.rows import AskRow, JobRow
+from processors.table import Table, struct_table
+
+Run = tuple[str, int, int]
+"""Job, instance, run."""
+
+
+class Sla:
+    """See `processors.machine.Machine`.
+
+    Columns: `available` the run that is running, `ended` the highest run that is over, `asked` the run whose disruption
+    waits for a verdict, `told` 1 where it was said to be deferred, `allowed` the run whose disruption holds budget; 0
+    where there is none.
+    """
+
+    name: ClassVar[str] = "sla"
+    facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
+    peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
+    logic: ClassVar[int] = 1
+    state: ClassVar[int] = 1
+
+    def __init__(self) -> None:
+        self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
+        self.asks: Table[tuple[str, int], AskRow] = struct_table("asks", AskRow, tuple[str, int])
+        self.arena = Arena("tasks", ("available", "ended", "asked", "told", "allowed"))
+        self._waiting: dict[str, None] = {}
+        """The jobs with disruptions that wait for a verdict."""
+        self._on: dict[type[Event], Callable[[Any], None]] = {
+            JobAccepted: self._accepted,
+            JobChanged: self._changed,
+            JobsForgotten: self._forgotten,
+            RunsAvailable: self._available,
+            RunsEnded: self._ended,
+            DisruptionAsked: self._asked,
+            DisruptionWithdrawn: self._withdrawn,
+            DisruptionAllowed: self._allowed,
+            DisruptionDeferred: self._deferred,
+        }
+
+    @property
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        """See `Machine.tables`."""
+        return (self.jobs, self.asks, self.arena.table)
+
+    def restored(self) -> None:
+        """See `Machine.restored`."""
+        self.arena.restored()
+        self._waiting = {job_id: None for job_id, row in self.jobs.items() if self._stretch_of(row, "asked").any()}
+
+    def apply(self, record: Input) -> None:
+        """See `Machine.apply`."""
+        match record:
+            case PeerRound(_, _, _, decisions):
+                for decision in decisions:
+                    self._apply(decision)
+            case Decided(_, decision):
+                self._apply(decision)
+
+    def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
+        """See `Machine.decide`."""
+        allowed: list[Run] = [(*key, ask.run) for key, ask in sorted(self.asks.items())[:budget]]
+        deferred: list[Event] = []
+        for job_id in sorted(self._waiting):
+            left = budget - len(allowed) - len(deferred)
+            if left <= 0:
+                break
+            may, later = self._verdicts(job_id, left)
+            allowed += may
+            deferred += later
+        return [*([_columns(allowed)] if allowed else []), *deferred]
+
+    def next_wakeup(self) -> int | None:
+        """See `Machine.next_wakeup`. Verdicts wait for events, never for a time."""
+        return None
+
+    def unavailable(self, job_id: str) -> int:
+        """How many instances of a job with an SLA are unavailable, or about to be."""
+        row = self.jobs[job_id]
+        return int(np.count_nonzero(self._gone(row)))
+
+    # What follows from the state.
+
+    def _stretch_of(self, row: JobRow, column: str) -> NDArray[np.int32]:
+        return self.arena[column][row.base : row.base + row.instances]
+
+    def _gone(self, row: JobRow) -> NDArray[np.bool_]:
+        gone: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
+        return gone
+
+    def _verdicts(self, job_id: str, budget: int) -> tuple[list[Run], list[Event]]:
+        """The disruptions of a job that may go on, by instance, and the news of those that must wait."""
+        row = self.jobs[job_id]
+        asked, gone = self._stretch_of(row, "asked"), self._gone(row)
+        instances = np.flatnonzero(asked)
+        free = instances[gone[instances]]
+        costly = instances[~gone[instances]]
+        unavailable = int(np.count_nonzero(gone))
+        room = max(0, row.max_unavailable - unavailable)
+        chosen = np.sort(np.concatenate((free, costly[:room])))[:budget]
+        allowed = [(job_id, at, int(asked[at])) for at in chosen.tolist()]
+        unavailable += len(costly[:room])
+        told = self._stretch_of(row, "told")
+        late = costly[room:]
+        late = late[told[late] == 0][: budget - len(allowed)]
+        deferred: list[Event] = [
+            DisruptionDeferred(
+                job_id=job_id,
+                instance=at,
+                run=int(asked[at]),
+                code=Code.SLA_BUDGET_SPENT,
+                unavailable=unavailable,
+                max_unavailable=row.max_unavailable,
+            )
+            for at in late.tolist()
+        ]
+        return allowed, deferred
+
+    # What inputs and decisions do.
+
+    def _apply(self, event: Event) -> None:
+        handler = self._on.get(type(event))
+        if handler:
+            handler(event)
+
+    def _locate(self, event: Any) -> tuple[I64, I64]:
+        """The slots that a record names among jobs with an SLA that is in force, and their runs."""
+        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        return slots[known], ints(event.run)[known].astype(np.int64)
+
+    def _stretch(self, job_id: str) -> tuple[int, int] | None:
+        row = self.jobs.get(job_id)
+        return (row.base, row.instances) if row and not row.ended else None
+
+    def _accepted(self, event: JobAccepted) -> None:
+        if event.max_unavailable is not None:
+            base = self.arena.take(event.instances)
+            self.jobs.put(event.job_id, JobRow(base, event.instances, event.max_unavailable))
+
+    def _changed(self, event: JobChanged) -> None:
+        if event.state in ENDED_JOBS and event.job_id in self.jobs:
+            row = self.jobs.change(event.job_id)
+            row.ended = True
+            slots = np.arange(row.base, row.base + row.instances)
+            for column in ("available", "asked", "told", "allowed"):
+                self.arena.set(column, slots, 0)
+            self._waiting.pop(event.job_id, None)
+
+    def _forgotten(self, event: JobsForgotten) -> None:
+        for job_id in event.job_ids:
+            row = self.jobs.get(job_id)
+            if row is not None:
+                self.arena.give_back(row.base, row.instances)
+                self.jobs.remove(job_id)
+                self._waiting.pop(job_id, None)
+
+    def _available(self, event: RunsAvailable) -> None:
+        slots, run = self._locate(event)
+        arena = self.arena
+        news = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
+        slots, run = slots[news], run[news]
+        arena.set("available", slots, run)
+        back = slots[arena["allowed"][slots] < run]
+        arena.set("allowed", back, 0)
+
+    def _ended(self, event: RunsEnded) -> None:
+        slots, run = self._locate(event)
+        arena = self.arena
+        arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
+        arena.set("available", slots[arena["available"][slots] == run], 0)
+        self._unask(slots[arena["asked"][slots] == run])
+
+    def _asked(self, event: DisruptionAsked) -> None:
+        for job, instance, run in zip(ints(event.job), ints(event.instance), ints(event.run), strict=True):
+            job_id = event.job_ids[job]
+            if self._stretch(job_id) is None:
+                self.asks.put((job_id, int(instance)), AskRow(int(run)))
+        slots, runs = self._locate(event)
+        new = (self.arena["ended"][slots] < runs) & (self.arena["allowed"][slots] < runs)
+        self.arena.set("asked", slots[new], runs[new])
+        self.arena.set("told", slots[new], 0)
+        self._find_waiting(event.job_ids)
+
+    def _withdrawn(self, event: DisruptionWithdrawn) -> None:
+        for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
+            if (event.job_ids[job], instance) in self.asks:
+                self.asks.remove((event.job_ids[job], instance))
+        slots, run = self._locate(event)
+        self.arena.set("allowed", slots[self.arena["allowed"][slots] == run], 0)
+        self._unask(slots[self.arena["asked"][slots] == run])
+
+    def _allowed(self, event: DisruptionAllowed) -> None:
+        for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
+            if (event.job_ids[job], instance) in self.asks:
+                self.asks.remove((event.job_ids[job], instance))
+        slots, run = self._locate(event)
+        self.arena.set("allowed", slots, run)
+        self._unask(slots)
+
+    def _deferred(self, event: DisruptionDeferred) -> None:
+        row = self.jobs[event.job_id]
+        self.arena.set("told", np.array([row.base + event.instance]), 1)
+
+    def _unask(self, slots: I64) -> None:
+        self.arena.set("asked", slots, 0)
+        self.arena.set("told", slots, 0)
+        self._find_waiting(tuple(self._waiting))
+
+    def _find_waiting(self, job_ids: Sequence[str]) -> None:
+        """Finds which of these jobs have disruptions that wait."""
+        for job_id in job_ids:
+            row = self.jobs.get(job_id)
+            if row is not None and self._stretch_of(row, "asked").any():
+                self._waiting[job_id] = None
+            else:
+                self._waiting.pop(job_id, None)
+
+
+def _columns(runs: Sequence[Run]) -> DisruptionAllowed:
+    names = Names()
+    return DisruptionAllowed(
+        job=pack_ints([names[job_id] for job_id, _, _ in runs]),
+        job_ids=names.all(),
+        instance=pack_ints([instance for _, instance, _ in runs]),
+        run=pack_ints([run for _, _, run in runs]),
+    )
