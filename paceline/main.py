@@ -26,10 +26,10 @@ COMMANDS = {
 EPILOG = """\b
 Exit codes:
   0    done; the wanted state was reached
-  1    refused by the scheduler, files are wrong, the job failed, the log differs
+  1    refused by the scheduler; wrong files, a failed job, a log that differs
   2    wrong usage
   4    there is no such thing
-  6    the cell can't be reached, or the token is wrong; trying again is safe
+  6    no cell or no log can be reached, or the token is wrong; try again
   124  --timeout has passed
   130  interrupted; jobs go on
 """

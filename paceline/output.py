@@ -134,8 +134,12 @@ def gib(mib: int | None) -> str:
 
 
 def words(values: Mapping[str, object] | None) -> str:
-    """`name value` pairs in one line."""
-    return ", ".join(f"{name} {value}" for name, value in (values or {}).items()) or "-"
+    """`name value` pairs in one line; what is absent is left out."""
+    pairs = (
+        (name, " ".join(map(str, value)) if isinstance(value, list) else value)
+        for name, value in (values or {}).items()
+    )
+    return ", ".join(f"{name} {value}" for name, value in pairs if value is not None and value != "") or "-"
 
 
 def _text(value: object) -> str:

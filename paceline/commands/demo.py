@@ -6,7 +6,9 @@ from paceline.commands.common import examples
 
 
 @click.command(epilog=examples("paceline demo", "paceline demo --kafka localhost:9092"))
-@click.option("--kafka", default="", metavar="HOST:PORT", help="Keep the log on Kafka; its topics must be fresh.")
+@click.option(
+    "--kafka", default="", metavar="HOST:PORT", help="Keep the log on Kafka; topics that are missing are made."
+)
 def demo(kafka: str) -> int:
     """Run the main job: start a cell in a temporary folder, run the jobs of examples/, verify the log.
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -84,7 +85,7 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
         taken.append(each.job_id)
         said = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
         line = f"job {each.job_id} {said}"
-        show(form, answer, [each.job_id], lambda line=line: click.echo(line))  # type: ignore[misc]
+        show(form, answer, [each.job_id], partial(click.echo, line))
     return taken, code
 
 
@@ -221,7 +222,7 @@ def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeo
     for each in ids:
         answer = client.stop_job(each, reason, wait=DECIDED_S)
         line = f"job {each} {answer.get('message') or 'is being stopped'}"
-        show(form, answer, [each], lambda line=line: click.echo(line))  # type: ignore[misc]
+        show(form, answer, [each], partial(click.echo, line))
     if waits:
         return _wait(client, ids, "ended", timeout)
     note(f"follow with: paceline job wait {' '.join(ids)}")

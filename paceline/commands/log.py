@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paceline.commands.common import data_option, examples, kafka_option, output_option, utc_option, with_client
-from paceline.output import Column, note, show, table, when
+from paceline.output import Column, note, show, table, when, words
 
 if TYPE_CHECKING:
     from events.log import Log, LogRecord
@@ -171,8 +171,8 @@ def _brief(body: dict[str, object], key: str) -> str:
     if "decisions" in body:
         decisions = [str(each["event"]) for each in body["decisions"]]  # type: ignore[attr-defined]
         return f"round {body['round']} epoch {body['epoch']}: {', '.join(decisions) or 'nothing decided'}"
-    shown = ", ".join(f"{name}={value}" for name, value in body.items() if isinstance(value, str | int) and value != "")
-    return f"{key}  {shown}"
+    plain = {name: value for name, value in body.items() if isinstance(value, str | int) and not name.endswith("hash")}
+    return f"{key}  {words(plain)}"
 
 
 @log.command(epilog=examples("paceline log topics", "paceline log topics --create --kafka broker:9092 --partitions 3"))

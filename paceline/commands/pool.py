@@ -1,5 +1,6 @@
 """`paceline pool`: define and look at pools."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +35,7 @@ def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
     for each in read_pools(files):
         answer, done = _apply(client, each)
         line = f"pool {each.path} {done}"
-        show(form, answer, [each.path], lambda line=line: click.echo(line))  # type: ignore[misc]
+        show(form, answer, [each.path], partial(click.echo, line))
 
 
 def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":

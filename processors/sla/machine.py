@@ -26,7 +26,7 @@ from events.records.lifecycle import (
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.arena import Arena, locate
 from processors.machine import Decided, Input, PeerRound
-from processors.sla.rows import AskRow, JobRow
+from processors.sla.rows import JobRow
 from processors.table import Table, struct_table
 
 Run = tuple[str, int, int]
@@ -49,7 +49,8 @@ class Sla:
 
     def __init__(self) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
-        self.asks: Table[tuple[str, int], AskRow] = struct_table("asks", AskRow, tuple[str, int])
+        self.unguarded: Table[tuple[str, int], int] = struct_table("unguarded", int, tuple[str, int])
+        """Disruptions asked of instances that no SLA protects, and the run that each is about."""
         self.arena = Arena("tasks", ("available", "ended", "asked", "told", "allowed"))
         self._waiting: dict[str, None] = {}
         """The jobs with disruptions that wait for a verdict."""
@@ -68,7 +69,7 @@ class Sla:
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """See `Machine.tables`."""
-        return (self.jobs, self.asks, self.arena.table)
+        return (self.jobs, self.unguarded, self.arena.table)
 
     def restored(self) -> None:
         """See `Machine.restored`."""
@@ -86,7 +87,7 @@ class Sla:
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`."""
-        allowed: list[Run] = [(*key, ask.run) for key, ask in sorted(self.asks.items())[:budget]]
+        allowed: list[Run] = [(*key, run) for key, run in sorted(self.unguarded.items())[:budget]]
         deferred: list[Event] = []
         for job_id in sorted(self._waiting):
             left = budget - len(allowed) - len(deferred)
@@ -187,8 +188,8 @@ class Sla:
         news = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
         slots, run = slots[news], run[news]
         arena.set("available", slots, run)
-        back = slots[arena["allowed"][slots] < run]
-        arena.set("allowed", back, 0)
+        held = arena["allowed"][slots]
+        arena.set("allowed", slots[(held > 0) & (held < run)], 0)
 
     def _ended(self, event: RunsEnded) -> None:
         slots, run = self._locate(event)
@@ -198,28 +199,23 @@ class Sla:
         self._unask(slots[arena["asked"][slots] == run])
 
     def _asked(self, event: DisruptionAsked) -> None:
-        for job, instance, run in zip(ints(event.job), ints(event.instance), ints(event.run), strict=True):
-            job_id = event.job_ids[job]
+        for job_id, instance, run in _runs(event):
             if self._stretch(job_id) is None:
-                self.asks.put((job_id, int(instance)), AskRow(int(run)))
+                self.unguarded.put((job_id, instance), run)
         slots, runs = self._locate(event)
-        new = (self.arena["ended"][slots] < runs) & (self.arena["allowed"][slots] < runs)
+        new = self.arena["ended"][slots] < runs
         self.arena.set("asked", slots[new], runs[new])
         self.arena.set("told", slots[new], 0)
         self._find_waiting(event.job_ids)
 
     def _withdrawn(self, event: DisruptionWithdrawn) -> None:
-        for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
-            if (event.job_ids[job], instance) in self.asks:
-                self.asks.remove((event.job_ids[job], instance))
+        self._unask_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots[self.arena["allowed"][slots] == run], 0)
         self._unask(slots[self.arena["asked"][slots] == run])
 
     def _allowed(self, event: DisruptionAllowed) -> None:
-        for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
-            if (event.job_ids[job], instance) in self.asks:
-                self.asks.remove((event.job_ids[job], instance))
+        self._unask_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots, run)
         self._unask(slots)
@@ -228,7 +224,14 @@ class Sla:
         row = self.jobs[event.job_id]
         self.arena.set("told", np.array([row.base + event.instance]), 1)
 
+    def _unask_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> None:
+        for job_id, instance, run in _runs(event):
+            if self.unguarded.get((job_id, instance)) == run:
+                self.unguarded.remove((job_id, instance))
+
     def _unask(self, slots: I64) -> None:
+        if not len(slots):
+            return
         self.arena.set("asked", slots, 0)
         self.arena.set("told", slots, 0)
         self._find_waiting(tuple(self._waiting))
@@ -241,6 +244,11 @@ class Sla:
                 self._waiting[job_id] = None
             else:
                 self._waiting.pop(job_id, None)
+
+
+def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> list[Run]:
+    columns = (ints(event.job).tolist(), ints(event.instance).tolist(), ints(event.run).tolist())
+    return [(event.job_ids[job], instance, run) for job, instance, run in zip(*columns, strict=True)]
 
 
 def _columns(runs: Sequence[Run]) -> DisruptionAllowed:

@@ -10,9 +10,3 @@ class JobRow(msgspec.Struct, array_like=True):
     instances: int
     max_unavailable: int
     ended: bool = False
-
-
-class AskRow(msgspec.Struct, array_like=True):
-    """A disruption asked for an instance that no SLA protects: the run that it is about."""
-
-    run: int

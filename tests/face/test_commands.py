@@ -132,13 +132,13 @@ def test_the_history_of_a_job(cli, cell):
         {"position": "paceline.jobs:0", "at": "2026-08-21T10:41:07.000Z", "machine": None, "round": None,
          "index": None, "event": "JobSubmitted", "detail": {"pool": "/maps"}},
         {"position": "paceline.lifecycle:1", "at": "2026-08-21T10:44:18.000Z", "machine": "lifecycle", "round": 3,
-         "index": 0, "event": "JobAccepted", "detail": {}},
+         "index": 0, "event": "RunsOrdered", "detail": {"hosts": ["h1", "h2"], "run": 1, "cause": "", "x": None}},
     ]  # fmt: skip
     cell.answer("GET", "/v1/jobs/a/history", {"events": events, "next_page_token": ""})
     assert cli("job", "history", "a") == (0, """\
 AT         WHO        ROUND  EVENT         DETAIL
 3m12s ago  -              -  JobSubmitted  pool /maps
-1s ago     lifecycle      3  JobAccepted   -
+1s ago     lifecycle      3  RunsOrdered   hosts h1 h2, run 1
 """, "")  # fmt: skip
 
 

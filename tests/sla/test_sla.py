@@ -1,0 +1,128 @@
+"""Who may be disturbed, in users' words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from events.codes import Code
+from tests.sla.harness import World
+
+CASES = json.loads((Path(__file__).parents[1] / "cases" / "sla.json").read_text())
+
+
+def test_one_instance_of_a_healthy_service_may_go_and_the_next_waits_for_it() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    assert world.ask(("web", 0, 1), ("web", 1, 1)) == [("web", 0, 1)]
+    (deferred,) = world.deferred
+    assert (deferred.instance, deferred.code) == (1, Code.SLA_BUDGET_SPENT)
+    assert (deferred.unavailable, deferred.max_unavailable) == (1, 1)
+    assert world.down(("web", 0, 1)) == [], "it is still missing"
+    assert world.up(("web", 0, 2)) == [("web", 1, 1)], "allowed without being asked again"
+    assert len(world.deferred) == 1, "said once"
+
+
+def test_the_budget_is_held_although_the_old_run_is_still_seen() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.ask(("web", 0, 1))
+    assert world.up(("web", 0, 1)) == []
+    assert world.ask(("web", 1, 1)) == []
+
+
+def test_an_instance_that_is_down_anyway_may_be_disturbed() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.down(("web", 2, 1))
+    assert world.ask(("web", 0, 1)) == []
+    assert world.ask(("web", 2, 2)) == [("web", 2, 2)]
+    assert world.up(("web", 2, 2)) == [], "run 2 was allowed to go, so it doesn't count as back"
+    assert world.up(("web", 2, 3)) == [("web", 0, 1)]
+
+
+def test_a_service_that_is_starting_counts_as_unavailable() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1, running=False)
+    world.up(("web", 0, 1))
+    assert world.ask(("web", 0, 1)) == []
+    assert world.up(("web", 1, 1), ("web", 2, 1)) == [("web", 0, 1)]
+
+
+def test_a_withdrawn_disruption_gives_its_budget_to_the_next() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.ask(("web", 0, 1), ("web", 1, 1), ("web", 2, 1))
+    assert world.withdraw(("web", 1, 1)) == []
+    assert world.withdraw(("web", 0, 1)) == [("web", 2, 1)]
+    assert world.machine.unavailable("web") == 1
+
+
+def test_zero_means_none_on_purpose() -> None:
+    """Peloton takes 0 for no limit; here a job without an SLA says so by having none."""
+    case = next(case for case in CASES if case["case_id"] == "derived_zero_means_no_limit")
+    assert case["expected_patched_instances"] == [0]
+    world = World()
+    world.service("web", 4, max_unavailable=case["maximum_unavailable_instances"])
+    assert world.ask(("web", 0, 1)) == []
+    world.down(("web", 0, 1))
+    assert world.ask(("web", 0, 2)) == [("web", 0, 2)], "what is down takes no budget"
+
+
+def test_preemption_is_gated_too() -> None:
+    """Peloton lets preemption pass the gate; here nothing that is done on purpose does."""
+    case = next(case for case in CASES if case["case_id"] == "derived_resource_preemption_is_not_gated")
+    world = World()
+    world.service("web", 3, max_unavailable=case["maximum_unavailable_instances"])
+    world.down(*(("web", instance, 1) for instance in case["unavailable_instances"]))
+    assert world.ask(("web", 0, 1)) == []
+
+
+@pytest.mark.parametrize("max_unavailable", [None, 1])
+def test_nobody_waits_for_a_job_without_an_sla_or_one_that_is_over(max_unavailable: int | None) -> None:
+    world = World()
+    world.service("web", 2, max_unavailable=max_unavailable)
+    world.over("web")
+    assert world.ask(("web", 1, 1), ("web", 0, 1), ("unknown", 7, 3)) == [
+        ("unknown", 7, 3), ("web", 0, 1), ("web", 1, 1)
+    ]  # fmt: skip
+    assert world.ask(("web", 0, 1)) == [("web", 0, 1)]
+
+
+def test_a_run_that_ended_meanwhile_needs_no_verdict() -> None:
+    world = World()
+    world.service("web", 2, max_unavailable=1)
+    world.down(("web", 0, 1))
+    assert world.ask(("web", 0, 1)) == []
+    world.ask(("web", 1, 1))
+    assert world.down(("web", 1, 1)) == []
+    assert world.up(("web", 0, 2), ("web", 1, 2)) == [], "it ended while it waited"
+
+
+def test_a_forgotten_job_leaves_its_place() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.ask(("web", 0, 1), ("web", 1, 1))
+    world.over("web")
+    world.forget("web", "unknown")
+    world.service("other", 3, max_unavailable=1)
+    assert world.machine.jobs["other"].base == 0
+    assert world.ask(("other", 1, 1), ("other", 2, 1)) == [("other", 1, 1)]
+
+
+def test_a_successor_goes_on_where_the_process_stopped() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.ask(("web", 0, 1), ("web", 1, 1))
+    world.restart()
+    assert world.quiet() == []
+    world.down(("web", 0, 1))
+    assert world.up(("web", 0, 2)) == [("web", 1, 1)]
+
+
+def test_more_than_a_round_takes_comes_in_the_next_one() -> None:
+    world = World(budget=2)
+    world.service("web", 9, max_unavailable=5)
+    asked = [("web", instance, 1) for instance in range(9)]
+    assert world.ask(*asked) == asked[:5]
+    assert len(world.deferred) == 4
