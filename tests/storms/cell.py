@@ -116,8 +116,8 @@ def verify(cell: CellProcess) -> dict[str, int]:
             store = RocksStore(cell.data / "store" / name)
             standing = store.standing()
             store.close()
-            assert standing is not None
-            assert standing.hash == found.hash, f"{name}: live and replayed state differ"
+            live = standing.hash if standing else bytes(32)
+            assert live == found.hash, f"{name}: live and replayed state differ"
             counted["rounds"] += found.rounds
             counted["epochs"] += found.epochs
         return {**counted, **runs_in_sequence(log)}

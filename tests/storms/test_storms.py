@@ -1,0 +1,136 @@
+"""The whole cell, as a user starts it, on the embedded log and on a real Kafka: killed, interrupted, raced for."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from events.topics import ALL, SETTINGS
+from tests.broker import Broker
+from tests.storms.cell import ROOT, CellProcess, verify
+from tests.storms.storm import storm
+
+PACELINE = [sys.executable, "-m", "paceline"]
+
+
+@pytest.fixture
+def kafka(broker: Broker) -> Broker:
+    """The broker of this test process, with empty topics."""
+    broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)
+    return broker
+
+
+def run(*arguments: str, timeout: float = 150.0) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, cwd=ROOT, env=environment)
+
+
+def test_killed_five_times_under_load_on_the_embedded_log(tmp_path: Path) -> None:
+    found = storm(tmp_path / "cell", kills=5, seed=1)
+    assert found["epochs"] >= 5 * 4
+
+
+def test_killed_five_times_under_load_on_kafka(tmp_path: Path, kafka: Broker) -> None:
+    found = storm(tmp_path / "cell", kills=5, seed=2, kafka=kafka.address)
+    assert found["epochs"] >= 5 * 4
+
+
+@pytest.mark.parametrize("log", ["embedded", "kafka"])
+def test_the_demo(log: str, request: pytest.FixtureRequest) -> None:
+    more = ["--kafka", request.getfixturevalue("kafka").address] if log == "kafka" else []
+    done = run(*PACELINE, "demo", *more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "20 tasks have succeeded; one failed first and succeeded at its second run" in done.stdout
+    assert "all are identical, byte for byte" in done.stdout
+
+
+def test_a_foreign_producer_needs_nothing_of_ours(tmp_path: Path, kafka: Broker) -> None:
+    cell = CellProcess(tmp_path / "cell", kafka.address)
+    cell.start()
+    cell.pool("/maps")
+    cell.pool("/maps/tiles")
+    done = run(sys.executable, str(ROOT / "examples" / "foreign_producer.py"), kafka.address)
+    assert done.returncode == 0, done.stderr
+    jobs: list[str] = []
+
+    def one_has_ended() -> bool:
+        jobs[:] = [job["job_id"] for job in cell.get("/v1/jobs").json()["jobs"] if job["state"] == "SUCCEEDED"]
+        return bool(jobs)
+
+    cell.until(one_has_ended)
+    cell.stop()
+    verify(cell)
+
+
+def test_the_broker_is_restarted_in_the_middle(tmp_path: Path, kafka: Broker) -> None:
+    cell = CellProcess(tmp_path / "cell", kafka.address)
+    cell.start()
+    cell.pool("/p")
+    cell.submit("before", 50, "2s")
+    kafka.stop()
+    time.sleep(3.0)
+    assert cell.process is not None
+    assert cell.process.poll() is None, "the cell waits for its broker"
+    kafka.start()
+    cell.until(lambda: cell.state("before") == "SUCCEEDED", 90)
+    cell.submit("after", 5)
+    cell.until(lambda: cell.state("after") == "SUCCEEDED", 60)
+    cell.stop()
+    verify(cell)
+    assert kafka.address.rpartition(":")[2] in cell.output.read_text(), "it says which broker is away"
+
+
+def test_two_processes_race_for_one_cell(tmp_path: Path, kafka: Broker) -> None:
+    first, second = (CellProcess(tmp_path / name, kafka.address) for name in ("first", "second"))
+    first.start()
+    first.pool("/p")
+    first.submit("one", 20, "1s")
+    second.start()
+    second.until(lambda: "waiting for the cell" in second.output.read_text())
+    first.kill()
+    second.until(lambda: second.state("one") == "SUCCEEDED", 60)
+    second.submit("two", 5)
+    second.until(lambda: second.state("two") == "SUCCEEDED", 60)
+    second.stop()
+    verify(second)
+
+
+def test_a_second_cell_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    cell = CellProcess(tmp_path / "cell")
+    cell.start()
+    done = run(*PACELINE, "up", "--data", str(cell.data), "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert "in use" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert cell.get("/livez").status_code == 200, "the first one goes on"
+    cell.stop()
+
+
+def test_kafka_without_topics_names_them_and_the_fix(tmp_path: Path, broker: Broker) -> None:
+    broker.remove_topics([topic.name for topic in ALL])
+    done = run(*PACELINE, "up", "--data", str(tmp_path / "cell"), "--kafka", broker.address)
+    assert done.returncode == 1
+    assert "paceline.jobs" in done.stderr
+    assert "--create" in done.stderr
+    assert run(*PACELINE, "log", "topics", "--create", "--kafka", broker.address).returncode == 0
+
+
+def test_tasks_outlive_the_cell_and_their_outcomes_are_learnt(tmp_path: Path) -> None:
+    cell = CellProcess(tmp_path / "cell", sim_hosts=0)
+    cell.start()
+    cell.pool("/p")
+    spec = {"job_id": "real", "pool": "/p", "command": ["sh", "-c", "sleep 2; exit 3"], "resources": {"cpu": "100m"}}
+    assert cell.request("POST", "/v1/jobs", spec).status_code < 300
+    cell.until(lambda: cell.state("real") == "RUNNING")
+    cell.stop()
+    assert "1 runs go on" in cell.output.read_text()
+    time.sleep(2.5)
+    cell.start()
+    cell.until(lambda: cell.state("real") == "FAILED")
+    task = cell.get("/v1/jobs/real/tasks").json()["tasks"][0]
+    assert (task["run"], task["exit_code"]) == (1, 3)
+    cell.stop()
+    verify(cell)
