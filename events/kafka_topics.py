@@ -49,7 +49,7 @@ def check(bootstrap: str, partitions: int, extra: Mapping[str, str | int | bool]
     out = []
     for topic in ALL:
         if topic.name not in found:
-            out.append(f"Topic {topic.name} is missing. Make it with `paceline topics create`.")
+            out.append(f"Topic {topic.name} is missing. Make it with `paceline log topics --create`.")
             continue
         count = len(found[topic.name].partitions)
         if count < partitions:

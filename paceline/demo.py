@@ -24,7 +24,9 @@ from paceline.settings import Settings, load
 from paceline.verify import open_log, verify
 from paceline.watch import wait_for
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+INSTALLED = Path(__file__).parent / "examples"
+EXAMPLES = INSTALLED if INSTALLED.exists() else Path(__file__).parents[1] / "examples"
+"""In a wheel they lie in the package, in a checkout beside it."""
 BATCH = ("tiles", "routes")
 SERVICE = "web"
 START_S, BATCH_S, SERVICE_S, END_S = 60.0, 120.0, 60.0, 60.0

@@ -123,7 +123,7 @@ def test_a_topic_that_lost_its_records_is_a_gap(broker: Broker, topic: str) -> N
 def test_a_missing_topic_is_named(broker: Broker) -> None:
     log = KafkaLog(broker.address, cell=3)
     for asks in (lambda: log.bounds("contract.none"), lambda: log.append(new("contract.none", b"0"))):
-        with pytest.raises(LogFault, match=r"no partition 3 of contract\.none.*paceline topics create"):
+        with pytest.raises(LogFault, match=r"no partition 3 of contract\.none.*paceline log topics --create"):
             asks()
     log.close()
 
@@ -132,7 +132,7 @@ def test_topics_are_made_checked_and_said_with_their_fix(broker: Broker) -> None
     admin = AdminClient({"bootstrap.servers": broker.address})
     broker.remove_topics([topic.name for topic in ALL])
     assert kafka_topics.check(broker.address, 1) == [
-        f"Topic {topic.name} is missing. Make it with `paceline topics create`." for topic in ALL
+        f"Topic {topic.name} is missing. Make it with `paceline log topics --create`." for topic in ALL
     ]
     assert sorted(kafka_topics.create(broker.address, 1)) == sorted(topic.name for topic in ALL)
     assert kafka_topics.create(broker.address, 1) == []

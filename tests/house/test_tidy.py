@@ -75,7 +75,9 @@ def test_an_impure_machine_would_break_the_import_rules(tmp_path: Path) -> None:
     target = copy / "processors" / "sla" / "machine.py"
     target.write_text("import random\n" + target.read_text())
     lint = Path(__import__("sys").executable).parent / "lint-imports"
-    result = subprocess.run([lint, "--no-cache"], cwd=copy, capture_output=True, text=True, env={"PYTHONPATH": str(copy)})
+    result = subprocess.run(
+        [lint, "--no-cache"], cwd=copy, capture_output=True, text=True, env={"PYTHONPATH": str(copy)}
+    )
     assert result.returncode != 0
     assert "processors.sla.machine -> random" in result.stdout
 
