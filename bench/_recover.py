@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
+from events.clock import SystemClock
 from events.embedded import EmbeddedLog
-from hostagent.clock import SystemClock
 from paceline.machines import machines
 from processors.driver import Driver
 from processors.store import RocksStore

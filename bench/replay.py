@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from bench import Options, Result
+from events.clock import SystemClock
 from events.codec import decode, encode
 from events.columns import ints
 from events.embedded import EmbeddedLog
@@ -16,7 +17,6 @@ from events.records.parts import Amounts, Simulated
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.topics import ALL
-from hostagent.clock import SystemClock
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.machines import machines

@@ -12,10 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from events.clock import Clock
 from events.codes import RunReport
 from events.columns import I32
 from events.records.parts import Amounts, Simulated
-from hostagent.clock import Clock
 from hostagent.gateway import Gateway
 from hostagent.gateway.component import REPORTS_MAX
 from hostagent.gateway.links import Attach, Connect, Report

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
+from events.clock import SystemClock
 from events.log import Log, LogError, LogUnavailable
 from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
-from hostagent.clock import SystemClock
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.machines import machines

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
+from events.clock import Clock
 from events.codec import encode
 from events.delivery import Inbox
 from events.log import Log, LogRecord, LogUnavailable, NewRecord
@@ -42,14 +43,6 @@ class Limits:
     records: int = 2000
     budget: int = 20_000
     round_bytes: int = ROUND_BYTES_MAX
-
-
-class Clock(Protocol):
-    """Time as it passes; says nothing about what time it is."""
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds since some moment, never going back."""
-        ...
 
 
 class Observer(Protocol):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from events.clock import SystemClock
 from events.log import AppendUnknown, Log, LogUnavailable
 from processors.driver import Driver, Limits, Superseded
 from processors.machine import Machine
@@ -20,14 +21,6 @@ PASSES = 4
 """Passes over the processors before the others step: lifecycle, entitlement, placement and lifecycle's order."""
 RETRY_MS = 1000
 STANDS_EVERY_S = 1.0
-
-
-class MonotonicClock:
-    """The clock of this machine; see `processors.driver.Clock`."""
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds since some moment."""
-        return time.monotonic_ns() // 1_000_000
 
 
 class Component(Protocol):
@@ -82,7 +75,7 @@ class Processor:
         self._ownership = ownership or Always()
         self._say = say
         self._limits = limits
-        self._clock = MonotonicClock()
+        self._clock = SystemClock()
         self._retry_at = 0
         self._stood_at = 0.0
         self.name = machine().name

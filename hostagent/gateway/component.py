@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from events.acceptance import Chain, Verdict
+from events.clock import Clock
 from events.codec import decode
 from events.delivery import Delivered, Inbox
 from events.log import AppendUnknown, Log, LogUnavailable, NewRecord
@@ -18,7 +19,6 @@ from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled
 from events.records.rounds import RoundCommitted
 from events.topics import HOSTS, JOBS, rounds_of
-from hostagent.clock import Clock
 from hostagent.gateway import checkpoint, facts
 from hostagent.gateway.links import AskLog, Attach, Connect, Detach, HostStanding, Link, LogMissing, Post, Report, split
 from hostagent.gateway.wanted import Piece, Wanted, only

@@ -78,7 +78,7 @@ def _reasons(board: Board, shape: Shape, code: Code, left: I64) -> NDArray[np.in
             short[left[at] < shape.need[at]] = at
     unmet = shape.unmet >= 0
     if code == Code.NEVER_FITS:
-        pass
+        unmet &= short == OPEN
     reason = np.where(unmet, CONSTRAINT + shape.unmet.astype(np.int64), short)
     return np.where(phase == Phase.UP, reason, OPEN + phase)
 

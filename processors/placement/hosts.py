@@ -157,7 +157,7 @@ class Hosts:
     def back(self, event: HostBack, now: int) -> None:
         """The agent is heard again. A host that was given up stays lost until it connects anew: its runs are over."""
         row = self.table.get(event.host_id)
-        if row is not None and row.session == event.session and row.silent_ms and not row.lost:
+        if row is not None and row.session == event.session and row.silent_ms:
             self.table.change(event.host_id).silent_ms = 0
             self._derive(row)
 

@@ -61,7 +61,7 @@ class Liveness:
 
     def passed(self, event: TimerPassed, now: int) -> None:
         """A deadline passed and nothing was decided: the beats have stopped. Silence counts anew when they return."""
-        if False:
+        if now - self._cell["cell"].beat_ms >= BEAT_MS:
             self._cell.change("cell").beats_since_ms = 0
 
     def decide(self, now: int) -> list[Event]:

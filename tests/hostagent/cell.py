@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from events.acceptance import Chain
+from events.clock import Clock, SystemClock
 from events.codec import decode, encode
 from events.codes import RunReport
 from events.columns import Names, ints, pack_ints, pack_longs
@@ -20,7 +21,6 @@ from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, Run
 from events.records.parts import Amounts, Seen, Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
-from hostagent.clock import Clock, SystemClock
 from hostagent.gateway import Gateway
 from hostagent.gateway.http import routes
 

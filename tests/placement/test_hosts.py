@@ -62,6 +62,15 @@ def test_a_host_that_connects_again_is_settled_again_and_its_runs_go_on_holding_
     assert len(hosts_of(world.reconcile("h1"))) == 1, "one place of two is still held"
 
 
+def test_a_host_that_connects_again_gets_no_task_before_it_says_what_it_has(world: World) -> None:
+    world.host("h1")
+    world.sessions["h1"] = 2
+    world.fact(HostConnected(host_id="h1", session=2, gateway="g"))
+    assert not of(world.reconcile("h1"), TasksPlaced)
+    assert one(world.run("a"), GangsUnplaced).hosts_by_reason == {"returning": 1}
+    assert hosts_of(world.fact(offered("h1", 2))) == {("a", 0, 1): "h1"}
+
+
 def test_an_old_session_is_not_heard(world: World) -> None:
     world.connect("h1")
     world.host("h1")

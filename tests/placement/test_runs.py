@@ -66,6 +66,15 @@ def test_a_gang_is_placed_whole_over_several_hosts_or_not_at_all(world: World) -
     assert len(hosts_of(world.end(("fill", 0, 1), ("gang", 8, 1)))) == 8
 
 
+def test_a_smaller_gang_does_not_wait_behind_a_larger_one(world: World) -> None:
+    world.run("fill", 5)
+    world.accept("nine", 9, gang_min=9)
+    world.accept("three", 3, gang_min=3)
+    said = world.admit(("nine", 0, 9, 1, 1), ("three", 0, 3, 1, 1))
+    assert {job for job, _, _ in hosts_of(said)} == {"three"}
+    assert one(said, GangsUnplaced).job_id == "nine"
+
+
 def test_a_gang_of_which_a_run_is_over_is_void_as_a_whole(world: World) -> None:
     world.accept("gang", 3, gang_min=3)
     world.end(("gang", 1, 1))

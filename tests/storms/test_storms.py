@@ -52,7 +52,7 @@ def test_a_foreign_producer_needs_nothing_of_ours(tmp_path: Path, kafka: Broker)
     cell.start()
     cell.pool("/maps")
     cell.pool("/maps/tiles")
-    done = run(sys.executable, str(ROOT / "examples" / "foreign_producer.py"), kafka.address)
+    done = run(sys.executable, str(ROOT / "examples" / "foreign_producer.py"), kafka.address, "from-afar")
     assert done.returncode == 0, done.stderr
     jobs: list[str] = []
 

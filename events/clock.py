@@ -1,4 +1,4 @@
-"""Time as gateway and fleet see it; a simulator gives its own."""
+"""Time as it passes; a simulator gives its own."""
 
 import time
 from typing import Protocol
