@@ -29,6 +29,7 @@ class Arena:
         self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
         self._gaps: list[tuple[int, int]] = []
         self._end = 0
+        self._returned = False
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
 
     def __getitem__(self, column: str) -> I32:
@@ -38,6 +39,8 @@ class Arena:
 
     def take(self, tasks: int) -> int:
         """Takes a stretch of slots and returns its base."""
+        if self._returned:
+            self._find_gaps()
         for at, (start, size) in enumerate(self._gaps):
             if size >= tasks:
                 del self._gaps[at]
@@ -55,9 +58,14 @@ class Arena:
         """Frees a stretch; its columns are 0 again."""
         self._matrix[:, base : base + tasks] = 0
         self._mark(np.arange(base, base + tasks))
+        self._returned = True
+
+    def _find_gaps(self) -> None:
+        """The gaps as they follow from what is taken; once after many stretches came back."""
+        taken = np.flatnonzero(self["owner"])
+        self._end = int(taken[-1]) + 1 if len(taken) else 0
         self._gaps = _gaps(self["owner"], self._end)
-        if self._gaps and sum(self._gaps[-1]) == self._end:
-            self._end = self._gaps.pop()[0]
+        self._returned = False
 
     def fill(self, column: str, start: int, count: int, value: int) -> None:
         """Sets a column over a stretch."""
@@ -78,9 +86,7 @@ class Arena:
             matrix[:, number * BLOCK : (number + 1) * BLOCK] = row
         self._matrix = matrix
         self._point()
-        taken = np.flatnonzero(self["owner"])
-        self._end = int(taken[-1]) + 1 if len(taken) else 0
-        self._gaps = _gaps(self["owner"], self._end)
+        self._find_gaps()
 
     def _unpack(self, row: bytes) -> I32:
         return np.frombuffer(row, dtype="<i4").reshape(self._width, BLOCK).copy()

@@ -37,6 +37,8 @@ RECORDS_MAX = 500
 CHECKPOINT_MS = 30_000
 POLL_MS = 20
 """So often a gateway that is posted to from other threads wants to be stepped."""
+RECONNECT_MS = 45_000
+"""After so long a silence a host must connect anew and say what it runs: it may have been declared lost meanwhile."""
 RETRY_MS = 500
 """Wait before the log is tried again."""
 
@@ -213,6 +215,7 @@ class Gateway:
     def _take_report(self, report: Report, now: int) -> bool:
         hosts = [self._host(host_id) for host_id in report.reports.host_ids]
         current = all(host.session == session for host, session in zip(hosts, report.sessions, strict=True))
+        current = current and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
         for host in hosts if current else ():
             host.heard_ms = now
         self._after.append(lambda: report.done(current))
