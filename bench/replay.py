@@ -1,4 +1,4 @@
-"""Replay and recovery: how fast a history is decided again, and how fast a machine with a million tasks stands again."""
+"""Replay and recovery: how fast a history is decided again, and a machine with a million tasks stands again."""
 
 import json
 import subprocess

@@ -267,7 +267,8 @@ class KafkaLog:
     def _no_topic(self, topics: Sequence[str]) -> LogFault:
         names = " or ".join(topics)
         return LogFault(
-            f"Kafka at {self.link.bootstrap} has no partition {self.cell} of {names}. Run `paceline log topics --create`."
+            f"Kafka at {self.link.bootstrap} has no partition {self.cell} of {names}. "
+            "Run `paceline log topics --create`."
         )
 
     def _reach(self, topics: Set[str]) -> Producer:

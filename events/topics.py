@@ -43,7 +43,7 @@ SETTINGS = {
     "max.message.bytes": str(RECORD_BYTES_MAX),
     "unclean.leader.election.enable": "false",
 }
-"""Settings of each topic on Kafka: only stretches that were archived may be removed, the time of a fact is the log's."""
+"""Settings of each topic on Kafka: only archived stretches may be removed; the time of a fact is the log's."""
 
 
 def rounds_of(machine: str) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from processors.entitlement.machine import Entitlement
-from processors.sla.machine import Sla
-
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
 from processors.placement.machine import Placement
+from processors.sla.machine import Sla
 
 
 def machines() -> dict[str, Callable[[], Machine]]:

@@ -56,7 +56,7 @@ class Cell:
                 busy = driver.run() or busy
             busy = self.gateway.step() or busy
             busy = self.fleet.step() or busy
-            if not busy and not self.fleet.wait_ms() == 0:
+            if not busy and self.fleet.wait_ms() != 0:
                 return
         raise AssertionError("the cell never comes to rest")
 
