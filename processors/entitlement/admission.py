@@ -1,9 +1,14 @@
 """Who may go on: pool by pool, in the order of each queue, as far as entitlement, limits and reservation reach.
 
-Deciding changes nothing, so what is admitted within one round is counted in a copy of the allocations.
+The first job that must wait holds up those behind it, but for two kinds: work that isn't preemptible and waits for its
+reservation holds up only its like, and a gang that could not be admitted even to an empty cell holds up nobody. What
+no pool can use because a whole gang is more than what is left of its entitlement goes to one gang more of the pool that
+was served longest ago, else five pools with tasks of a core each would leave four cores idle for ever.
+
+Deciding changes nothing, so what is admitted within one round is counted in copies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,23 +19,32 @@ from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.parts import Amounts
 from processors.entitlement.answers import parent_of
-from processors.entitlement.queues import Queues, stretches
-from processors.entitlement.rows import NO_LIMIT, NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, plus
+from processors.entitlement.queues import Place, Queues, stretches
+from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, plus
 from processors.table import Table
 
-EXPLAINED_BEHIND = 10
+EXPLAINED_BEHIND = 3
 """So many jobs behind the first that waits are told so; the others can see their place from it."""
 
 
 class Why(NamedTuple):
-    """Why a gang can't be admitted: code, the pool that says no, what that pool has left. `blocks`: those behind it
-    in the queue wait too.
-    """
+    """Why a gang can't be admitted: code, the pool that says no, what that pool has left."""
 
     code: Code
     pool: str
     free: Amount4
-    blocks: bool
+    for_good: bool = False
+    """It would be refused by an empty cell too."""
+
+
+class Wait(NamedTuple):
+    """A job whose first gang must wait, its tasks that wait, and the jobs right behind it that it holds up."""
+
+    job_id: str
+    why: Why
+    slots: I64
+    ahead: int
+    behind: Sequence[Place]
 
 
 class Admission:
@@ -50,62 +64,80 @@ class Admission:
         self._entitlement = entitlement
         self._allocation = dict(allocation)
         self._firm = dict(queues.firm)
-        self._slots: list[tuple[str, int, I64]] = []
-        self._held: list[Event] = []
+        self._taken: list[tuple[str, int, I64]] = []
+        self._waits: dict[str, list[Wait]] = {}
+        self._above: dict[str, list[str]] = {}
+        self._left = NOTHING
+        """What the pool that is served, and all above it, have left."""
 
     def decide(self, budget: int) -> list[Event]:
         """What is admitted, and what is held and why where that is news; at most `budget` tasks."""
         left = budget
-        for pool in sorted(self._queues.order):
-            if left <= 0:
-                break
-            left = self._pool(pool, left)
-        admitted = [self._columns()] if self._slots else []
-        return [*admitted, *self._held]
+        pools = sorted(self._queues.in_line(), key=self._longest_ago)
+        for pool in pools:
+            if left > 0:
+                left = self._pool(pool, left)
+        if left > 0:
+            for pool in pools:
+                self._one_more(pool)
+        admitted: list[Event] = [self._columns()] if self._taken else []
+        return admitted + [event for waits in self._waits.values() for wait in waits for event in self._news(wait)]
+
+    def _longest_ago(self, pool: str) -> tuple[int, str]:
+        row = self._pools.get(pool)
+        return (row.served if row else 0, pool)
 
     def _pool(self, pool: str, budget: int) -> int:
-        blocker: Why | None = None
-        ahead = behind = 0
-        for _, _, job_id in self._queues.order[pool]:
-            if budget <= 0 or behind >= EXPLAINED_BEHIND:
-                break
-            row = self._queues.jobs[job_id]
-            if blocker is not None:
-                behind += 1
-                self._hold(job_id, row, row.queued, blocker._replace(code=Code.BEHIND_IN_QUEUE), ahead)
-                ahead += row.queued
+        """Serves a queue until its first job must wait or `budget` tasks are admitted; returns what is left of it."""
+        soft, firm = self._queues.order.get(pool, []), self._queues.firm_order.get(pool, [])
+        waits = self._waits[pool] = []
+        free = [self._free(level) for level in self._levels(pool)] if pool in self._pools else [NOTHING]
+        cpu, memory, disk, gpu = (min(column) for column in zip(*free, strict=True))
+        self._left = (cpu, memory, disk, gpu)
+        at = firm_at = ahead = 0
+        while budget > 0 and (at < len(soft) or firm_at < len(firm)):
+            is_firm = at == len(soft) or (firm_at < len(firm) and firm[firm_at] < soft[at])
+            job_id = (firm[firm_at] if is_firm else soft[at])[2]
+            firm_at, at = firm_at + is_firm, at + (not is_firm)
+            taken, why, rest = self._job(job_id, self._queues.jobs[job_id], budget)
+            budget -= max(1, taken)
+            if why is None:
                 continue
-            taken, why = self._job(job_id, row, budget)
-            budget -= taken
-            if why is not None:
-                self._hold(job_id, row, row.queued - taken, why, ahead)
-                blocker = why if why.blocks else None
-            ahead += row.queued - taken
+            behind: list[Place] = []
+            if not why.for_good:
+                behind = firm[firm_at : firm_at + EXPLAINED_BEHIND]
+                if why.code != Code.RESERVATION_REACHED:
+                    behind = sorted(behind + soft[at : at + EXPLAINED_BEHIND])[:EXPLAINED_BEHIND]
+                    soft = []
+                firm = []
+            waits.append(Wait(job_id, why, rest, ahead, behind))
+            ahead += len(rest)
         return budget
 
-    def _job(self, job_id: str, row: JobRow, budget: int) -> tuple[int, Why | None]:
-        """Admits what it can of a job; returns how many tasks, and why not more."""
-        slots = self._queues.queued_slots(row)
-        taken = 0
-        if row.gang_min and len(slots) and slots[0] == row.base:
-            why = self._refusal(row, plus(NOTHING, row.need, row.gang_min))
+    def _job(self, job_id: str, row: JobRow, budget: int) -> tuple[int, Why | None, I64]:
+        """Admits what it can of a job; returns how many tasks, why not more, and the tasks that wait for that."""
+        gang, slots = self._queues.units(row)
+        taken = len(gang)
+        if taken:
+            why = self._refusal(row, plus(NOTHING, row.need, taken))
             if why is not None:
-                return 0, why
-            self._take(job_id, row, slots[: row.gang_min], gang=1)
-            taken, slots = row.gang_min, slots[row.gang_min :]
+                return 0, why, np.concatenate((gang, slots))
+            self._take(job_id, row, gang, 1)
         if not len(slots):
-            return taken, None
+            return taken, None, slots
         count = min(len(slots), max(0, budget - taken), self._room(row))
         if count:
-            self._take(job_id, row, slots[:count], gang=0)
-        if count == len(slots) or taken + count >= budget:
-            return taken + count, None
-        return taken + count, self._refusal(row, row.need)
+            self._take(job_id, row, slots[:count], 0)
+        taken, rest = taken + count, slots[count:]
+        if not len(rest) or taken >= budget:
+            return taken, None, rest
+        return taken, self._refusal(row, row.need), rest
 
     def _levels(self, pool: str) -> list[str]:
-        levels = [pool]
-        while levels[-1] != "/":
-            levels.append(parent_of(levels[-1]))
+        """The pool and those above it, up to the root."""
+        levels = self._above.get(pool)
+        if levels is None:
+            levels = self._above[pool] = levels_of(pool)
         return levels
 
     def _free(self, pool: str) -> Amount4:
@@ -115,87 +147,141 @@ class Admission:
         return plus(self._pools[pool].reservation, self._firm.get(pool, NOTHING), -1)
 
     def _room(self, row: JobRow) -> int:
-        if row.pool not in self._pools:
-            return 0
-        rooms = [fits(row.need, self._free(level)) for level in self._levels(row.pool)]
-        if not row.preemptible:
-            rooms.append(fits(row.need, self._firm_free(row.pool)))
-        return min(rooms)
+        room = fits(row.need, self._left) if row.pool in self._pools else 0
+        return room if row.preemptible or not room else min(room, fits(row.need, self._firm_free(row.pool)))
 
     def _refusal(self, row: JobRow, asked: Amount4) -> Why | None:
         """Why `asked` can't be admitted now; None: it can."""
-        pool = row.pool
-        if pool not in self._pools:
-            return Why(Code.NO_SUCH_POOL, pool, NOTHING, False)
+        why = refused_for_good(self._pools, self._cell, row, asked)
+        if why is not None:
+            return why
         if not self._cell.hosts:
-            return Why(Code.NO_HOSTS, "/", NOTHING, True)
-        if not fits(asked, self._cell.capacity):
-            return Why(Code.NEVER_FITS, "/", self._cell.capacity, False)
-        for level in self._levels(pool):
-            limit = self._pools[level].limit
-            bounded = [have if have >= 0 else want for have, want in zip(limit, asked, strict=True)]
-            if limit != NO_LIMIT and not fits(asked, bounded):
-                return Why(Code.LIMIT_REACHED, level, limit, False)
-        if not row.preemptible and not fits(asked, self._firm_free(pool)):
-            return Why(Code.RESERVATION_REACHED, pool, self._firm_free(pool), False)
-        for level in self._levels(pool):
+            return Why(Code.NO_HOSTS, "/", NOTHING)
+        if not row.preemptible and not fits(asked, self._firm_free(row.pool)):
+            return Why(Code.RESERVATION_REACHED, row.pool, self._firm_free(row.pool))
+        for level in self._levels(row.pool):
+            if not self._within_limit(level, asked):
+                return Why(Code.LIMIT_REACHED, level, self._free(level))
+        for level in self._levels(row.pool):
             free = self._free(level)
             if not fits(asked, free):
-                return Why(self._code(pool, level, asked), level, free, True)
+                return Why(self._code(row.pool, level, asked), level, free)
         return None
 
+    def _within_limit(self, pool: str, asked: Amount4) -> bool:
+        held, limit = self._allocation.get(pool, NOTHING), self._pools[pool].limit
+        return all(limit[at] < 0 or held[at] + want <= limit[at] for at, want in enumerate(asked) if want > 0)
+
     def _code(self, pool: str, level: str, asked: Amount4) -> Code:
+        """The code for a `level` that has not enough left for a gang of `pool`."""
         free = self._free(level)
         short = [at for at, want in enumerate(asked) if want > 0 and free[at] < want]
-        if level != pool:
-            reserved = plus(self._pools[pool].reservation, self._allocation.get(pool, NOTHING), -1)
-            below = any(reserved[at] > 0 for at in short)
-            return Code.WAITING_FOR_PREEMPTION if below else Code.ENTITLEMENT_REACHED
-        entitlement, limit = self._entitlement.get(pool, NOTHING), self._pools[pool].limit
-        return Code.LIMIT_REACHED if all(limit[at] == entitlement[at] for at in short) else Code.ENTITLEMENT_REACHED
+        lacks = plus(self._pools[pool].reservation, self._allocation.get(pool, NOTHING), -1)
+        below = level != pool and all(lacks[at] >= asked[at] for at in short)
+        return Code.WAITING_FOR_PREEMPTION if below else Code.ENTITLEMENT_REACHED
+
+    def _one_more(self, pool: str) -> None:
+        """Admits the first gang of a pool that can't use the rest of its entitlement, where capacity is free."""
+        for index, wait in enumerate(self._waits.get(pool, ())):
+            if wait.why.code not in (Code.ENTITLEMENT_REACHED, Code.WAITING_FOR_PREEMPTION):
+                continue
+            row = self._queues.jobs[wait.job_id]
+            gang, _ = self._queues.units(row)
+            first = gang if len(gang) and gang[0] == wait.slots[0] else wait.slots[:1]
+            asked = plus(NOTHING, row.need, len(first))
+            if not all(self._bears(level, asked) for level in self._levels(pool)):
+                return
+            self._take(wait.job_id, row, first, int(first is gang))
+            self._waits[pool][index] = wait._replace(slots=wait.slots[len(first) :])
+            return
+
+    def _bears(self, pool: str, asked: Amount4) -> bool:
+        """Whether a pool may go above its entitlement by a part of `asked`: it has not used up what it is short of."""
+        if pool == "/":
+            return fits(asked, self._free(pool)) > 0
+        free = self._free(pool)
+        short_of_none = all(have > 0 for have, want in zip(free, asked, strict=True) if want > 0)
+        return short_of_none and self._within_limit(pool, asked)
 
     def _take(self, job_id: str, row: JobRow, slots: I64, gang: int) -> None:
-        self._slots.append((job_id, gang, slots))
+        self._taken.append((job_id, gang, slots))
+        self._left = plus(self._left, row.need, -len(slots))
         for level in self._levels(row.pool):
             self._allocation[level] = plus(self._allocation.get(level, NOTHING), row.need, len(slots))
         if not row.preemptible:
             self._firm[row.pool] = plus(self._firm.get(row.pool, NOTHING), row.need, len(slots))
 
-    def _hold(self, job_id: str, row: JobRow, tasks: int, why: Why, ahead: int) -> None:
-        if row.said == why.code:
-            return
-        times = row.gang_min if row.gang_min and self._queues.arena["queued"][row.base] else 1
-        self._held.append(held(job_id, row, tasks, why, ahead, times))
+    def _news(self, wait: Wait) -> list[Event]:
+        """What is said of a job that waits and of those behind it, where it wasn't said before."""
+        if not len(wait.slots):
+            return []
+        row = self._queues.jobs[wait.job_id]
+        news: list[Event] = []
+        if row.said != wait.why.code:
+            gang, _ = self._queues.units(row)
+            times = len(gang) if len(gang) and gang[0] == wait.slots[0] else 1
+            news.append(held(wait.job_id, row, len(wait.slots), wait.why, wait.ahead, times))
+        ahead = wait.ahead + len(wait.slots)
+        why = wait.why._replace(code=Code.BEHIND_IN_QUEUE)
+        for _, _, job_id in wait.behind:
+            row = self._queues.jobs[job_id]
+            if row.said != why.code:
+                news.append(held(job_id, row, row.queued, why, ahead))
+            ahead += row.queued
+        return news
 
     def _columns(self) -> GangsAdmitted:
         names = Names()
-        parts: list[tuple[I64, I64, I64, I64, I64]] = []
-        for job_id, gang, slots in self._slots:
-            run = self._queues.arena["queued"][slots]
-            first, count = stretches(slots, run)
-            base = self._queues.jobs[job_id].base
-            fill = np.ones(len(first), dtype=np.int64)
-            parts.append((fill * names[job_id], slots[first] - base, count, run[first].astype(np.int64), fill * gang))
-        job, first, count, run_, gang_ = (np.concatenate(column) for column in zip(*parts, strict=True))
+        jobs = [names[job_id] for job_id, _, _ in self._taken]
+        bases = [self._queues.jobs[job_id].base for job_id, _, _ in self._taken]
+        sizes = [len(slots) for _, _, slots in self._taken]
+        slots = np.concatenate([slots for _, _, slots in self._taken])
+        part = np.repeat(np.arange(len(sizes)), sizes)
+        run = self._queues.arena["queued"][slots]
+        first, count = stretches(slots, run, part)
+        part = part[first]
         return GangsAdmitted(
             job_ids=names.all(),
-            job=pack_ints(job),
-            first=pack_ints(first),
+            job=pack_ints(np.array(jobs)[part]),
+            first=pack_ints(slots[first] - np.array(bases)[part]),
             count=pack_ints(count),
-            run=pack_ints(run_),
-            gang=pack_ints(gang_),
+            run=pack_ints(run[first]),
+            gang=pack_ints(np.array([gang for _, gang, _ in self._taken])[part]),
         )
+
+
+def levels_of(pool: str) -> list[str]:
+    """The pool and those above it, up to the root."""
+    levels = [pool]
+    while levels[-1] != "/":
+        levels.append(parent_of(levels[-1]))
+    return levels
+
+
+def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, asked: Amount4) -> Why | None:
+    """Why `asked` can't be admitted before hosts or pools change, whoever leaves; None: it can."""
+    if row.pool not in pools:
+        return Why(Code.NO_SUCH_POOL, row.pool, NOTHING, True)
+    if cell.hosts and not fits(asked, cell.capacity):
+        return Why(Code.NEVER_FITS, "/", cell.capacity, True)
+    for level in levels_of(row.pool):
+        limit = pools[level].limit
+        if any(0 <= most < want for most, want in zip(limit, asked, strict=True)):
+            return Why(Code.LIMIT_REACHED, level, limit, True)
+    reservation = pools[row.pool].reservation
+    if not row.preemptible and not fits(asked, reservation):
+        return Why(Code.RESERVATION_REACHED, row.pool, reservation, True)
+    return None
 
 
 def held(job_id: str, row: JobRow, tasks: int, why: Why, ahead: int, times: int = 1) -> GangsHeld:
     """The explanation of a wait; `times`: how many tasks the first waiting gang has."""
-    asked = plus(NOTHING, row.need, times)
     return GangsHeld(
         job_id=job_id,
         pool=why.pool,
         code=why.code,
         tasks=tasks,
-        asked=Amounts(*asked),
+        asked=Amounts(*plus(NOTHING, row.need, times)),
         free=Amounts(*(max(0, each) for each in why.free)),
         ahead=ahead,
         not_before_ms=row.not_before_ms,

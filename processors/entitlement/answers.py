@@ -3,12 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from events.codec import decode
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from processors.entitlement.rows import AskRow, PoolRow, four
-from processors.table import Table
+from processors.entitlement.rows import PoolRow, four
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
@@ -28,34 +26,36 @@ def pool_row(fact: PoolDefined) -> PoolRow:
         four(fact.reservation),
         four(fact.limit),
         four(fact.share),
-        fact.command_id,
         fact.open_jobs_max,
         fact.open_tasks_max,
     )
 
 
-def answer(offset: int, ask: AskRow, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]) -> PoolAnswered:
-    """The answer to one fact, as the tree is now."""
-    fact = decode(ask.value)
-    path, command_id = "/", ""
-    code, message = Code.DONE, ""
-    if isinstance(fact, PoolDefined):
-        path, command_id = fact.path, fact.command_id
+PoolFact = PoolDefined | PoolRemoved | CellConfigured
+
+
+def answer(
+    offset: int, fact: PoolFact, pools: Mapping[str, PoolRow], open_jobs: Mapping[str, int], repeated: bool
+) -> PoolAnswered:
+    """The answer to one fact, as the tree is now; `repeated`: its command was done before."""
+    path = "/" if isinstance(fact, CellConfigured) else fact.path
+    if repeated:
+        code, message = Code.REPEATED, "this command was done before"
+    elif isinstance(fact, PoolDefined):
         code, message = _defined(fact, pools, open_jobs)
     elif isinstance(fact, PoolRemoved):
-        path, command_id = fact.path, fact.command_id
         code, message = _removed(path, pools, open_jobs)
-    elif isinstance(fact, CellConfigured):
-        command_id = fact.command_id
-    return PoolAnswered(path=path, pools_offset=offset, command_id=command_id, code=code, message=message)
+    else:
+        code, message = _configured(fact)
+    return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
 
 
-def children(path: str, pools: Table[str, PoolRow]) -> list[str]:
+def children(path: str, pools: Mapping[str, PoolRow]) -> list[str]:
     """The pools right below, by path."""
     return sorted(each for each in pools if each != "/" and parent_of(each) == path)
 
 
-def _defined(fact: PoolDefined, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
+def _defined(fact: PoolDefined, pools: Mapping[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
     path = fact.path
     if not PATH.fullmatch(path):
         return Code.INVALID_POOL, f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles"
@@ -75,7 +75,7 @@ def _same(old: PoolRow, new: PoolRow) -> bool:
     return all(getattr(old, field) == getattr(new, field) for field in fields)
 
 
-def _amounts(path: str, new: PoolRow, pools: Table[str, PoolRow]) -> Verdict | None:
+def _amounts(path: str, new: PoolRow, pools: Mapping[str, PoolRow]) -> Verdict | None:
     parent = parent_of(path)
     above = pools[parent]
     siblings = [pools[each] for each in children(parent, pools) if each != path]
@@ -100,7 +100,7 @@ def _amounts(path: str, new: PoolRow, pools: Table[str, PoolRow]) -> Verdict | N
     return None
 
 
-def _removed(path: str, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
+def _removed(path: str, pools: Mapping[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
     if path not in pools or path == "/":
         return Code.NO_SUCH_POOL, f"there is no pool {path[:200]}"
     below = children(path, pools)
@@ -108,4 +108,12 @@ def _removed(path: str, pools: Table[str, PoolRow], open_jobs: Mapping[str, int]
         return Code.POOL_IN_USE, f"{path} has pools below it: {', '.join(below[:5])}"
     if open_jobs.get(path, 0):
         return Code.POOL_IN_USE, f"{path} has {open_jobs[path]} open jobs"
+    return Code.DONE, ""
+
+
+def _configured(fact: CellConfigured) -> Verdict:
+    for name in fact.__struct_fields__:
+        value, most = getattr(fact, name), 100 if "percent" in name else AMOUNT_MAX
+        if name != "command_id" and not 0 <= value <= most:
+            return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
     return Code.DONE, ""

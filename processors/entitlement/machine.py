@@ -15,17 +15,30 @@ from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from processors.arena import locate, locate_ranges
-from processors.entitlement.admission import Admission, Why, held
-from processors.entitlement.answers import RESOURCES, answer, parent_of, pool_row
+from processors.entitlement.admission import Admission, Why, held, refused_for_good
+from processors.entitlement.answers import RESOURCES, PoolFact, answer, parent_of, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import NO_LIMIT, NOTHING, Amount4, AskRow, CellRow, PoolRow, SaidRow, four, plus
+from processors.entitlement.rows import (
+    NO_LIMIT,
+    NOTHING,
+    WEIGHED,
+    Amount4,
+    AskRow,
+    CellRow,
+    PoolRow,
+    SaidRow,
+    four,
+    plus,
+)
 from processors.entitlement.sharing import entitlements
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.table import Table, struct_table
 
 SAY_EVERY_MS = 1000
 """How often EntitlementsSet is said: admission goes by the exact numbers, the views may be a second behind."""
+COMMANDS_KEPT = 1000
+"""So many of the newest commands about pools are known again when they are repeated."""
 
 
 class Entitlement:
@@ -42,10 +55,14 @@ class Entitlement:
         self.pools.put("/", PoolRow(NOTHING, NO_LIMIT, (1, 1, 1, 1)))
         self.said: Table[str, SaidRow] = struct_table("said", SaidRow)
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
+        self.commands: Table[str, int] = struct_table("commands", int)
+        """Commands that were done: where they stand in the topic of pools."""
         self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self._cell.put("cell", CellRow())
         self.queues = Queues()
         self._shares: tuple[int, dict[str, SaidRow]] = (-1, {})
+        self._idle = -1
+        """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
             JobAccepted: lambda event, now: self.queues.add(event),
             GangsQueued: self._queued,
@@ -65,7 +82,7 @@ class Entitlement:
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """See `Machine.tables`."""
-        return (self.pools, self.said, self.asks, self._cell, self.queues.jobs, self.queues.arena.table)
+        return (self.pools, self.said, self.asks, self.commands, self._cell, self.queues.jobs, self.queues.arena.table)
 
     @property
     def cell(self) -> CellRow:
@@ -75,7 +92,7 @@ class Entitlement:
     def restored(self) -> None:
         """See `Machine.restored`."""
         self.queues.restored()
-        self._shares = (-1, {})
+        self._shares, self._idle = (-1, {}), -1
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
@@ -91,29 +108,29 @@ class Entitlement:
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`."""
-        for offset, ask in self.asks.items():  # one at a time: each answer depends on the tree that the last one left
-            return [answer(offset, ask, self.pools, self.queues.open_jobs)]
-        shares = self.shares()
-        entitlement = {pool: row.entitlement for pool, row in shares.items()}
-        allocation = {pool: row.allocation for pool, row in shares.items()}
-        out = Admission(self.queues, self.pools, self.cell, entitlement, allocation).decide(budget)
-        out += self._put_off()[:budget]
+        if self.asks:
+            return self._answers(budget)
+        out: list[Event] = []
+        if self._idle != self.queues.changes:
+            out = self._gangs(budget)
+            if not out:
+                self._idle = self.queues.changes
         if caught_up:
-            out += self._preempt(now, entitlement, allocation)
-            due = self.queues.next_due_ms()
-            if due is not None and due <= now:
-                out.append(TimerPassed(machine=self.name, due_ms=due))
+            out += self._leave(now)
             if self._unsaid() and self.cell.said_ms + SAY_EVERY_MS <= now:
                 out.append(self._say())
         return out
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = [self.queues.next_due_ms()]
-        times += [row.starving_ms + self.cell.preemption_delay_ms for row in self.pools.values() if row.starving_ms]
+        delay = self.cell.preemption_delay_ms
+        times = [row.starving_ms + delay for row in self.pools.values() if row.starving_ms > 0]
+        due = self.queues.next_due_ms()
+        if due is not None:
+            times.append(due)
         if self._unsaid():
             times.append(self.cell.said_ms + SAY_EVERY_MS)
-        return min((time for time in times if time is not None), default=None)
+        return min(times, default=None)
 
     # What follows from the state.
 
@@ -131,8 +148,9 @@ class Entitlement:
         parents = [-1 if path == "/" else index[parent_of(path)] for path in paths]
         allocation = [self.queues.allocation.get(path, NOTHING) for path in paths]
         waiting = [self.queues.waiting.get(path, NOTHING) for path in paths]
-        demand = [plus(*pair) for pair in zip(waiting, allocation, strict=True)]
         rows = [self.pools[path] for path in paths]
+        firm = [self._firm_waiting(path, row.reservation) for path, row in zip(paths, rows, strict=True)]
+        demand = [plus(plus(*parts[:2]), parts[2]) for parts in zip(waiting, firm, allocation, strict=True)]
         found = entitlements(
             parents,
             [row.reservation for row in rows],
@@ -147,6 +165,13 @@ class Entitlement:
             demand[above] = plus(demand[above], demand[at])
         return {path: SaidRow(found[at], demand[at], allocation[at]) for path, at in index.items()}
 
+    def _firm_waiting(self, pool: str, reservation: Amount4) -> Amount4:
+        """What waits and isn't preemptible, as far as the reservation can take it: the rest would claim in vain."""
+        waits, firm = (line.get(pool, NOTHING) for line in (self.queues.firm_waiting, self.queues.firm))
+        room = plus(reservation, firm, -1)
+        found = [max(0, min(want, have)) for want, have in zip(waits, room, strict=True)]
+        return found[0], found[1], found[2], found[3]
+
     def _unsaid(self) -> list[str]:
         return [path for path, row in self.shares().items() if self.said.get(path) != row]
 
@@ -160,22 +185,52 @@ class Entitlement:
         }
         return EntitlementsSet(pools=tuple(paths), **columns)
 
-    def _put_off(self) -> list[Event]:
-        """Jobs that were returned are told until when they wait."""
+    def _answers(self, budget: int) -> list[Event]:
+        """Answers to facts about pools, each as the tree is after the ones before."""
+        tree, done = dict(self.pools.items()), dict(self.commands.items())
         out: list[Event] = []
-        for job_id in self.queues.put_off_jobs():
-            row = self.queues.jobs[job_id]
-            out.append(held(job_id, row, row.queued, Why(Code(row.returned), row.pool, NOTHING, False), 0))
+        for offset in sorted(self.asks)[:budget]:
+            fact = _pool_fact(self.asks[offset])
+            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done)
+            if answered.code == Code.DONE:
+                done[fact.command_id] = offset
+                if isinstance(fact, PoolDefined):
+                    tree[fact.path] = pool_row(fact)
+                elif isinstance(fact, PoolRemoved):
+                    del tree[fact.path]
+            out.append(answered)
         return out
 
-    def _preempt(self, now: int, entitlement: dict[str, Amount4], allocation: dict[str, Amount4]) -> list[Event]:
+    def _gangs(self, budget: int) -> list[Event]:
+        """What is admitted, and what is said of gangs that wait."""
+        shares = self.shares()
+        entitlement = {pool: row.entitlement for pool, row in shares.items()}
+        allocation = {pool: row.allocation for pool, row in shares.items()}
+        out = Admission(self.queues, self.pools, self.cell, entitlement, allocation).decide(budget)
+        for job_id in list(self.queues.untold)[:budget]:
+            row = self.queues.jobs[job_id]
+            gang, _ = self.queues.units(row)
+            out.append(held(job_id, row, row.queued, Why(Code(row.returned), row.pool, NOTHING), 0, max(1, len(gang))))
+        return out
+
+    def _leave(self, now: int) -> list[Event]:
+        """Preemptions that are due; TimerPassed for the deadlines that have no other answer."""
+        latest = now - self.cell.preemption_delay_ms
+        starving = sorted((row.starving_ms, pool) for pool, row in self.pools.items() if 0 < row.starving_ms <= latest)
+        due = self.queues.next_due_ms()
         out: list[Event] = []
-        for pool in sorted(self.pools):
-            since = self.pools[pool].starving_ms
-            if not since or since + self.cell.preemption_delay_ms > now:
-                continue
-            orders = Preemption(self.queues, self.pools, entitlement, allocation).decide(pool)
-            return orders or [TimerPassed(machine=self.name, due_ms=since + self.cell.preemption_delay_ms)]
+        vain = due is not None and due <= now
+        if starving:
+            shares = self.shares()
+            entitlement = {pool: row.entitlement for pool, row in shares.items()}
+            allocation = {pool: row.allocation for pool, row in shares.items()}
+            preemption = Preemption(self.queues, self.pools, entitlement, allocation)
+            for _, pool in starving:
+                orders = preemption.decide(pool)
+                vain = vain or not orders
+                out += orders
+        if vain:
+            out.append(TimerPassed(machine=self.name, due_ms=now))
         return out
 
     # What inputs and decisions do.
@@ -196,29 +251,24 @@ class Entitlement:
 
     def _admitted(self, event: GangsAdmitted, now: int) -> None:
         slots, index = self._ranges(event)
-        self.queues.arena.set("queued", slots, 0)
-        self.queues.arena.set("held", slots, ints(event.run)[index])
+        arena, cell = self.queues.arena, self._cell.change("cell")
+        cell.served += 1
+        arena.set("queued", slots, 0)
+        arena.set("held", slots, ints(event.run)[index])
+        arena.set("since", slots, cell.served)
         self._count_slots(slots, -1, 1)
-        for job_id in event.job_ids:
-            self._feed(self.queues.jobs[job_id].pool)
+        for pool in {self.queues.jobs[job_id].pool: None for job_id in event.job_ids}:
+            self.pools.change(pool).served = cell.served
 
-    def _ranges(self, event: GangsQueued | GangsAdmitted) -> tuple[I64, I64]:
+    def _ranges(self, event: GangsQueued | GangsAdmitted | GangsReturned) -> tuple[I64, I64]:
         return locate_ranges(event.job_ids, event.job, event.first, event.count, self.queues.stretch)
-
-    def _feed(self, pool: str) -> None:
-        if pool in self.pools and self.pools[pool].starving_ms:
-            self.pools.change(pool).starving_ms = 0
 
     def _held(self, event: GangsHeld, now: int) -> None:
         row = self.queues.jobs.change(event.job_id)
+        if not row.aside and refused_for_good(self.pools, self.cell, row, four(event.asked)):
+            self.queues.put_aside(event.job_id, event.code, 0)
         row.said = event.code
-        if row.pool in self.pools and event.code == Code.WAITING_FOR_PREEMPTION:
-            if not self.pools[row.pool].starving_ms:
-                self.pools.change(row.pool).starving_ms = now
-        elif event.code not in (Code.BEHIND_IN_QUEUE, Code.RESERVATION_REACHED):
-            self._feed(row.pool)
-        if event.code == Code.NEVER_FITS and not row.wait_version:
-            self.queues.put_off(event.job_id, event.code, 0, self.cell.version)
+        self.queues.untold.pop(event.job_id, None)
 
     def _preempted(self, event: PreemptionsOrdered, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)
@@ -227,11 +277,20 @@ class Entitlement:
 
     def _timer(self, event: TimerPassed, now: int) -> None:
         self.queues.release_due(now)
-        for pool in sorted(self.pools):
-            since = self.pools[pool].starving_ms
-            if since and since + self.cell.preemption_delay_ms == event.due_ms:
-                waits = any(self.queues.waiting.get(pool, NOTHING))
-                self.pools.change(pool).starving_ms = now if waits else 0
+        for pool, row in self.pools.items():
+            if 0 < row.starving_ms <= now - self.cell.preemption_delay_ms:
+                self.pools.change(pool).starving_ms = WEIGHED
+
+    def _starve(self, now: int) -> None:
+        """Notes which pools have been below their reservation with work waiting, and since when."""
+        for pool, row in self.pools.items():
+            held_ = self.queues.allocation.get(pool, NOTHING)
+            waits = plus(self.queues.waiting.get(pool, NOTHING), self.queues.firm_waiting.get(pool, NOTHING))
+            below = any(want and have < most for want, have, most in zip(waits, held_, row.reservation, strict=True))
+            if below and row.starving_ms <= 0:
+                self.pools.change(pool).starving_ms = now
+            elif not below and row.starving_ms:
+                self.pools.change(pool).starving_ms = 0
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)
@@ -251,21 +310,17 @@ class Entitlement:
 
     def _returned(self, event: GangsReturned, now: int) -> None:
         arena = self.queues.arena
-        columns = (event.job, event.first, event.count, event.run)
-        for job, first, count, run in zip(*(ints(column).tolist() for column in columns), strict=True):
-            job_id = event.job_ids[job]
-            row = self.queues.jobs.get(job_id)
-            if row is None:
-                continue
-            slots = np.arange(row.base + first, row.base + first + count)
-            slots = slots[(arena["held"][slots] == run) & (arena["ended"][slots] < run)]
-            arena.set("held", slots, 0)
-            arena.set("leaving", slots, 0)
-            arena.set("queued", slots, run)
-            self.queues.count(job_id, len(slots), -len(slots))
-            if self.queues.jobs[job_id].queued:
-                code = event.code if event.not_before_ms == 0 else Code.BACKOFF
-                self.queues.put_off(job_id, code, event.not_before_ms, self.cell.version)
+        slots, index = self._ranges(event)
+        run = ints(event.run)[index]
+        back = (arena["held"][slots] == run) & (arena["ended"][slots] < run)
+        slots, run = slots[back], run[back]
+        arena.set("held", slots, 0)
+        arena.set("leaving", slots, 0)
+        arena.set("queued", slots, run)
+        self._count_slots(slots, 1, -1)
+        code = Code.BACKOFF if event.not_before_ms else event.code
+        for base in np.unique(arena["owner"][slots] - 1).tolist():
+            self.queues.put_aside(self.queues.at[base], code, max(0, event.not_before_ms))
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
         if event.state in ENDED_JOBS:
@@ -273,29 +328,33 @@ class Entitlement:
 
     def _capacity(self, event: CapacityChanged, now: int) -> None:
         row = self._cell.change("cell")
+        changed = row.version != event.version
         row.capacity, row.hosts, row.version = four(event.capacity), event.hosts, event.version
         self.queues.changes += 1
-        self.queues.release_for_hosts()
+        if changed:
+            self.queues.release_for_change()
 
     def _answered(self, event: PoolAnswered, now: int) -> None:
-        ask = self.asks.get(event.pools_offset)
-        if ask is None:
-            return
+        fact = _pool_fact(self.asks[event.pools_offset])
         self.asks.remove(event.pools_offset)
-        fact = decode(ask.value)
         if event.code != Code.DONE:
             return
+        self.commands.put(event.command_id, event.pools_offset)
+        if len(self.commands) > COMMANDS_KEPT:
+            self.commands.remove(min(self.commands, key=self.commands.__getitem__))
         if isinstance(fact, PoolDefined):
-            row = pool_row(fact)
-            row.starving_ms = self.pools[fact.path].starving_ms if fact.path in self.pools else 0
+            row, old = pool_row(fact), self.pools.get(fact.path)
+            if old is not None:
+                row.served, row.starving_ms = old.served, old.starving_ms
             self.pools.put(fact.path, row)
         elif isinstance(fact, PoolRemoved):
             self.pools.remove(fact.path)
             if fact.path in self.said:
                 self.said.remove(fact.path)
-        elif isinstance(fact, CellConfigured) and fact.preemption_delay_ms > 0:
-            self._cell.change("cell").preemption_delay_ms = min(fact.preemption_delay_ms, 1 << 40)
+        else:
+            self._cell.change("cell").preemption_delay_ms = fact.preemption_delay_ms
         self.queues.changes += 1
+        self.queues.release_for_change()
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         rows = {kind: _rows(event, kind) for kind in ("entitlement", "demand", "allocation")}
@@ -303,6 +362,13 @@ class Entitlement:
             if path in self.pools:
                 self.said.put(path, SaidRow(**{kind: row[at] for kind, row in rows.items()}))
         self._cell.change("cell").said_ms = now
+        self._starve(now)
+
+
+def _pool_fact(ask: AskRow) -> PoolFact:
+    fact = decode(ask.value)
+    assert isinstance(fact, PoolFact)
+    return fact
 
 
 def _rows(event: EntitlementsSet, kind: str) -> list[Amount4]:

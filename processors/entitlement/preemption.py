@@ -1,10 +1,14 @@
 """Who must leave: runs of pools above their entitlement, for a pool below its reservation with work that waits.
 
-Lowest priority first, then the newest job, then its highest instance, gangs whole; never from a pool that is at or
-below its entitlement in what is short, and no more than is short when what is leaving already has been counted.
+Lowest priority first, then the newest admission, the newest job, its highest instance; gangs whole. Never from a pool
+that is at or below its entitlement in what is short, and no more than is short when what is leaving already has come
+free.
 """
 
 from collections.abc import Mapping
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,14 +16,26 @@ from events.codes import Code
 from events.columns import I64, Names, pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from processors.entitlement.answers import parent_of
+from processors.entitlement.admission import levels_of
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import NOTHING, Amount4, JobRow, PoolRow, plus
+from processors.entitlement.rows import NOTHING, Amount4, JobRow, PoolRow, fits, plus
 from processors.table import Table
+
+QUEUE_LOOKED_AT = 1000
+"""Jobs of a queue that one round makes room for; what is behind them gets its turn when they have gone."""
+
+
+class Unit(NamedTuple):
+    """Runs that are alike: the tasks of a job admitted at once that stand alone, or its gang."""
+
+    job_id: str
+    row: JobRow
+    slots: I64
+    gang: bool
 
 
 class Preemption:
-    """The preemptions of one round."""
+    """The preemptions of one round. `entitlement` and `allocation` are per pool, inner ones included."""
 
     def __init__(
         self,
@@ -31,98 +47,120 @@ class Preemption:
         self._queues = queues
         self._pools = pools
         self._entitlement = entitlement
-        self._allocation = dict(allocation)
+        self._allocation = allocation
         self._leaving = self._needs_leaving()
 
     def decide(self, pool: str) -> list[Event]:
-        """Orders for one starving pool, one per pool that gives."""
+        """Orders for one pool, one per pool that gives; nothing where nobody can give."""
         level, short = self._shortage(pool)
-        orders: list[Event] = []
         if not any(each > 0 for each in short):
-            return orders
-        for victim in self._above_entitlement(level, pool):
-            runs, short = self._victims(victim, short)
-            if runs:
-                orders.append(self._order(runs, pool, victim))
+            return []
+        chosen: dict[str, list[tuple[str, I64]]] = {}
+        for unit in self._candidates(level, pool):
+            slots = self._wanted(unit, short)
+            if not len(slots):
+                continue
+            chosen.setdefault(unit.row.pool, []).append((unit.job_id, slots))
+            short = plus(short, unit.row.need, -len(slots))
+            for above in levels_of(unit.row.pool):
+                self._leaving[above] = plus(self._leaving.get(above, NOTHING), unit.row.need, len(slots))
             if not any(each > 0 for each in short):
                 break
-        return orders
+        return [self._order(runs, pool, giver) for giver, runs in sorted(chosen.items())]
 
     def _shortage(self, pool: str) -> tuple[str, Amount4]:
-        """What must come free for the pool, and under which pool: the lowest above it that is full."""
-        row = self._pools[pool]
-        held = self._allocation.get(pool, NOTHING)
-        wants = self._queues.waiting.get(pool, NOTHING)
-        due = [
-            min(want, max(0, reservation - have))
-            for want, reservation, have in zip(wants, row.reservation, held, strict=True)
-        ]
-        level = pool
-        while level != "/":
-            level = parent_of(level)
-            free = plus(self._entitlement.get(level, NOTHING), self._allocation.get(level, NOTHING), -1)
-            coming = self._under(level)
-            short = [max(0, want - max(0, have) - soon) for want, have, soon in zip(due, free, coming, strict=True)]
-            if any(short):
-                return level, (short[0], short[1], short[2], short[3])
+        """What must come free for the pool, and under which pool: the lowest above it that has not enough left."""
+        due = self._due(pool)
+        for level in levels_of(pool)[1:]:
+            short = plus(due, self._free(level), -1)
+            if any(lack > 0 and want > 0 for lack, want in zip(short, due, strict=True)):
+                wanted = [lack if want > 0 else 0 for lack, want in zip(short, due, strict=True)]
+                return level, (wanted[0], wanted[1], wanted[2], wanted[3])
         return "/", NOTHING
 
-    def _under(self, level: str) -> Amount4:
-        prefix = level if level == "/" else level + "/"
-        total = NOTHING
-        for pool, amount in self._leaving.items():
-            if pool == level or pool.startswith(prefix):
-                total = plus(total, amount)
-        return total
+    def _due(self, pool: str) -> Amount4:
+        """What the first gangs in line need that would be admitted if the pool had its reservation."""
+        room, due = list(self._room(pool)), NOTHING
+        lines = (self._queues.order.get(pool, []), self._queues.firm_order.get(pool, []))
+        for _, _, job_id in islice(merge(*lines), QUEUE_LOOKED_AT):
+            job = self._queues.jobs[job_id]
+            gang, alone = self._queues.units(job)
+            for slots in (gang, alone):
+                step = len(gang) if slots is gang else 1
+                times = min(len(slots), fits(plus(NOTHING, job.need, step), room) * step) if len(slots) else 0
+                due, room = plus(due, job.need, times), list(plus(room, job.need, -times))
+                if times < len(slots):
+                    return due
+        return due
+
+    def _room(self, pool: str) -> Amount4:
+        """What the pool may get: what its reservation still promises, or what is free anyway."""
+        row, entitlement = self._pools[pool], self._entitlement.get(pool, NOTHING)
+        free = [self._free(level) for level in levels_of(pool)]
+        held = self._allocation.get(pool, NOTHING)
+        found = [
+            max(min(row.reservation[at], entitlement[at]) - held[at], min(each[at] for each in free))
+            for at in range(len(NOTHING))
+        ]
+        return found[0], found[1], found[2], found[3]
+
+    def _free(self, pool: str) -> Amount4:
+        """What the pool has left when all that is leaving has left."""
+        left = plus(self._entitlement.get(pool, NOTHING), self._allocation.get(pool, NOTHING), -1)
+        return plus(left, self._leaving.get(pool, NOTHING))
 
     def _needs_leaving(self) -> dict[str, Amount4]:
+        """What is leaving already, per pool, inner ones included."""
         total: dict[str, Amount4] = {}
-        slots = np.flatnonzero(self._queues.arena["leaving"])
-        bases, counts = np.unique(self._queues.arena["owner"][slots] - 1, return_counts=True)
+        arena = self._queues.arena
+        slots = np.flatnonzero(arena["leaving"])
+        bases, counts = np.unique(arena["owner"][slots] - 1, return_counts=True)
         for base, count in zip(bases.tolist(), counts.tolist(), strict=True):
             row = self._queues.jobs[self._queues.at[base]]
-            total[row.pool] = plus(total.get(row.pool, NOTHING), row.need, count)
+            for pool in levels_of(row.pool):
+                total[pool] = plus(total.get(pool, NOTHING), row.need, count)
         return total
 
-    def _above_entitlement(self, level: str, but: str) -> list[str]:
-        prefix = level if level == "/" else level + "/"
-        return [
-            pool
-            for pool in sorted(self._queues.holders)
-            if pool.startswith(prefix) and pool != but and any(each > 0 for each in self._excess(pool))
-        ]
-
     def _excess(self, pool: str) -> Amount4:
-        above = plus(self._allocation.get(pool, NOTHING), self._entitlement.get(pool, NOTHING), -1)
-        return plus(above, self._leaving.get(pool, NOTHING), -1)
+        return plus(NOTHING, self._free(pool), -1)
 
-    def _victims(self, pool: str, short: Amount4) -> tuple[list[tuple[str, I64]], Amount4]:
-        runs: list[tuple[str, I64]] = []
-        excess = self._excess(pool)
-        for _, _, job_id in reversed(self._queues.holders[pool]):
-            row = self._queues.jobs[job_id]
-            if not row.preemptible:
-                continue
-            for slots in self._units(row):
-                wanted = min(_times(row.need, short, len(slots)), _times(row.need, excess, len(slots)))
-                if not wanted:
-                    continue
-                taken = slots if _is_gang(row, slots) else slots[-wanted:]
-                runs.append((job_id, taken))
-                short = plus(short, row.need, -len(taken))
-                excess = plus(excess, row.need, -len(taken))
-            if not any(each > 0 for each in short):
-                break
-        return runs, short
+    def _candidates(self, level: str, but: str) -> list[Unit]:
+        """The units of pools under `level` that are above their entitlement, in the order in which they must go."""
+        prefix = level if level == "/" else level + "/"
+        givers = {
+            pool
+            for pool in self._queues.allocation
+            if pool.startswith(prefix) and pool != but and any(each > 0 for each in self._excess(pool))
+        }
+        units = [
+            (row.priority, -since, -row.number, -int(slots[0]), Unit(job_id, row, slots, gang))
+            for job_id, row in self._queues.jobs.items()
+            if row.held and row.preemptible and row.pool in givers
+            for since, slots, gang in self._units(row)
+        ]
+        units.sort(key=lambda each: each[:4])
+        return [unit for *_, unit in units]
 
-    def _units(self, row: JobRow) -> list[I64]:
-        """The tasks of a job that may be asked to leave: those that stand alone, then its gang."""
+    def _units(self, row: JobRow) -> list[tuple[int, I64, bool]]:
+        """The runs of a job that may be asked to leave, as (admission, slots, whether they are its gang)."""
         arena = self._queues.arena
         stretch = slice(row.base, row.base + row.instances)
         slots = np.flatnonzero((arena["held"][stretch] > 0) & (arena["leaving"][stretch] == 0)) + row.base
-        alone = slots[slots >= row.base + row.gang_min]
-        gang = slots[slots < row.base + row.gang_min]
-        return [each for each in (alone, gang) if len(each)]
+        members = int(np.searchsorted(slots, row.base + row.gang_min))
+        gang, alone = slots[:members], slots[members:]
+        since = arena["since"][alone]
+        found = [(each, alone[since == each], False) for each in np.unique(since).tolist()]
+        return found + ([(int(arena["since"][gang[0]]), gang, True)] if members else [])
+
+    def _wanted(self, unit: Unit, short: Amount4) -> I64:
+        """The slots of a unit that must go: as many as give back what is short while its pool has it in excess."""
+        excess, times = self._excess(unit.row.pool), 0
+        for want, lack, above in zip(unit.row.need, short, excess, strict=True):
+            if want > 0 and lack > 0 and above > 0:
+                times = max(times, min(-(-lack // want), -(-above // want)))
+        if not times or unit.gang:
+            return unit.slots[: len(unit.slots) * bool(times)]
+        return unit.slots[-times:]
 
     def _order(self, runs: list[tuple[str, I64]], for_pool: str, from_pool: str) -> PreemptionsOrdered:
         names = Names()
@@ -138,13 +176,3 @@ class Preemption:
             from_pool=from_pool,
             code=Code.BELOW_RESERVATION,
         )
-
-
-def _is_gang(row: JobRow, slots: I64) -> bool:
-    return bool(row.gang_min and slots[0] < row.base + row.gang_min)
-
-
-def _times(need: Amount4, amount: Amount4, most: int) -> int:
-    """How many tasks give back what is short; 0 where none of it is what they hold."""
-    useful = [-(-have // want) for want, have in zip(need, amount, strict=True) if want > 0 and have > 0]
-    return min(most, max(useful, default=0))

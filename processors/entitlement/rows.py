@@ -21,21 +21,34 @@ def plus(a: Sequence[int], b: Sequence[int], times: int = 1) -> Amount4:
     return a[0] + times * b[0], a[1] + times * b[1], a[2] + times * b[2], a[3] + times * b[3]
 
 
+UNBOUNDED = 1 << 40
+
+
 def fits(need: Sequence[int], room: Sequence[int]) -> int:
-    """How often `need` goes into `room`; bounded where nothing is needed."""
-    return min((max(0, have) // want for want, have in zip(need, room, strict=True) if want > 0), default=1 << 40)
+    """How often `need` goes into `room`; `UNBOUNDED` where nothing is needed."""
+    times = UNBOUNDED
+    for want, have in zip(need, room, strict=True):
+        if want > 0:
+            times = min(times, have // want)
+    return max(0, times)
 
 
 class PoolRow(msgspec.Struct, array_like=True):
-    """A pool. `starving_ms` is since when it waits for others to leave, 0: it doesn't."""
+    """A pool. `served` grows with each admission of the cell; of a pool it is that of its last one. `starving_ms` is
+    since when work of it waits while it is below its reservation; 0: it doesn't, `WEIGHED`: nobody can leave for it
+    until something changes.
+    """
 
     reservation: Amount4
     limit: Amount4
     share: Amount4
-    command_id: str = ""
     open_jobs_max: int = 0
     open_tasks_max: int = 0
+    served: int = 0
     starving_ms: int = 0
+
+
+WEIGHED = -1
 
 
 class SaidRow(msgspec.Struct, array_like=True):
@@ -47,8 +60,9 @@ class SaidRow(msgspec.Struct, array_like=True):
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `queued`, `held` count its tasks that wait and that hold; a job that waits for a time or for other hosts
-    has `not_before_ms` or `wait_version` (the version of the hosts plus one) set.
+    """A job. `queued`, `held` count its tasks that wait and that hold. A job that was returned, or would be refused by
+    an empty cell, is aside: until `not_before_ms`, or with `for_change` until hosts or pools change. `returned` is why,
+    `said` the code of its last GangsHeld.
     """
 
     number: int
@@ -62,11 +76,15 @@ class JobRow(msgspec.Struct, array_like=True):
     queued: int = 0
     held: int = 0
     not_before_ms: int = 0
-    wait_version: int = 0
+    for_change: bool = False
     returned: str = ""
     said: str = ""
-    """The code of the last GangsHeld."""
     ended: bool = False
+
+    @property
+    def aside(self) -> bool:
+        """Whether it doesn't stand in line."""
+        return self.for_change or self.not_before_ms > 0
 
 
 class CellRow(msgspec.Struct, array_like=True):
@@ -78,6 +96,8 @@ class CellRow(msgspec.Struct, array_like=True):
     preemption_delay_ms: int = 2_000
     said_ms: int = 0
     """When EntitlementsSet was said last."""
+    served: int = 0
+    """Counts admissions."""
 
 
 class AskRow(msgspec.Struct, array_like=True):

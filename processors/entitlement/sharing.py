@@ -6,7 +6,6 @@ has what it wants or nothing is left. Nobody can get more without another, who h
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from processors.entitlement.rows import Amount4
 
@@ -19,17 +18,22 @@ def fill(total: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]:
     """
     given = [0] * len(wants)
     active = [at for at, want in enumerate(wants) if want > 0 and weights[at] > 0]
-    active.sort(key=lambda at: Fraction(wants[at], weights[at]))
+    if not active:
+        return given
+    # Two different wants for their weights differ by at least 1 / max(weights)^2: scaled so, the floor keeps the order.
+    scale = max(weights) ** 2
+    active.sort(key=lambda at: wants[at] * scale // weights[at])
     weight = sum(weights[at] for at in active)
     left = total
-    while active:
-        at = active[0]
+    met = 0
+    for at in active:
         if wants[at] * weight > left * weights[at]:
             break
         given[at] = wants[at]
         left -= wants[at]
         weight -= weights[at]
-        del active[0]
+        met += 1
+    active = active[met:]
     exact = left
     for at in active:
         given[at] = exact * weights[at] // weight

@@ -1,0 +1,200 @@
+"""Random histories: what is admitted equals what a naive twin admits gang by gang, and nothing is ever exceeded."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.codes import Code
+from events.records.base import Event
+from events.records.entitlement import PreemptionsOrdered
+from events.records.parts import Amounts
+from processors.entitlement.machine import Entitlement
+from processors.entitlement.rows import NOTHING, plus
+from tests.entitlement.harness import Run, World, admitted, cpu, runs_of
+
+LEAVES = ("/a/x", "/a/y", "/b")
+
+
+def naive(machine: Entitlement) -> list[Run]:
+    """What may be admitted now, gang by gang, straight from the rules."""
+    shares, queues = machine.shares(), machine.queues
+    held = {pool: row.allocation for pool, row in shares.items()}
+    firm = dict(queues.firm)
+    arena, out = queues.arena, []
+    blocked: dict[str, tuple[str, list[int]]] = {}
+    pools = sorted(
+        (pool for pool in machine.pools if pool in LEAVES), key=lambda pool: (machine.pools[pool].served, pool)
+    )
+
+    def over(job: Any, slots: list[int], exactly: bool) -> str:
+        asked = plus(NOTHING, job.need, len(slots))
+        reserved = machine.pools[job.pool].reservation
+        levels = [job.pool] if job.pool == "/b" else [job.pool, "/a"]
+        if any(want > have for want, have in zip(asked, machine.cell.capacity, strict=True)):
+            return "never"
+        if any(
+            0 <= most < want for level in levels for want, most in zip(asked, machine.pools[level].limit, strict=True)
+        ):
+            return "never"
+        if not job.preemptible and any(want > have for want, have in zip(asked, reserved, strict=True)):
+            return "never"
+        if not job.preemptible and any(
+            want and want + has > have
+            for want, has, have in zip(asked, firm.get(job.pool, NOTHING), reserved, strict=True)
+        ):
+            return "firm"
+        for level in levels:
+            limits = zip(asked, held[level], machine.pools[level].limit, strict=True)
+            if any(want and 0 <= most < has + want for want, has, most in limits):
+                return "limit"
+        for level in [*levels, "/"]:
+            for want, has, may in zip(asked, held[level], shares[level].entitlement, strict=True):
+                if want and (has + want > may if exactly or level == "/" else has >= may):
+                    return "all"
+        return ""
+
+    def take(job_id: str, job: Any, slots: list[int]) -> None:
+        for level in [job.pool, *(["/a"] if job.pool != "/b" else []), "/"]:
+            held[level] = plus(held[level], job.need, len(slots))
+        if not job.preemptible:
+            firm[job.pool] = plus(firm.get(job.pool, NOTHING), job.need, len(slots))
+        out.extend((job_id, slot - job.base, int(arena["queued"][slot])) for slot in slots)
+
+    for pool in pools:
+        jobs = [(-job.priority, job.number, job_id, job) for job_id, job in queues.jobs.items() if job.pool == pool]
+        firm_waits = False
+        for _, _, job_id, job in sorted(jobs, key=lambda each: each[:2]):
+            if job.aside or (firm_waits and not job.preemptible) or pool in blocked:
+                continue
+            slots = [slot for slot in range(job.base, job.base + job.instances) if arena["queued"][slot]]
+            gang = [slot for slot in slots if slot < job.base + job.gang_min]
+            units = (
+                [gang]
+                if gang and len({int(arena["queued"][slot]) for slot in gang}) == 1 and len(gang) == job.gang_min
+                else []
+            )
+            units += [[slot] for slot in slots if slot >= job.base + job.gang_min]
+            for unit in units:
+                why = over(job, unit, True)
+                if why:
+                    firm_waits = firm_waits or why == "firm"
+                    if why in ("all", "limit"):
+                        blocked[pool] = (job_id, unit)
+                    break
+                take(job_id, job, unit)
+    for pool in pools:
+        if pool in blocked:
+            job_id, unit = blocked[pool]
+            if not over(queues.jobs[job_id], unit, False):
+                take(job_id, queues.jobs[job_id], unit)
+    return sorted(out)
+
+
+class Watched(World):
+    """Compares each round with the twin, and each preemption with the rules."""
+
+    def quiet(self) -> list[Event]:
+        if not self.machine.asks:
+            expected = naive(self.machine)
+            first = self.machine.decide(self.now, True, self.budget)
+            assert sorted(admitted(first)) == expected
+        shares = self.machine.shares()
+        said = super().quiet()
+        for event in said:
+            if isinstance(event, PreemptionsOrdered):
+                self.check_preemption(event, shares)
+        for pool, row in self.machine.shares().items():
+            assert all(
+                have <= most or most < 0
+                for have, most in zip(row.allocation, self.machine.pools[pool].limit, strict=True)
+            )
+            firm, reservation = self.machine.queues.firm.get(pool, NOTHING), self.machine.pools[pool].reservation
+            assert all(have <= most for have, most in zip(firm, reservation, strict=True))
+        return said
+
+    def check_preemption(self, event: PreemptionsOrdered, shares: Any) -> None:
+        runs = runs_of(event)
+        assert len(set(runs)) == len(runs)
+        giver = self.machine.shares()[event.from_pool]
+        assert any(have > may for have, may in zip(giver.allocation, giver.entitlement, strict=True))
+        for job_id, instance, run in runs:
+            row = self.machine.queues.jobs[job_id]
+            assert row.preemptible
+            assert row.pool == event.from_pool
+            assert self.machine.queues.arena["held"][row.base + instance] == run
+            assert (job_id, instance, run) not in self.asked, "asked twice"
+            self.asked.add((job_id, instance, run))
+
+
+JOBS = st.fixed_dictionaries(
+    {
+        "pool": st.sampled_from(LEAVES),
+        "instances": st.integers(1, 6),
+        "need": st.builds(Amounts, cpu_milli=st.integers(0, 5), memory_mib=st.integers(0, 3)),
+        "priority": st.integers(0, 2),
+        "preemptible": st.booleans(),
+        "gang_min": st.sampled_from([0, 0, 2, 3]),
+    }
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), JOBS),
+        st.tuples(st.sampled_from(["end", "retry", "return", "preempted"]), st.integers(0, 1000)),
+        st.tuples(st.just("capacity"), st.integers(1, 40)),
+        st.tuples(st.just("wait"), st.integers(1, 4)),
+        st.tuples(st.just("restart"), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 8), st.integers(0, 8), STEPS)
+def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:
+    world = Watched(Amounts(cpu_milli=20, memory_mib=20))
+    world.asked = set()
+    both = Amounts(cpu_milli=reserved_x, memory_mib=reserved_x)
+    world.define("/a", reservation=both, limit=Amounts(cpu_milli=15, memory_mib=-1, disk_mib=-1, gpu_milli=-1))
+    world.define("/a/x", reservation=both)
+    world.define("/a/y")
+    world.define("/b", reservation=cpu(reserved_b), share=Amounts(2, 1, 1, 1))
+    for number, (step, value) in enumerate(steps):
+        if step == "submit":
+            gang = min(value["gang_min"], value["instances"])
+            world.submit(f"j{number:02}", **{**value, "gang_min": gang})
+        elif step == "capacity":
+            world.capacity(Amounts(cpu_milli=value, memory_mib=20))
+        elif step == "wait":
+            world.later(value * 1000, step=500)
+        elif step == "restart":
+            world.restart()
+            world.quiet()
+        else:
+            act(world, step, value)
+
+
+def act(world: Watched, step: str, value: int) -> None:
+    """Ends, retries or returns one run that holds, its whole gang where it is in one."""
+    arena = world.machine.queues.arena
+    held = [
+        (job_id, row, slot - row.base, int(arena["held"][slot]))
+        for job_id, row in world.machine.queues.jobs.items()
+        for slot in range(row.base, row.base + row.instances)
+        if arena["held"][slot] and (step != "preempted" or arena["leaving"][slot])
+    ]
+    if not held:
+        return
+    job_id, row, instance, run = held[value % len(held)]
+    first, count = (0, row.gang_min) if instance < row.gang_min else (instance, 1)
+    runs = [(job_id, at, run) for at in range(first, first + count)]
+    if step == "return":
+        when = 0 if value % 3 == 0 else world.now + 1000 * (value % 5 + 1)
+        world.give_back(job_id, first, count, run, Code.NO_HOST_FITS, when, int(count > 1))
+        return
+    world.end(*runs, kept=int(step == "retry"))
+    if step == "preempted":
+        if count > 1:
+            world.requeue_gang(job_id, count, run + 1)
+        else:
+            world.requeue(*((job, at, run + 1) for job, at, _ in runs))

@@ -1,0 +1,118 @@
+"""The rules of the pool tree, in users' words. Every fact is answered, repeats and nonsense too."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.codes import Code
+from events.records.parts import Amounts
+from tests.entitlement.harness import World, cpu
+
+NO_LIMIT = Amounts(cpu_milli=-1, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+
+
+def limit(cores: int) -> Amounts:
+    return Amounts(cpu_milli=cores, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+
+
+def test_a_pool_is_defined_repeated_and_changed() -> None:
+    world = World()
+    assert world.define("/maps", "c1", reservation=cpu(5)).code == Code.DONE
+    assert world.define("/maps", "c1", reservation=cpu(5)).code == Code.REPEATED
+    assert world.define("/maps", "c2", reservation=cpu(5)).code == Code.REPEATED, "it says nothing new"
+    assert world.define("/maps", "c3", reservation=cpu(6)).code == Code.DONE
+    assert world.define("/maps", "c1", reservation=cpu(5)).code == Code.REPEATED, "a late repeat doesn't set it back"
+    assert world.machine.pools["/maps"].reservation[0] == 6
+    answer = world.define("/maps", "c4", reservation=cpu(7))
+    assert (answer.path, answer.pools_offset, answer.command_id) == ("/maps", 5, "c4")
+
+
+@pytest.mark.parametrize("path", ["", "/", "maps", "/maps/", "//", "/ü", "/a b", "/" + "x" * 65, "/a" * 9])
+def test_a_path_that_is_none_is_refused(path: str) -> None:
+    assert World().define(path).code == Code.INVALID_POOL
+
+
+def test_the_pool_above_must_be_there_and_have_no_jobs() -> None:
+    world = World()
+    assert world.define("/maps/tiles").code == Code.NO_SUCH_POOL
+    world.define("/maps")
+    world.submit("job", "/maps")
+    answer = world.define("/maps/tiles")
+    assert (answer.code, "1 open jobs" in answer.message) == (Code.POOL_NOT_A_LEAF, True)
+    world.over("job")
+    assert world.define("/maps/tiles").code == Code.DONE
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"reservation": cpu(-1)}, "reservation -1"),
+        ({"reservation": cpu(1 << 41)}, "must be 0 to"),
+        ({"share": cpu(-1)}, "share -1"),
+        ({"limit": limit(-2)}, "limit -2"),
+        ({"limit": limit(4), "reservation": cpu(5)}, "the limit 4 is below the reservation 5"),
+        ({"limit": limit(21)}, "above the limit 20"),
+        ({"reservation": cpu(9)}, "would reserve 11, it has 10"),
+    ],
+)
+def test_amounts_that_make_no_sense_are_refused_with_the_numbers(spec: dict[str, Amounts], said: str) -> None:
+    world = World()
+    world.define("/maps", reservation=cpu(10), limit=limit(20))
+    world.define("/maps/a", reservation=cpu(2))
+    answer = world.define("/maps/b", **spec)
+    assert (answer.code, said in answer.message) == (Code.INVALID_POOL, True), answer.message
+    assert "/maps/b" not in world.machine.pools
+
+
+def test_a_reservation_is_not_taken_from_the_pools_below() -> None:
+    world = World()
+    world.define("/maps", reservation=cpu(10))
+    world.define("/maps/a", reservation=cpu(8))
+    answer = world.define("/maps", "less", reservation=cpu(7))
+    assert (answer.code, answer.message) == (Code.INVALID_POOL, "cpu_milli: the pools below reserve 8, more than 7")
+
+
+def test_a_pool_in_use_is_not_removed() -> None:
+    world = World()
+    world.define("/maps")
+    world.define("/maps/tiles")
+    assert world.remove("/maps").code == Code.POOL_IN_USE
+    world.submit("job", "/maps/tiles")
+    assert world.remove("/maps/tiles").code == Code.POOL_IN_USE
+    world.over("job")
+    assert world.remove("/maps/tiles", "gone").code == Code.DONE
+    assert world.remove("/maps/tiles", "gone").code == Code.REPEATED
+    assert world.remove("/maps/tiles").code == Code.NO_SUCH_POOL
+    assert world.remove("/").code == Code.NO_SUCH_POOL
+    assert world.remove("/maps").code == Code.DONE
+
+
+def test_settings_are_answered_for_the_root() -> None:
+    world = World()
+    answer = world.configure(preemption_delay_ms=500)
+    assert (answer.path, answer.code) == ("/", Code.DONE)
+    answer = world.configure(preemption_delay_ms=-1)
+    assert (answer.code, "preemption_delay_ms is -1" in answer.message) == (Code.INVALID_POOL, True)
+    assert world.configure(host_lost_percent_per_minute=101).code == Code.INVALID_POOL
+
+
+def test_a_job_whose_pool_was_removed_in_the_same_moment_is_told_and_goes_on_when_it_is_back() -> None:
+    world = World(cpu(1))
+    assert world.submit("job", "/gone") == []
+    world.define("/gone")
+    assert world.holds("/gone") == 1
+
+
+WILD = st.integers(-(2**63), 2**63 - 1)
+AMOUNTS = st.builds(Amounts, cpu_milli=WILD, memory_mib=WILD, disk_mib=WILD, gpu_milli=WILD)
+PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/", "", "x", "/b"]) | st.text(max_size=5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(PATHS, AMOUNTS, AMOUNTS, AMOUNTS, st.booleans()), max_size=8))
+def test_whatever_is_sent_is_answered(facts: list[tuple[str, Amounts, Amounts, Amounts, bool]]) -> None:
+    world = World(cpu(10))
+    for path, reservation, most, share, gone in facts:
+        answer = world.remove(path) if gone else world.define(path, reservation=reservation, limit=most, share=share)
+        assert answer.pools_offset == world.offset
+    assert all(len(world.entitled(pool)) == 4 for pool in world.machine.pools)
