@@ -11,7 +11,7 @@ from typing import Protocol
 from events.clock import Clock
 from events.codec import encode
 from events.delivery import Inbox
-from events.log import Log, LogRecord, LogUnavailable, NewRecord
+from events.log import Log, LogRecord, LogUnavailable, NewRecord, Reader
 from events.records.base import Event
 from events.records.parts import Seen
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -79,6 +79,7 @@ class Driver:
         self._claimant = claimant
         self._limits = limits or Limits()
         self._observer = observer
+        self._readers: list[Reader] = []
         self._again = True
         self._starved = False
         """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
@@ -109,8 +110,8 @@ class Driver:
         self._catch_up(recorded, claim=offset)
         self.epoch = claim.epoch
         self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
-        self._reader = self._log.reader(fold.positions())
-        self._own_reader = self._log.reader({fold.topic: fold.own.position})
+        self._reader = self._open(fold.positions())
+        self._own_reader = self._open({fold.topic: fold.own.position})
         self._anchor = (fold.newest_ms, self._clock.monotonic_ms())
         yield "owned"
 
@@ -173,10 +174,13 @@ class Driver:
 
     def close(self) -> None:
         """Gives back reader and store; the state is what the store holds."""
-        if self.epoch:
-            self._reader.close()
-            self._own_reader.close()
+        for reader in self._readers:
+            reader.close()
         self._store.close()
+
+    def _open(self, positions: dict[str, int]) -> Reader:
+        self._readers.append(self._log.reader(positions))
+        return self._readers[-1]
 
     def _catch_up(self, recorded: Recorded, claim: int | None = None) -> None:
         """Folds the own topic to its end, or to a claim of ours; `Superseded` if that claim is not the current one."""
