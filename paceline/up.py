@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from paceline.settings import UpSettings
 
 FORMAT = 1
-SWITCH_INTERVAL_S = 0.001
+SWITCH_INTERVAL_S = 0.0002
 """The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
 KAFKA_RETRY_S = 2.0
@@ -125,7 +125,7 @@ class Up:
         self._write_cell_file()
         say(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
         try:
-            Host(self.log, self._processors, self._others).run(self._stop)
+            Host(self.log, self._processors, self._others, self.projector).run(self._stop)
         finally:
             left = agent.stop() if agent else 0
             server.should_exit = True
@@ -182,7 +182,7 @@ class Up:
         if self._settings.sim_hosts:
             hosts = [SimHost(self._settings.sim_hosts, SIM_HOST)]
             rest.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
-        return [*rest, self.projector]
+        return rest
 
     def _serve(self) -> uvicorn.Server:
         host, _, port = self._settings.listen.rpartition(":")

@@ -17,6 +17,7 @@ from processors.store import Store
 
 IDLE_MS = 10
 """Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
+BACKGROUND_S = 0.05
 PASSES = 4
 """Passes over the processors before the others step: lifecycle, entitlement, placement and lifecycle's order."""
 RETRY_MS = 1000
@@ -148,13 +149,21 @@ class Processor:
 
 
 class Host:
-    """Steps components in the thread that calls `run`: the processors first, until a job has passed all of them."""
+    """Steps components in the thread that calls `run`.
 
-    def __init__(self, log: Log, processors: Sequence[Component], others: Sequence[Component]) -> None:
+    The processors come first, until a job has passed all of them; `background` (the views) when nothing else is to be
+    done, but often enough: many records at once cost it much less than one by one.
+    """
+
+    def __init__(
+        self, log: Log, processors: Sequence[Component], others: Sequence[Component], background: Component
+    ) -> None:
         self._log = log
         self._processors = processors
         self._others = others
-        self._components = [*processors, *others]
+        self._background = background
+        self._background_at = 0.0
+        self._components = [*processors, *others, background]
 
     def run(self, stop: threading.Event) -> None:
         """Steps until `stop` is set, then closes the components, the last first."""
@@ -177,4 +186,7 @@ class Host:
                 break
         for component in self._others:
             busy = component.step() or busy
+        if not busy or time.monotonic() >= self._background_at:
+            busy = self._background.step() or busy
+            self._background_at = time.monotonic() + BACKGROUND_S
         return busy

@@ -162,9 +162,11 @@ def test_an_end_that_comes_first_makes_what_it_ends_void() -> None:
     world.end(("a", 0, 1))
     said = world.give_back("a", 0, 2, 1, Code.NO_HOST_FITS, START_MS + 1000)
     assert one(said, GangsHeld).tasks == 1, "the ended one isn't queued again"
-    world.end(("a", 1, 2))
-    assert world.requeue(("a", 1, 2)) == []
     assert world.holds("/p") == 0
+    world.submit("b")
+    world.end(("b", 0, 1), ("b", 0, 2))
+    assert world.requeue(("b", 0, 2)) == []
+    assert world.requeue(("b", 0, 3)) == [("b", 0, 3)]
 
 
 def test_a_retry_keeps_its_admission() -> None:

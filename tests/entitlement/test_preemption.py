@@ -83,7 +83,7 @@ def test_work_that_is_not_preemptible_stays() -> None:
     world = World(cpu(10))
     world.define("/a", reservation=cpu(5))
     world.define("/b", reservation=cpu(5))
-    world.submit("firm", "/a", instances=5, preemptible=False)
+    world.submit("firm", "/a", instances=5, preemptible=False, priority=-9)
     world.submit("soft", "/a", instances=5)
     world.submit("owner", "/b", instances=5)
     assert {job for job, _, _ in preempted(world.later(5000))} == {"soft"}
