@@ -5,6 +5,7 @@ of this machine has a third.
 """
 
 import functools
+import gc
 import json
 import os
 import secrets
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 SWITCH_INTERVAL_S = 0.0002
 """The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
+GC_THRESHOLDS = (50_000, 20, 100)
+"""State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
 KAFKA_RETRY_S = 2.0
 
@@ -102,6 +105,7 @@ class Up:
 
     def __init__(self, settings: "UpSettings", on_order: OnOrder | None = None) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        gc.set_threshold(*GC_THRESHOLDS)
         self._settings = settings
         self._on_order = on_order
         self._data = settings.data
@@ -114,7 +118,7 @@ class Up:
         if settings.kafka:
             components.append(self._join(settings.kafka))
         self._processors = [self._processor(make, name, claimant) for name, make in machines().items()]
-        self._others = [*components, *self._rest()]
+        self._components = [*components, *self._processors, *self._rest()]
 
     def run(self) -> int:
         """Serves until stopped."""
@@ -125,7 +129,7 @@ class Up:
         self._write_cell_file()
         say(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
         try:
-            Host(self.log, self._processors, self._others, self.projector).run(self._stop)
+            Host(self.log, self._components, self.projector).run(self._stop)
         finally:
             left = agent.stop() if agent else 0
             server.should_exit = True

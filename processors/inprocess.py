@@ -17,9 +17,7 @@ from processors.store import Store
 
 IDLE_MS = 10
 """Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
-BACKGROUND_S = 0.05
-PASSES = 4
-"""Passes over the processors before the others step: lifecycle, entitlement, placement and lifecycle's order."""
+BACKGROUND_S = 0.03
 RETRY_MS = 1000
 STANDS_EVERY_S = 1.0
 
@@ -151,40 +149,32 @@ class Processor:
 class Host:
     """Steps components in the thread that calls `run`.
 
-    The processors come first, until a job has passed all of them; `background` (the views) when nothing else is to be
-    done, but often enough: many records at once cost it much less than one by one.
+    `background` (the views) steps when nothing else is to be done, but often enough: many records at once cost it much
+    less than one by one.
     """
 
-    def __init__(
-        self, log: Log, processors: Sequence[Component], others: Sequence[Component], background: Component
-    ) -> None:
+    def __init__(self, log: Log, components: Sequence[Component], background: Component) -> None:
         self._log = log
-        self._processors = processors
-        self._others = others
+        self._components = components
         self._background = background
         self._background_at = 0.0
-        self._components = [*processors, *others, background]
 
     def run(self, stop: threading.Event) -> None:
         """Steps until `stop` is set, then closes the components, the last first."""
+        everything = [*self._components, self._background]
         try:
             while not stop.is_set():
                 if not self.step():
-                    waits = [wait for wait in (each.wait_ms() for each in self._components) if wait is not None]
+                    waits = [wait for wait in (each.wait_ms() for each in everything) if wait is not None]
                     self._log.wait(min([IDLE_MS, *waits]) / 1000)
         finally:
-            for component in reversed(self._components):
+            for component in reversed(everything):
                 component.close()
 
     def step(self) -> bool:
-        """Steps the processors some times and the others once; True where one of them may have more to do."""
+        """Steps each component once, in order; True where one of them may have more to do."""
         busy = False
-        for _ in range(PASSES):
-            moved = [processor.step() for processor in self._processors]
-            busy = any(moved)
-            if not busy:
-                break
-        for component in self._others:
+        for component in self._components:
             busy = component.step() or busy
         if not busy or time.monotonic() >= self._background_at:
             busy = self._background.step() or busy
