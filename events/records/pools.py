@@ -43,9 +43,6 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     preemption_delay_ms: int = 2000
     """How long a pool must be below its reservation with work waiting before it preempts."""
 
-    disruption_retry_ms: int = 1000
-    """How soon a deferred disruption is weighed again."""
-
     forget_after_ms: int = 604800000
     """How long an ended job is kept in the state of the machines."""
 

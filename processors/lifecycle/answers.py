@@ -11,7 +11,8 @@ from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
 from events.records.parts import Amounts
-from processors.lifecycle.rows import AskRow, ForgottenRow, JobRow, PoolRow, SettingsRow
+from events.records.pools import CellConfigured
+from processors.lifecycle.rows import AskRow, ForgottenRow, JobRow, PoolRow
 from processors.lifecycle.specs import refusal
 from processors.table import Table
 
@@ -28,7 +29,7 @@ class View(Protocol):
     forgotten: Table[str, ForgottenRow]
 
     @property
-    def settings(self) -> SettingsRow:
+    def settings(self) -> CellConfigured:
         """The settings of the cell."""
         ...
 

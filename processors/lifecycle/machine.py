@@ -42,7 +42,6 @@ from processors.lifecycle.rows import (
     AskRow,
     PoolFactRow,
     PoolRow,
-    SettingsRow,
 )
 from processors.lifecycle.tasks import (
     LIVE,
@@ -55,6 +54,7 @@ from processors.lifecycle.tasks import (
 )
 from processors.lifecycle.verdicts import Lookup, verdicts
 from processors.machine import Decided, Fact, Input, PeerRound
+from processors.settings import CellSettings
 from processors.table import Table, struct_table
 
 FORGET_MAX = 1000
@@ -75,8 +75,7 @@ class Lifecycle:
         self.pool_facts: Table[int, PoolFactRow] = struct_table("pool_facts", PoolFactRow, int)
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
-        self._settings: Table[str, SettingsRow] = struct_table("settings", SettingsRow)
-        self._settings.put("cell", SettingsRow())
+        self._settings = CellSettings()
         self.tasks = Tasks()
         self._jobs = Jobs(self.tasks, self.pools)
         self.jobs = self._jobs.table
@@ -123,20 +122,22 @@ class Lifecycle:
             self.asks,
             self.forgotten,
             self.ports,
-            self._settings,
+            self._settings.pending,
+            self._settings.kept,
             self.hosts.table,
             self.tasks.arena.table,
         )
 
     @property
-    def settings(self) -> SettingsRow:
+    def settings(self) -> CellConfigured:
         """The settings of the cell."""
-        return self._settings["cell"]
+        return self._settings.now
 
     def restored(self) -> None:
         """See `Machine.restored`."""
         self.tasks.restored()
         self.hosts.restored()
+        self._settings.restored()
         self._jobs.restored()
 
     def apply(self, record: Input) -> None:
@@ -191,11 +192,12 @@ class Lifecycle:
             case PoolRemoved(path=path):
                 self.pool_facts.put(offset, PoolFactRow(path, True))
             case CellConfigured():
-                self._settings.put("cell", settings_of(event))
+                self._settings.asked(offset, event)
             case _:
                 self._apply(event, at_ms)
 
     def _pool_answered(self, answer: PoolAnswered, now: int) -> None:
+        self._settings.answered(answer)
         fact = self.pool_facts.get(answer.pools_offset)
         if fact is None:
             return
@@ -343,12 +345,3 @@ class Lifecycle:
             key = (self._jobs.at[base], slot - base)
             if key in self.ports:
                 self.ports.remove(key)
-
-
-def settings_of(event: CellConfigured) -> SettingsRow:
-    """What lifecycle decides by; senseless values count as the defaults."""
-    row = SettingsRow()
-    for name in ("host_lost_after_ms", "restart_backoff_ms", "restart_backoff_max_ms", "forget_after_ms"):
-        if getattr(event, name) > 0:
-            setattr(row, name, min(getattr(event, name), 1 << 40))
-    return row

@@ -69,15 +69,6 @@ class AskRow(msgspec.Struct, array_like=True):
     value: bytes
 
 
-class SettingsRow(msgspec.Struct, array_like=True):
-    """What CellConfigured says, as far as lifecycle decides by it."""
-
-    host_lost_after_ms: int = 60_000
-    restart_backoff_ms: int = 1_000
-    restart_backoff_max_ms: int = 300_000
-    forget_after_ms: int = 604_800_000
-
-
 class ForgottenRow(msgspec.Struct, array_like=True):
     """An ended job that left the state; its key is the digest of its id."""
 

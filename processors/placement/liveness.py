@@ -14,25 +14,22 @@ from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.rows import AskRow, CellRow
+from processors.settings import CellSettings
 from processors.table import Table, struct_table
 
-SILENT_MS = 60_000
-"""A host silent for so long is lost."""
-GRACE_MS = 600_000
-"""A host silent for so long is lost whatever the bound says."""
 BEAT_MS = 30_000
 """Beats come every 10 s; without one for so long, nobody can tell whether hosts are silent."""
 WINDOW_MS = 60_000
-LOST_PER_WINDOW_PERCENT = 10
 
 
 class Liveness:
     """Decides `HostLost` and answers operators."""
 
-    def __init__(self, hosts: Hosts, cell: Table[str, CellRow]) -> None:
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings) -> None:
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self._hosts = hosts
         self._cell = cell
+        self._settings = settings
 
     def beat(self, event: GatewayBeat, now: int) -> None:
         """A gateway lives."""
@@ -91,10 +88,10 @@ class Liveness:
         silent = np.flatnonzero(self._hosts.silent_ms)
         if cell.beats_since_ms and len(silent):
             first = max(int(self._hosts.silent_ms[silent].min()), cell.beats_since_ms)
-            bounded = first + SILENT_MS
+            bounded = first + self._settings.now.host_lost_after_ms
             if self._left(bounded) == 0:
                 bounded = max(bounded, cell.window_ms + WINDOW_MS)
-            times.append(min(bounded, first + GRACE_MS))
+            times.append(min(bounded, first + self._settings.now.host_lost_grace_ms))
         return min(times, default=None)
 
     def _answer(self, host_id: str, given_up: dict[str, None]) -> tuple[Code, str]:
@@ -115,8 +112,9 @@ class Liveness:
         hosts = np.flatnonzero(self._hosts.silent_ms)
         hosts = hosts[np.argsort(self._hosts.silent_ms[hosts], kind="stable")]
         counted: I64 = now - np.maximum(self._hosts.silent_ms[hosts], cell.beats_since_ms)
-        graced = hosts[counted >= GRACE_MS].tolist()
-        due = hosts[(counted >= SILENT_MS) & (counted < GRACE_MS)].tolist()
+        after, grace = self._settings.now.host_lost_after_ms, self._settings.now.host_lost_grace_ms
+        graced = hosts[counted >= grace].tolist()
+        due = hosts[(counted >= after) & (counted < grace)].tolist()
         out = [self._lost(number, Code.GRACE_PASSED, now) for number in graced]
         return out + [self._lost(number, Code.SILENT, now) for number in due[: self._left(now)]]
 
@@ -125,7 +123,7 @@ class Liveness:
         cell = self._cell["cell"]
         losses = cell.losses if now - cell.window_ms < WINDOW_MS else 0
         present = int((self._hosts.phase != Phase.LOST).sum())
-        return max(0, max(1, (present + losses) * LOST_PER_WINDOW_PERCENT // 100) - losses)
+        return max(0, max(1, (present + losses) * self._settings.now.host_lost_percent_per_minute // 100) - losses)
 
     def _lost(self, number: int, code: Code, now: int) -> HostLost:
         host_id = self._hosts.ids[number]

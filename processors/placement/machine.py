@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted
+from events.records.entitlement import GangsAdmitted, PoolAnswered
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobsForgotten, RunsEnded
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
+from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.placement.hosts import Hosts
@@ -20,6 +21,7 @@ from processors.placement.liveness import Liveness
 from processors.placement.match import Match
 from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
+from processors.settings import CellSettings
 from processors.table import Table, struct_table
 
 
@@ -27,7 +29,7 @@ class Placement:
     """See `processors.machine.Machine`."""
 
     name: ClassVar[str] = "placement"
-    facts: ClassVar[tuple[str, ...]] = ("paceline.hosts",)
+    facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 1
     state: ClassVar[int] = 1
@@ -36,8 +38,9 @@ class Placement:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self.cell.put("cell", CellRow())
         self.hosts = Hosts(self.cell)
-        self.runs = Runs(self.hosts, self.cell)
-        self._liveness = Liveness(self.hosts, self.cell)
+        self._settings = CellSettings()
+        self.runs = Runs(self.hosts, self.cell, self._settings)
+        self._liveness = Liveness(self.hosts, self.cell, self._settings)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -51,6 +54,7 @@ class Placement:
             GatewayBeat: self._liveness.beat,
             HostAnswered: self._liveness.answered,
             TimerPassed: self._liveness.passed,
+            PoolAnswered: lambda event, now: self._settings.answered(event),
             JobAccepted: self.runs.accepted,
             GangsAdmitted: self.runs.admitted,
             GangsQueued: self.runs.queued,
@@ -66,6 +70,8 @@ class Placement:
         """See `Machine.tables`."""
         return (
             self.cell,
+            self._settings.pending,
+            self._settings.kept,
             self.hosts.table,
             self._liveness.asks,
             self.runs.jobs,
@@ -77,6 +83,7 @@ class Placement:
         """See `Machine.restored`."""
         self.hosts.restored()
         self.runs.restored()
+        self._settings.restored()
         self._quiet = False
 
     def apply(self, record: Input) -> None:
@@ -84,6 +91,8 @@ class Placement:
         match record:
             case Fact(_, offset, at_ms, HostLossConfirmed() as event):
                 self._liveness.confirmed(event, offset, at_ms)
+            case Fact(_, offset, _, CellConfigured() as event):
+                self._settings.asked(offset, event)
             case Fact(_, _, at_ms, event):
                 self._apply(event, at_ms)
             case PeerRound(_, _, now, decisions):

@@ -15,10 +15,6 @@ from processors.placement.hosts import Hosts
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 
-BACKOFF_MS = 1_000
-"""The wait after a first return; doubles with each further one."""
-BACKOFF_MAX_MS = 60_000
-
 
 class Left(NamedTuple):
     """Tasks of a job that found no place: `size` belong together (1: each alone)."""
@@ -169,7 +165,8 @@ class Match:
             return
         slots = np.intersect1d(left.slots, due, assume_unique=True) if len(due) else due
         if len(slots):
-            wait = min(BACKOFF_MS << min(left.row.returns, 16), BACKOFF_MAX_MS)
+            settings = self._runs.settings.now
+            wait = min(settings.return_backoff_ms << min(left.row.returns, 16), settings.return_backoff_max_ms)
             returns.setdefault((why, now + wait), []).append(left._replace(slots=slots))
 
     def _returned(self, why: Code, not_before_ms: int, parts: list[Left]) -> GangsReturned:

@@ -19,12 +19,11 @@ from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from processors.arena import Arena, locate
 from processors.placement.hosts import AMOUNT_MAX, RESOURCES, Hosts, values_of
 from processors.placement.rows import CellRow, JobRow
+from processors.settings import CellSettings
 from processors.table import Table, struct_table
 
 EPOCH_S = 1_577_836_800
 """2020-01-01: seconds since then fit into int32 for decades."""
-PATIENCE_MS = 5_000
-"""How long a gang is tried before it is returned; rounded up to whole seconds."""
 
 Mask = NDArray[np.bool_]
 Ranges = GangsAdmitted | GangsQueued | GangsReturned
@@ -43,12 +42,13 @@ class Named(NamedTuple):
 class Runs:
     """Jobs, and the columns of their tasks. Keeps up what the runs hold of the hosts."""
 
-    def __init__(self, hosts: Hosts, cell: Table[str, CellRow]) -> None:
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
         self.arena = Arena("runs", ("waiting", "until", "placed", "host", "ended"))
         self.waiting: dict[str, int] = {}
         """The jobs with tasks that wait, and how many."""
+        self.settings = settings
         self._hosts = hosts
         self._cell = cell
         self._at: dict[int, str] = {}
@@ -199,7 +199,8 @@ class Runs:
             good &= np.repeat(whole, np.diff(np.append(named.starts, len(slots))))
         taken = slots[good]
         arena.set("waiting", taken, run[good])
-        arena.set("until", taken, -(-(now + PATIENCE_MS) // 1000) - EPOCH_S)
+        patience_ms = self.settings.now.placement_patience_ms
+        arena.set("until", taken, -(-(now + patience_ms) // 1000) - EPOCH_S)  # rounded up to whole seconds
         self._note_due(taken)
         for at, count in enumerate(np.bincount(named.job[good], minlength=len(event.job_ids)).tolist()):
             if count:

@@ -6,6 +6,7 @@ import pytest
 
 from events.codes import TaskState
 from events.records.parts import Amounts, Simulated
+from events.records.pools import CellConfigured
 from processors.driver import Limits
 from processors.entitlement.machine import Entitlement
 from processors.placement.machine import Placement
@@ -83,6 +84,25 @@ def test_a_pool_below_its_reservation_gets_its_own_back() -> None:
     counts = cell.lifecycle.jobs["owner"].counts
     assert counts[TaskState.RUNNING] == 4
     assert cell.lifecycle.jobs["greedy"].counts[TaskState.RUNNING] == 4
+    cell.verify()
+
+
+def test_settings_are_facts_and_every_machine_goes_by_them() -> None:
+    cell = Cell(hosts=1)
+    cell.pool("/p")
+    cell.append(
+        CellConfigured(command_id="1", placement_patience_ms=1000, return_backoff_ms=7000, forget_after_ms=2000)
+    )
+    cell.append(CellConfigured(command_id="2", placement_patience_ms=-1))
+    cell.submit("small")
+    cell.submit("wide", instances=2, ports=tuple(f"p{number}" for number in range(64)), duration_ms=60_000)
+    cell.run(1900)
+    assert cell.state("small") == "SUCCEEDED"
+    cell.run(4000)
+    assert "small" not in cell.lifecycle.jobs, "forgotten after two seconds"
+    assert cell.drivers["placement"].machine.runs.settings.now.command_id == "1", "what makes no sense is refused"  # type: ignore[attr-defined]
+    cell.recover("placement")
+    assert cell.drivers["placement"].machine.runs.settings.now.return_backoff_ms == 7000  # type: ignore[attr-defined]
     cell.verify()
 
 

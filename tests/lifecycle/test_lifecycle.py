@@ -4,7 +4,7 @@ import pytest
 
 from events.codes import Outcome, RunReport
 from events.columns import ints, pack_ints, pack_longs
-from events.records.entitlement import PreemptionsOrdered
+from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import (
     CommandAnswered,
     DisruptionWithdrawn,
@@ -267,6 +267,7 @@ def test_an_inventory_settles_what_runs_on_a_host() -> None:
 def test_ended_jobs_are_forgotten_and_their_ids_are_not() -> None:
     world = World()
     world.fact("paceline.pools", CellConfigured(command_id="c", forget_after_ms=1000))
+    world.peer("entitlement", PoolAnswered(path="/", pools_offset=1, command_id="c", code="DONE"))
     world.submit("a")
     world.stop("a")
     assert one(world.later(1000), JobsForgotten).job_ids == ("a",)

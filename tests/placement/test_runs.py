@@ -8,8 +8,10 @@ from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobsForgotten
 from events.records.parts import Constraint, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from processors.placement.runs import PATIENCE_MS
 from tests.placement.harness import World, amounts, hosts_of, of, offered, one, places, returned
+
+PATIENCE_MS = 5_000
+"""The default of CellConfigured."""
 
 
 @pytest.fixture
