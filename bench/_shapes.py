@@ -7,6 +7,7 @@ thread beside it on the embedded log, by a Kafka producer of its own on Kafka.
 """
 
 import json
+import resource
 import sys
 import threading
 import time
@@ -221,7 +222,7 @@ def main(shape: str, folder: Path, log: str) -> None:
     def drive() -> None:
         try:
             figures: dict[str, Any] = measure(up, up.log, probe, shape, folder)
-            figures[f"{shape}_memory_mib"] = psutil.Process().memory_info().rss / 2**20
+            figures[f"{shape}_peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             found.update(figures)
             beside.update(references(up.log, shape))
         except Exception as error:  # said in the result; the cell must still be stopped
