@@ -12,6 +12,8 @@ from paceline import demo
 from tests.broker import Broker
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("demo")
+"""One at a time: two cells on one machine would hand out the same port numbers."""
 VERDICT = "rounds were decided again: all are identical, byte for byte"
 
 
@@ -35,7 +37,6 @@ def test_the_main_job_on_the_embedded_log():
     check(run())
 
 
-@pytest.mark.xdist_group("broker")
 def test_the_main_job_on_kafka(broker: Broker):
     broker.remove_topics([topic.name for topic in ALL])
     check(run("--kafka", broker.address))

@@ -37,6 +37,7 @@ def run(*command: str, **more: object) -> subprocess.CompletedProcess[str]:
     return done  # type: ignore[no-any-return]
 
 
+@pytest.mark.xdist_group("demo")
 def test_the_wheel_runs_the_demo_for_somebody_else(folder: Path) -> None:
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), cwd=ROOT)
     wheel = next((folder / "dist").glob("*.whl"))

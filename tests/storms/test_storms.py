@@ -38,15 +38,6 @@ def test_killed_five_times_under_load_on_kafka(tmp_path: Path, kafka: Broker) ->
     assert found["epochs"] >= 5 * 4
 
 
-@pytest.mark.parametrize("log", ["embedded", "kafka"])
-def test_the_demo(log: str, request: pytest.FixtureRequest) -> None:
-    more = ["--kafka", request.getfixturevalue("kafka").address] if log == "kafka" else []
-    done = run(*PACELINE, "demo", *more)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "20 tasks have succeeded; one failed first and succeeded at its second run" in done.stdout
-    assert "all are identical, byte for byte" in done.stdout
-
-
 def test_a_foreign_producer_needs_nothing_of_ours(tmp_path: Path, kafka: Broker) -> None:
     cell = CellProcess(tmp_path / "cell", kafka.address)
     cell.start()
