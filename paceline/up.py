@@ -61,8 +61,8 @@ def run_up(settings: "UpSettings") -> int:
     except (CannotStart, LogError, StoreFault, HistoryDiffers) as error:
         say(f"paceline: {error}")
         return 1
-    except PermissionError as error:
-        say(f"paceline: {error.filename} can't be written: {error.strerror}. Choose another folder with --data.")
+    except OSError as error:
+        say(f"paceline: {error.filename or settings.data}: {error.strerror}. Choose another folder with --data.")
         return 1
 
 
@@ -260,8 +260,10 @@ def prepare(data: Path) -> str:
     held = data / "format"
     if not held.exists():
         held.write_text(f"{FORMAT}\n")
-    elif int(held.read_text()) > FORMAT:
-        raise CannotStart(f"{data} is of a newer version of Paceline (format {held.read_text().strip()}); use that one")
+    elif not (text := held.read_text().strip()).isdigit():
+        raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
+    elif int(text) > FORMAT:
+        raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
     token = data / "token"
     if not token.exists():
         with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
