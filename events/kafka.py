@@ -5,7 +5,6 @@ Readers read committed records only, from positions that they are given; the gro
 a record is the broker's append time, which never decreases as long as the broker's clock doesn't.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -22,6 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from events.kafka_link import Link, say_on_stderr
 from events.log import AppendUnknown, LogError, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
 from events.topics import RECORD_BYTES_MAX
 
@@ -32,7 +32,6 @@ ASK_SECONDS = 2.0
 ANSWER_SECONDS = 0.5
 SCAN_RECORDS = 10_000
 SCAN_WAIT_SECONDS = 0.02
-RECENT_SECONDS = 1.0
 RETRY_SECONDS = 0.05
 IDLE_SECONDS_MIN = 0.001
 IDLE_SECONDS_MAX = 0.01
@@ -84,45 +83,6 @@ _MOVING = (
     KafkaError.REQUEST_TIMED_OUT,
 )
 """A partition's leader changes, or is only just chosen: soon it answers."""
-
-
-def say_on_stderr(line: str) -> None:
-    """The default of `on_trouble`."""
-    sys.stderr.write(line + "\n")
-
-
-class Link:
-    """Whether the broker answers, as the clients of one log see it; says each change once."""
-
-    def __init__(self, bootstrap: str, on_trouble: Callable[[str], None]) -> None:
-        self.bootstrap = bootstrap
-        self.away = False
-        self._found = -RECENT_SECONDS
-        self._on_trouble = on_trouble
-        self._changing = threading.Lock()
-
-    def on_error(self, error: KafkaError) -> None:
-        """Takes what a client says about itself (`error_cb`)."""
-        # Old news comes late, from clients that were not asked meanwhile; what is true is said again.
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and time.monotonic() > self._found + RECENT_SECONDS:
-            self.lost()
-
-    def lost(self) -> None:
-        """The broker doesn't answer."""
-        with self._changing:
-            said, self.away = self.away, True
-        if not said:
-            self._on_trouble(f"Kafka at {self.bootstrap} can't be reached: waiting for it.")
-
-    def found(self) -> None:
-        """The broker has answered."""
-        self._found = time.monotonic()
-        if not self.away:
-            return
-        with self._changing:
-            said, self.away = not self.away, False
-        if not said:
-            self._on_trouble(f"Kafka at {self.bootstrap} answers again.")
 
 
 class KafkaLog:
@@ -337,6 +297,7 @@ class KafkaReader:
         """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
         if self._gap:
             raise self._gap
+        self._log.link.look()
         messages: list[Message] = []
         if timeout > 0:
             first = self._consumer.poll(timeout)

@@ -9,7 +9,8 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from events.kafka import COMMON, Link, say_on_stderr
+from events.kafka import COMMON
+from events.kafka_link import Link, say_on_stderr
 from events.log import LogFault
 from events.topics import ALL
 
