@@ -27,10 +27,10 @@ FACTS = 50
 
 
 @pytest.fixture(scope="session")
-def cells(broker: Broker) -> Iterator[int]:
+def cells(one_broker: Broker) -> Iterator[int]:
     """Numbers of partitions of the contract's topics that nobody has written to, one for each test."""
     tests = sum(name.startswith("test_") for name in dir(LogContract))
-    broker.make_topics([A, B], tests, SETTINGS)
+    one_broker.make_topics([A, B], tests, SETTINGS)
     return iter(range(tests))
 
 
