@@ -8,6 +8,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from events.clock import Clock
 from events.codec import encode
 from events.delivery import Inbox
@@ -20,6 +22,8 @@ from processors.fold import SEGMENTS_MAX, Fold, Recorded, own_record
 from processors.machine import Machine
 from processors.store import Store
 
+PASSES_BYTES = 64 * 1024
+"""A round that is smaller than this is decided on: what follows from its own decisions goes into it."""
 ENDS_AGE_MS = 500
 """How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
 
@@ -133,22 +137,22 @@ class Driver:
         if not (applied or self._again or forced or (due and caught_up)):
             return False
         self._again = False
-        record, decisions, value = self._decide(now, caught_up)
+        made = self._decide(now, caught_up, forced)
         yield "decided"
-        if not decisions and not forced:
+        if made is None:
             if due and caught_up:
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
             return applied > 0
+        record, decisions, value = made
         offset = self._append(value)
         yield "appended"
         self._read_back(offset)
         yield "read back"
-        changes = self.fold.finish(record, decisions)
+        changes = self.fold.finish(record)
         yield "finished"
         self._store.commit(changes, self.fold.standing())
         if self._observer:
             self._observer.committed(record, decisions, len(value))
-        self._again = True
         yield "stored"
         return True
 
@@ -236,17 +240,42 @@ class Driver:
                 break
         return applied
 
-    def _decide(self, now: int, caught_up: bool) -> tuple[RoundCommitted, list[Event], bytes]:
+    def _decide(self, now: int, caught_up: bool, forced: bool) -> tuple[RoundCommitted, list[Event], bytes] | None:
+        """A round and its bytes; None: there is nothing to decide, and no round is forced."""
         budget = self._limits.budget
         while True:
             decisions = self.machine.decide(now, caught_up, budget)
+            if not decisions and not forced:
+                return None
             record = self._round(now, caught_up, budget, decisions)
-            value = encode(record) if decisions or self.fold.segments else b""
+            value = encode(record)
             if len(value) <= self._limits.round_bytes:
-                return record, decisions, value
+                return self._decide_on(record, decisions, value)
             if budget <= 1:
                 raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {len(value)} bytes")
             budget //= 2
+
+    def _decide_on(
+        self, record: RoundCommitted, decisions: list[Event], value: bytes
+    ) -> tuple[RoundCommitted, list[Event], bytes]:
+        """Applies decisions and adds what follows from them, pass after pass, until nothing more does or the round is
+        large. Should the round not be accepted, the machine is given up with it.
+        """
+        latest = decisions
+        while latest:
+            self.fold.decided(record.now, latest)
+            if len(value) >= PASSES_BYTES:
+                self._again = True
+                break
+            latest = self.machine.decide(record.now, record.caught_up, record.budget)
+            longer = msgspec.structs.replace(record, decisions=(*record.decisions, *map(encode, latest)))
+            bytes_ = encode(longer) if latest else value
+            if len(bytes_) > self._limits.round_bytes:
+                self._again = True
+                break
+            decisions = decisions + latest
+            record, value = longer, bytes_
+        return record, decisions, value
 
     def _round(self, now: int, caught_up: bool, budget: int, decisions: list[Event]) -> RoundCommitted:
         fold = self.fold

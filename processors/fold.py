@@ -100,11 +100,14 @@ class Fold:
         self.take(delivered)
         return delivered
 
-    def finish(self, record: RoundCommitted, decisions: Iterable[Event]) -> list[RowChange]:
-        """Applies an accepted round of its own, after its inputs; returns the rows that changed since the last one."""
-        self.now = record.now
+    def decided(self, now: int, decisions: Iterable[Event]) -> None:
+        """Applies decisions of its own, of a round at `now`, after the inputs of that round."""
         for decision in decisions:
-            self.machine.apply(Decided(record.now, decision))
+            self.machine.apply(Decided(now, decision))
+
+    def finish(self, record: RoundCommitted) -> list[RowChange]:
+        """Ends an accepted round whose decisions were applied; returns the rows that changed since the last one."""
+        self.now = record.now
         self.known = {seen.topic: seen.position for seen in record.seen}
         self._begin()
         return self.state.take_changes()
@@ -161,11 +164,8 @@ class Recorded:
     def finish(self, record: RoundCommitted) -> list[RowChange]:
         """Applies an accepted round, inputs and decisions; returns the rows that it changed."""
         self.take(record)
-        return self.decided(record)
-
-    def decided(self, record: RoundCommitted) -> list[RowChange]:
-        """Applies the decisions of a round whose inputs were taken."""
-        return self._fold.finish(record, decode_decisions(record))
+        self._fold.decided(record.now, decode_decisions(record))
+        return self._fold.finish(record)
 
     def _inputs(self, record: RoundCommitted) -> Iterable[LogRecord]:
         return (found for segment in record.inputs for found in self._records(segment))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from events.codec import encode
 from events.log import Log
 from events.records.rounds import RoundCommitted
-from processors.fold import Fold, HistoryDiffers, Recorded, own_record
+from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions, own_record
 from processors.machine import Machine
 
 
@@ -64,22 +64,37 @@ class Replay:
                 return
             result.events += sum(segment.end - segment.start for segment in event.inputs)
             if decide and event.logic == fold.machine.logic:
-                result.difference = self._compare(event)
+                result.difference = self._decide_again(event)
                 result.rounds += 1
             else:
+                fold.decided(event.now, decode_decisions(event))
                 result.folded += 1
             result.decisions += len(event.decisions)
-            self._recorded.decided(event)
+            fold.finish(event)
             result.hash = fold.state.hash
             yield event
             if result.difference:
                 return
 
-    def _compare(self, record: RoundCommitted) -> Difference | None:
-        decided = [encode(event) for event in self.fold.machine.decide(record.now, record.caught_up, record.budget)]
-        for index in range(max(len(decided), len(record.decisions))):
-            old = record.decisions[index] if index < len(record.decisions) else None
-            new = decided[index] if index < len(decided) else None
+    def _decide_again(self, record: RoundCommitted) -> Difference | None:
+        """Decides a round pass after pass, as the driver did, and applies what was recorded; the first difference."""
+        fold, recorded, done = self.fold, record.decisions, 0
+        events = decode_decisions(record)
+        while True:
+            decided = [encode(event) for event in fold.machine.decide(record.now, record.caught_up, record.budget)]
+            found = self._compare(record, done, decided)
+            ends = len(recorded) if found else done + len(decided)
+            fold.decided(record.now, events[done:ends])
+            done = ends
+            if done == len(recorded):
+                return found
+
+    def _compare(self, record: RoundCommitted, start: int, decided: list[bytes]) -> Difference | None:
+        """Holds a pass against what stands in the round from `start`; an empty pass is one of a round without any."""
+        recorded = record.decisions
+        for index in range(start, start + max(len(decided), start < len(recorded))):
+            old = recorded[index] if index < len(recorded) else None
+            new = decided[index - start] if index - start < len(decided) else None
             if old != new:
                 return Difference(self.fold.machine.name, record.round, index, old, new)
         return None

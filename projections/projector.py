@@ -54,8 +54,10 @@ class Depths:
     views.
     """
 
-    def __init__(self, machine: str) -> None:
+    def __init__(self, machine: str, older: bool) -> None:
         self._machine = machine
+        self._older = older
+        """Whether the views hold rounds that aren't in memory."""
         self._offsets: list[int] = []
         self._depths: list[int] = []
 
@@ -65,12 +67,13 @@ class Depths:
         self._depths.append(depth)
         if len(self._offsets) > 2 * DEPTHS_KEPT:
             del self._offsets[:DEPTHS_KEPT], self._depths[:DEPTHS_KEPT]
+            self._older = True
 
     def before(self, position: int, connection: Connection) -> int:
         """The depth of the last round before a position; 0 where there is none."""
         at = bisect_left(self._offsets, position)
-        if at:
-            return self._depths[at - 1]
+        if at or not self._older:
+            return self._depths[at - 1] if at else 0
         rounds = tables.rounds.c
         last = select(rounds.depth).where(rounds.machine == self._machine, rounds.position < position)
         return connection.execute(last.order_by(rounds.position.desc()).limit(1)).scalar() or 0
@@ -88,7 +91,6 @@ class Projector:
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._reasons = ReasonFold(self._cache)
-        self._depths = {machine: Depths(machine) for machine in MACHINES}
         self._retry_ms: int | None = None
         self._blocked = False
         self._soon: list[str] = []
@@ -142,6 +144,7 @@ class Projector:
         self._chains = {machine: Chain() for machine in MACHINES}
         for machine, epoch, number, hash_, position, inputs in connection.execute(select(tables.chains)):
             self._chains[machine] = Chain(epoch, number, hash_, position, msgspec.json.decode(inputs))
+        self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
         self._jobs.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
 
