@@ -1,22 +1,40 @@
 """Settings of processes: flag, then environment (PACELINE_*, `__` between levels), then file, then default.
 
 The file is `--config`, or `paceline.toml` beside the data folder where there is one. What a decision reads is never
-here: that comes as facts (`paceline pool apply`).
+here: that comes as facts (`paceline pool apply`). `origins` says where each value comes from.
 """
 
 import difflib
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 
 from paceline.errors import Faults
 
 DATA_DEFAULT = Path("~/.paceline")
 LISTEN_DEFAULT = "127.0.0.1:7117"
+SERVICE_PORTS = {
+    "api": 7117,
+    "gateway": 7118,
+    "projector": 7119,
+    "fanout": 7120,
+    "lifecycle": 7121,
+    "entitlement": 7122,
+    "placement": 7123,
+    "sla": 7124,
+}
+"""Where each kind of process listens on 127.0.0.1, unless it is told otherwise."""
 ADDRESS = r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9A-Fa-f:]+\]:[0-9]{1,5}$"
 
 
@@ -49,9 +67,31 @@ class AgentPart(Part):
     port_last: int = Field(default=31999, ge=1, le=65535)
 
 
+class ServicePart(Part):
+    """`[service]`, what the processes of a cell share where each part is one of its own. `listen`: of health pages,
+    metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `name`: of this process over
+    restarts, empty: the name of this machine and the data folder. `sim_hosts`: hosts that a gateway simulates;
+    `gateways`: addresses that an API asks for the output of runs.
+    """
+
+    listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
+    name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,100}$")
+    session_timeout_ms: int = Field(default=6000, ge=1000, le=300_000)
+    sim_hosts: int = Field(default=0, ge=0, le=1_000_000)
+    gateways: tuple[str, ...] = ()
+
+
+class LogsPart(Part):
+    """`[logs]`, what processes write to stderr about themselves."""
+
+    form: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
 class Settings(BaseSettings):
     """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `kafka` is HOST:PORT,
-    empty: the embedded log.
+    empty: the embedded log; `kafka_options` are librdkafka's by name, for its security. `snapshots` and `archive` are
+    addresses of fsspec, empty: none.
     """
 
     model_config = SettingsConfigDict(
@@ -63,9 +103,15 @@ class Settings(BaseSettings):
     server: str = ""
     token: SecretStr | None = None
     kafka: str = ""
+    kafka_options: dict[str, str] = {}
+    schema_registry_url: str = ""
+    snapshots: str = ""
+    archive: str = ""
     cell: int = Field(default=0, ge=0)
     up: UpPart = UpPart()
     agent: AgentPart = AgentPart()
+    service: ServicePart = ServicePart()
+    logs: LogsPart = LogsPart()
 
     @classmethod
     def settings_customise_sources(
@@ -80,6 +126,9 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.toml)
 
 
+TABLES: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart, "service": ServicePart, "logs": LogsPart}
+
+
 class UpSettings(Part):
     """What `paceline.up.run_up` gets: everything decided."""
 
@@ -89,11 +138,46 @@ class UpSettings(Part):
     agent: bool
     kafka: str
     cell: int
+    kafka_options: dict[str, str] = {}
+
+
+class Origin(NamedTuple):
+    """Where the value of a setting comes from: flag, the name of a variable, a file, or default."""
+
+    name: str
+    value: Any
+    origin: str
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:
     """The settings of this process; flags that are None were not given. Raises `Faults`, all problems in one go."""
-    given = {name: value for name, value in flags.items() if value is not None}
+    return _load(config, _given(flags))[0]
+
+
+def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
+    """Every setting of this process, by name, with its origin; secrets are not shown. Raises `Faults`."""
+    given = _given(flags)
+    settings, file = _load(config, given)
+    environment = _leaves(EnvSettingsSource(Settings)())
+    from_file = _leaves(tomllib.loads(file.read_text()) if file else {})
+    from_flags = _leaves(given)
+    out = []
+    for name, value in _leaves(settings.model_dump()).items():
+        if name in from_flags:
+            origin = "flag"
+        elif name in environment:
+            origin = "PACELINE_" + name.upper().replace(".", "__")
+        else:
+            origin = str(file) if name in from_file else "default"
+        out.append(Origin(name, _shown(name, value), origin))
+    return out
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path | None]":
     data = _full(given.get("data") or os.environ.get("PACELINE_DATA") or DATA_DEFAULT)
     beside = data.parent / "paceline.toml"
     file = config or (beside if beside.is_file() else None)
@@ -107,9 +191,29 @@ def load(config: Path | None = None, **flags: Any) -> Settings:
         settings = FromFile(**given)
     except ValidationError as error:
         raise Faults([_said(detail) for detail in error.errors(include_url=False)]) from error
+    except SettingsError as error:
+        raise Faults([f"an environment variable can't be read: {error}"]) from error
     except tomllib.TOMLDecodeError as error:
         raise Faults([f"{file}: {error}"]) from error
-    return settings.model_copy(update={"data": _full(settings.data)})
+    return settings.model_copy(update={"data": _full(settings.data)}), file
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a tree by dotted name; the tables of `Settings` are branches, all else is a leaf."""
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        if not prefix and name in TABLES and isinstance(value, dict):
+            out |= _leaves(value, f"{name}.")
+        else:
+            out[prefix + name] = value
+    return out
+
+
+def _shown(name: str, value: Any) -> Any:
+    if name == "kafka_options":
+        hidden = ("password", "secret", "key")
+        return {key: "***" if any(word in key for word in hidden) else each for key, each in value.items()}
+    return "***" if isinstance(value, SecretStr) else value
 
 
 def for_up(settings: Settings) -> UpSettings:
@@ -122,6 +226,7 @@ def for_up(settings: Settings) -> UpSettings:
         agent=up.agent if up.agent is not None else up.sim_hosts == 0,
         kafka=settings.kafka,
         cell=settings.cell,
+        kafka_options=settings.kafka_options,
     )
 
 
@@ -136,7 +241,6 @@ def _said(detail: Any) -> str:
     where = f"setting {'.'.join(names)} (flag, {variable} or file)"
     if detail["type"] != "extra_forbidden":
         return f"{where}: {detail['msg']}, not {detail['input']!r}"
-    tables: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart}
-    known = list((tables.get(names[0], Settings) if names[1:] else Settings).model_fields)
+    known = list((TABLES.get(names[0], Settings) if names[1:] else Settings).model_fields)
     nearest = difflib.get_close_matches(names[-1], known, n=1, cutoff=0.5)
     return f"{where} is not known; {f'did you mean {nearest[0]}?' if nearest else 'known are ' + ', '.join(known)}"

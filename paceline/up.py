@@ -69,9 +69,10 @@ def run_up(settings: "UpSettings") -> int:
 class KafkaOwnership:
     """The membership of this process in the group of its cell: polled as a component, asked by the processors."""
 
-    def __init__(self, membership: "Membership", name: str) -> None:
+    def __init__(self, membership: "Membership", name: str, cell: int) -> None:
         self._membership = membership
         self._name = name
+        self._cell = cell
         self._owns = False
         self._next = 0.0
         self._waits = False
@@ -85,7 +86,7 @@ class KafkaOwnership:
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + (0.5 if self._owns else 0.05)
-        owned, self._owns = self._owns, self._membership.owns()
+        owned, self._owns = self._owns, self._cell in (self._membership.cells() or ())
         if not self._owns and not self._waits:
             self._waits = True
             say(f"waiting for the cell: another process may have it (group {self._name})")
@@ -169,7 +170,9 @@ class Up:
         from events.kafka_membership import Membership
 
         instance = f"{socket.gethostname()}-{self._data.resolve()}".replace("/", "_")
-        self._ownership = KafkaOwnership(Membership(bootstrap, "paceline.up", 0, instance), "paceline.up")
+        group = f"paceline.up.{self._settings.cell}"
+        membership = Membership(bootstrap, group, instance, extra=self._settings.kafka_options)
+        self._ownership = KafkaOwnership(membership, group, self._settings.cell)
         return self._ownership
 
     def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:

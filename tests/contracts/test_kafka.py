@@ -8,6 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -163,27 +164,31 @@ def group(broker: Broker) -> str:
 
 
 def join(broker: Broker, group: str, name: str) -> Membership:
-    return Membership(broker.address, group, 0, name, SESSION_MS)
+    return Membership(broker.address, group, name, session_timeout_ms=SESSION_MS)
+
+
+def owns(member: Membership) -> bool:
+    return member.cells() == {0}
 
 
 def test_a_second_process_waits_until_the_first_has_gone(broker: Broker, group: str) -> None:
     first = join(broker, group, "one")
-    until(first.owns)
+    until(lambda: owns(first))
     second = join(broker, group, "two")
     for _ in range(200):
-        assert not second.owns()
-        if not first.owns():  # a join makes the group share anew
-            until(first.owns, second.owns)
+        assert not owns(second)
+        if not owns(first):  # a join makes the group share anew
+            until(lambda: owns(first), lambda: owns(second))
     first.close()
-    until(second.owns)
+    until(lambda: owns(second))
     second.close()
 
 
 MEMBER = """
 import sys
 from events.kafka_membership import Membership
-member = Membership(sys.argv[1], sys.argv[2], 0, "one", int(sys.argv[3]))
-while not member.owns():
+member = Membership(sys.argv[1], sys.argv[2], "one", session_timeout_ms=int(sys.argv[3]))
+while member.cells() != {0}:
     pass
 print("owns", flush=True)
 sys.stdin.read()
@@ -203,7 +208,7 @@ def killed_owner(broker: Broker, group: str, folder: Path) -> None:
 def test_the_cell_of_a_killed_process_passes_on(broker: Broker, group: str, request: pytest.FixtureRequest) -> None:
     killed_owner(broker, group, request.config.rootpath)
     second = join(broker, group, "two")
-    until(second.owns)
+    until(lambda: owns(second))
     second.close()
 
 
@@ -212,16 +217,35 @@ def test_a_killed_process_that_starts_again_has_its_cell(
 ) -> None:
     killed_owner(broker, group, request.config.rootpath)
     again = join(broker, group, "one")
-    until(again.owns)
+    until(lambda: owns(again))
     again.close()
+
+
+def test_cells_are_shared_and_lags_can_be_looked_at(broker: Broker) -> None:
+    kafka_topics.create(broker.address, 1)
+    broker.make_topics(["cells.a", "cells.b"], 4, SETTINGS)
+    group = f"cells-{next(_names)}"
+    members = [
+        Membership(broker.address, group, name, ("cells.a", "cells.b"), SESSION_MS) for name in ("one", "two")
+    ]
+    until(lambda: sorted(cell for each in members for cell in each.cells() or ()) == [0, 1, 2, 3])
+    assert [len(each.cells() or ()) for each in members] == [2, 2]
+    for member in members:
+        member.commit({cell: {"cells.a": 0, "cells.b": 0} for cell in range(4)})
+    asked = [TopicPartition("cells.a", cell) for cell in range(4)]
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    until(lambda: {each.offset for each in reader.committed(asked, timeout=5)} == {0})
+    reader.close()
+    for member in members:
+        member.close()
 
 
 def test_two_processes_of_one_name_are_told(broker: Broker, group: str) -> None:
     first = join(broker, group, "one")
-    until(first.owns)
+    until(lambda: owns(first))
     second = join(broker, group, "one")
-    until(second.owns)
+    until(lambda: owns(second))
     with pytest.raises(LogFault, match="as one"):
-        until(lambda: False, first.owns)
+        until(lambda: False, lambda: owns(first))
     second.close()
     first.close()
