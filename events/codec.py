@@ -2,13 +2,17 @@
 
 The fingerprint says which schema wrote the bytes; current ones stand in `schemas/`, those of earlier releases in
 `schemas/golden/`, so every byte ever written stays readable. Whatever is wrong with bytes is a `CodecError`.
+
+Where a schema registry is in use (`events.registry`), records on Kafka have its id in front instead, Confluent's wire
+format: 0, the id in four bytes, the value. `encode` knows nothing of it, so that what a machine keeps and decides is
+the same bytes everywhere; `wire` puts the id on what is sent, `decode` reads both (docs/decisions/009).
 """
 
 import io
 import json
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import fastavro
 import msgspec
@@ -20,6 +24,8 @@ from events.records.base import Event
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
+ID_MARKER = b"\0"
+ID_HEADER_BYTES = 5
 REMEMBERED = 16_384
 REMEMBERED_BYTES_MAX = 4096
 VALUE_BYTES_MAX = 16 * 1024 * 1024
@@ -36,6 +42,21 @@ class CodecError(ValueError):
         self.code = code
 
 
+class Ids(Protocol):
+    """The ids of a schema registry."""
+
+    def header(self, print_: bytes) -> bytes | None:
+        """What stands before values that the schema with this fingerprint wrote; None: it isn't registered."""
+        ...
+
+    def schema(self, number: int) -> Any:
+        """The schema with an id. Raises `CodecError` UNKNOWN_SCHEMA where there is none, `LogUnavailable`."""
+        ...
+
+
+_ids: Ids | None = None
+
+
 class _Writer(NamedTuple):
     header: bytes
     schema: Any
@@ -48,8 +69,8 @@ class _Reader(NamedTuple):
 
 
 def fingerprint_of(schema: Any) -> bytes:
-    """CRC-64-AVRO of the parsing canonical form, as it stands on the wire (little-endian)."""
-    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))[::-1]
+    """CRC-64-AVRO of the parsing canonical form, as it stands on the wire: little-endian, as fastavro gives it."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 
 @cache
@@ -88,8 +109,25 @@ def _reader(print_: bytes) -> _Reader:
         return _Reader(BY_NAME[name], _parsed(name), None)
     old = _released().get(print_)
     if old is None or old["name"] not in BY_NAME:
-        raise CodecError("UNKNOWN_SCHEMA", f"no schema has the fingerprint {print_[::-1].hex()}")
+        raise CodecError("UNKNOWN_SCHEMA", f"no schema has the fingerprint {print_.hex()}")
     return _Reader(BY_NAME[old["name"]], fastavro.parse_schema(old), _parsed(old["name"]))
+
+
+@cache
+def _reader_of_id(number: int) -> _Reader:
+    assert _ids is not None
+    schema = _ids.schema(number)
+    try:
+        print_ = fingerprint_of(schema)
+        if print_ in _names_by_fingerprint() or print_ in _released():
+            return _reader(print_)
+        parsed: Any = fastavro.parse_schema(schema)
+        package, _, name = parsed["name"].rpartition(".")
+        if package == "paceline" and name in BY_NAME:
+            return _Reader(BY_NAME[name], parsed, _parsed(name))
+    except Exception as error:  # a registry keeps what anybody registers
+        raise CodecError("UNKNOWN_SCHEMA", f"schema {number} can't be used: {error!r}") from error
+    raise CodecError("UNKNOWN_SCHEMA", f"schema {number} is no record of Paceline")
 
 
 def encode(record: Event) -> bytes:
@@ -104,8 +142,29 @@ def encode(record: Event) -> bytes:
     return out.getvalue()
 
 
+def use_ids(ids: Ids | None) -> None:
+    """From now on `wire` writes these ids and `decode` reads them; None: neither."""
+    global _ids
+    _ids = ids
+    _reader_of_id.cache_clear()
+    _remembered.cache_clear()
+
+
+def uses_ids() -> bool:
+    """Whether a schema registry is in use."""
+    return _ids is not None
+
+
+def wire(value: bytes) -> bytes:
+    """An encoded record as it goes to Kafka: with an id of the registry where one is in use, else as it is."""
+    if _ids is None or value[:2] != MARKER:
+        return value
+    header = _ids.header(value[2:HEADER_BYTES])
+    return value if header is None else header + value[HEADER_BYTES:]
+
+
 def decode(data: bytes) -> Event:
-    """The record in the bytes. Raises `CodecError`, nothing else.
+    """The record in the bytes. Raises `CodecError`, and `LogUnavailable` where a registry must be asked and is away.
 
     Small records are remembered for a while: the machines of a cell in one process read the same ones. They are
     frozen, so they may be shared.
@@ -116,13 +175,9 @@ def decode(data: bytes) -> Event:
 def _decode(data: bytes) -> Event:
     if len(data) > VALUE_BYTES_MAX:
         raise CodecError("TOO_LARGE", f"{len(data)} bytes, at most {VALUE_BYTES_MAX}")
-    if data[:2] != MARKER:
-        raise CodecError("NOT_AVRO", "the bytes don't begin with the marker of single-object encoding, C3 01")
-    if len(data) < HEADER_BYTES:
-        raise CodecError("TRUNCATED", f"{len(data)} bytes are less than the header")
-    record, writer_schema, reader_schema = _reader(data[2:HEADER_BYTES])
+    start, (record, writer_schema, reader_schema) = _head(data)
     stream = io.BytesIO(data)
-    stream.seek(HEADER_BYTES)
+    stream.seek(start)
     try:
         value = fastavro.schemaless_reader(stream, writer_schema, reader_schema)
     except (EOFError, IndexError) as error:
@@ -135,6 +190,19 @@ def _decode(data: bytes) -> Event:
         return _convert(record)(value)
     except msgspec.ValidationError as error:
         raise CodecError("BAD_VALUE", f"no value of {record.__name__}: {error}") from error
+
+
+def _head(data: bytes) -> tuple[int, _Reader]:
+    """Where the value begins, and how it is read."""
+    if data[:2] == MARKER:
+        if len(data) < HEADER_BYTES:
+            raise CodecError("TRUNCATED", f"{len(data)} bytes are less than the header")
+        return HEADER_BYTES, _reader(data[2:HEADER_BYTES])
+    if _ids is None or data[:1] != ID_MARKER:
+        raise CodecError("NOT_AVRO", "the bytes don't begin with the marker of single-object encoding, C3 01")
+    if len(data) < ID_HEADER_BYTES:
+        raise CodecError("TRUNCATED", f"{len(data)} bytes are less than the header")
+    return ID_HEADER_BYTES, _reader_of_id(int.from_bytes(data[1:ID_HEADER_BYTES], "big"))
 
 
 _remembered = lru_cache(maxsize=REMEMBERED)(_decode)

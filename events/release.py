@@ -37,7 +37,7 @@ def main() -> None:
         for path in schemas.files(folder):
             schema = json.loads(path.read_text())
             fingerprint = fingerprint_of(schema)
-            target = schemas.GOLDEN / f"{path.stem}-{fingerprint[::-1].hex()}.avsc"
+            target = schemas.GOLDEN / f"{path.stem}-{fingerprint.hex()}.avsc"
             if target.exists():
                 continue
             target.write_text(path.read_text())

@@ -17,7 +17,7 @@ from pydantic_core.core_schema import ValidationInfo
 from events.codec import encode
 from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Amounts
 from events.records.parts import Constraint as ConstraintPart
 from events.records.pools import PoolDefined
 from events.spec_parts import (
@@ -36,6 +36,7 @@ from events.spec_parts import (
     Text,
     Word,
     at,
+    sim_body,
 )
 from events.topics import FACT_BYTES_MAX
 
@@ -157,7 +158,7 @@ class JobSpec(Spec):
             stop_after_ms=self.on_silence.after,
             labels=self.labels,
             owner=self.owner,
-            simulated=Simulated(sim.duration, sim.exit_code, sim.fail_runs) if sim else None,
+            simulated=sim.to_part() if sim else None,
             spec_hash=self.hash(),
         )
 
@@ -205,11 +206,7 @@ def from_event(event: JobSubmitted) -> dict[str, Any]:
         "owner": event.owner,
     }
     if sim is not None:
-        spec["sim"] = {
-            "duration": write_ms(sim.duration_ms),
-            "exit_code": sim.exit_code,
-            "fail_runs": sim.fail_runs,
-        }
+        spec["sim"] = sim_body(sim)
     return spec
 
 
@@ -258,6 +255,11 @@ class PoolSpec(Spec):
     share: Share = Share()
     open_jobs_max: Annotated[int, Field(ge=0, le=INT_MAX)] = 100_000
     open_tasks_max: Annotated[int, Field(ge=0, le=INT_MAX)] = 2_000_000
+    cell: Annotated[int, Field(ge=0, le=INT_MAX)] | None = Field(
+        default=None,
+        description="The cell that the pool belongs to; null: that of the pool as it is, of the pool above, or the "
+        "first that the API serves.",
+    )
 
     @field_validator("limit")
     @classmethod
@@ -269,8 +271,8 @@ class PoolSpec(Spec):
                 raise at(name, "is below the reservation", most)
         return limit
 
-    def to_event(self, path: str, command_id: str) -> PoolDefined:
-        """The fact to append."""
+    def to_event(self, path: str, command_id: str, cell: int = 0) -> PoolDefined:
+        """The fact to append; `cell` is for a pool that names none."""
         reservation, limit, share = self.reservation, self.limit, self.share
         most = [-1 if value is None else value for value in (limit.cpu, limit.memory, limit.disk, limit.gpu)]
         return PoolDefined(
@@ -281,6 +283,7 @@ class PoolSpec(Spec):
             share=Amounts(share.cpu, share.memory, share.disk, share.gpu),
             open_jobs_max=self.open_jobs_max,
             open_tasks_max=self.open_tasks_max,
+            cell=cell if self.cell is None else self.cell,
         )
 
 
@@ -289,9 +292,10 @@ def json_schema() -> dict[str, Any]:
     return JobSpec.model_json_schema()
 
 
-def problems(error: ValidationError) -> list[tuple[str, str]]:
-    """All that is wrong with a spec: JSON pointer and message."""
-    return [(_pointer(detail["loc"]), _message(error.title, detail)) for detail in error.errors(include_url=False)]
+def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
+    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it isn't a job's or a pool's."""
+    whose = model or (JobSpec if error.title == JobSpec.__name__ else PoolSpec)
+    return [(_pointer(detail["loc"]), _message(whose, detail)) for detail in error.errors(include_url=False)]
 
 
 def _pointer(loc: tuple[int | str, ...]) -> str:
@@ -299,13 +303,13 @@ def _pointer(loc: tuple[int | str, ...]) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def _message(title: str, detail: Any) -> str:
+def _message(model: type[BaseModel], detail: Any) -> str:
     if detail["type"] != "extra_forbidden":
         text: str = detail["msg"]
         for told, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
             text = text.replace(told, plain)
         return text
-    names = _names_at(JobSpec if title == JobSpec.__name__ else PoolSpec, detail["loc"][:-1])
+    names = _names_at(model, detail["loc"][:-1])
     nearest = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(names)}"
     return f"is not a known field; {hint}"

@@ -1,6 +1,9 @@
 """The topic table: every topic, who writes it, and what Kafka must be told about it (design §5)."""
 
 from dataclasses import dataclass
+from pathlib import Path
+
+import schemas
 
 MACHINES = ("lifecycle", "entitlement", "placement", "sla")
 RECORD_BYTES_MAX = 8 * 1024 * 1024
@@ -24,6 +27,12 @@ class Topic:
         """The folder of its schemas."""
         return self.name.removeprefix("paceline.")
 
+    def messages(self) -> list[Path]:
+        """The schemas of the records that stand in it by themselves; decisions stand in rounds."""
+        if self.machine is None:
+            return schemas.files(self.folder)
+        return [path for path in schemas.files("rounds") if path.stem in ("EpochStarted", "RoundCommitted")]
+
 
 JOBS = Topic("paceline.jobs", "users and the API")
 POOLS = Topic("paceline.pools", "admins")
@@ -31,6 +40,13 @@ HOSTS = Topic("paceline.hosts", "the gateway and operators")
 TASKS = Topic("paceline.tasks", "the gateway")
 ROUNDS = tuple(Topic(f"paceline.{machine}", f"the processor {machine}", machine) for machine in MACHINES)
 ALL = (JOBS, POOLS, HOSTS, TASKS, *ROUNDS)
+"""What a cell lives on: facts and rounds."""
+FANOUT = tuple(
+    Topic(f"paceline.{name}", "the fan-out")
+    for name in ("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine")
+)
+"""What was decided, once more, for readers outside; nothing of Paceline reads it."""
+EVERY = (*ALL, *FANOUT)
 BY_NAME = {topic.name: topic for topic in ALL}
 RANK = {topic.name: rank for rank, topic in enumerate(ALL)}
 """Facts before rounds: the order in which a reader takes what may come next."""
@@ -44,6 +60,18 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
 }
 """Settings of each topic on Kafka: only archived stretches may be removed; the time of a fact is the log's."""
+COPIES = 3
+"""Replication from which on an append needs two copies: one broker may be lost without a loss of records."""
+
+
+def in_sync_min(replication: int) -> int:
+    """Copies that must have a record before it counts as appended (`min.insync.replicas`)."""
+    return 2 if replication >= COPIES else 1
+
+
+def settings(replication: int) -> dict[str, str]:
+    """Settings of each topic with so many copies of each partition."""
+    return {**SETTINGS, "min.insync.replicas": str(in_sync_min(replication))}
 
 
 def rounds_of(machine: str) -> str:

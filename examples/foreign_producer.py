@@ -19,7 +19,7 @@ job = {
 }
 
 value = io.BytesIO()
-value.write(b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))[::-1])
+value.write(b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")))
 schemaless_writer(value, parse_schema(schema), job)
 
 producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})

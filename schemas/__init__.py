@@ -4,7 +4,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 GOLDEN = ROOT / "golden"
-FOLDERS = ("jobs", "pools", "hosts", "tasks", "lifecycle", "entitlement", "placement", "sla", "rounds")
+FOLDERS = (
+    *("jobs", "pools", "hosts", "tasks"),
+    *("lifecycle", "entitlement", "placement", "sla", "rounds"),
+    *("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine"),
+)
 
 
 def files(folder: str) -> list[Path]:

@@ -108,8 +108,11 @@ def modules() -> dict[Path, str]:
                     raise ValueError(f"{path}: {part['name']} differs from its other definitions")
     head = '"""Records inside records. Written by `python -m schemas.generate`; do not edit."""\n\n'
     parts = head + "from events.records.base import Part\n\n\n" + "\n\n".join(found.values())
-    out = {OUTPUT / f"{folder}.py": module(folder, found) for folder in schemas.FOLDERS if schemas.files(folder)}
-    return {OUTPUT / "parts.py": parts, **out}
+    out = {OUTPUT / "parts.py": parts}
+    for folder in schemas.FOLDERS:
+        if schemas.files(folder):
+            out[OUTPUT / f"{folder.replace('-', '_')}.py"] = module(folder, found)
+    return out
 
 
 def main() -> None:

@@ -198,6 +198,9 @@ class JobRejected(Event, frozen=True, kw_only=True):
     message: str
     """The reason with its numbers, and what would change it."""
 
+    cell: int | None = None
+    """The cell to submit it to, where the code is WRONG_CELL."""
+
 
 class JobsForgotten(Event, frozen=True, kw_only=True):
     """Ended jobs that leave the state of all machines."""

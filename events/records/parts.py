@@ -28,6 +28,15 @@ class Simulated(Part, frozen=True):
     fail_runs: int = 0
     """The first so many runs exit with 1."""
 
+    durations_ms: tuple[int, ...] = ()
+    """How long the runs of each instance take, over and over where there are fewer; empty: duration_ms."""
+
+    ready_ms: int = 0
+    """How long after its order a run is reported as started."""
+
+    ignores_stop: bool = False
+    """Whether a run goes on after the stop signal, until it is killed."""
+
 
 class Amounts(Part, frozen=True):
     """An amount of each resource, in integers."""

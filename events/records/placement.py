@@ -150,6 +150,9 @@ class TasksPlaced(Event, frozen=True, kw_only=True):
     ports: bytes = b""
     """Port numbers, for each item as many as its job has ports. Column of little-endian int32."""
 
+    port_count: bytes = b""
+    """Ports of each job of job_ids. Column of little-endian int32; empty: nobody has ports."""
+
 
 ALL: tuple[type[Event], ...] = (
     CapacityChanged,

@@ -48,7 +48,9 @@ class CellConfigured(Event, frozen=True, kw_only=True):
 
 
 class PoolDefined(Event, frozen=True, kw_only=True):
-    """An admin creates or changes a pool. Answered by PoolAnswered."""
+    """An admin creates or changes a pool. Written to the partition of every cell, so that each knows the cell of each
+    pool. Answered by PoolAnswered.
+    """
 
     topic: ClassVar[str] = "paceline.pools"
 
@@ -73,9 +75,14 @@ class PoolDefined(Event, frozen=True, kw_only=True):
     open_tasks_max: int = 2000000
     """Tasks of open jobs that the pool takes."""
 
+    cell: int = 0
+    """The cell that the pool belongs to. Other cells know it by path and cell only."""
+
 
 class PoolRemoved(Event, frozen=True, kw_only=True):
-    """An admin removes a pool without children and open jobs. Answered by PoolAnswered."""
+    """An admin removes a pool without children and open jobs. Written to the partition of every cell. Answered by
+    PoolAnswered.
+    """
 
     topic: ClassVar[str] = "paceline.pools"
 
