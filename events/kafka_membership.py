@@ -9,13 +9,17 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from events.kafka import COMMON
-from events.kafka_link import Link, say_on_stderr
+from events.kafka_link import DENIED, Link, Options, say_on_stderr
 from events.log import LogFault
 from events.topics import ALL
 
 LEAVE_SECONDS = 2.0
+NEW_CELLS_MS = 30_000
+"""Cells that are added to a running group are given out within this time."""
+FENCES_MAX = 3
+"""Shut out so often in a row, by another of the same name: there is another."""
 FACTS = tuple(topic.name for topic in ALL if topic.machine is None)
+_FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 
 
 class Membership:
@@ -30,42 +34,29 @@ class Membership:
         instance_id: str,
         topics: Sequence[str] = FACTS,
         session_timeout_ms: int = 6000,
-        extra: Mapping[str, str | int | bool] | None = None,
+        extra: Options | None = None,
         on_trouble: Callable[[str], None] = say_on_stderr,
     ) -> None:
+        self._group = group
         self._instance_id = instance_id
         self._topics = list(topics)
+        self._session_ms = session_timeout_ms
         self._assigned: set[tuple[str, int]] | None = None
         self._out = False
-        self._consumer = Consumer(
-            {
-                **COMMON,
-                "bootstrap.servers": bootstrap,
-                "error_cb": Link(bootstrap, on_trouble).on_error,
-                "group.id": group,
-                "group.instance.id": instance_id,
-                "partition.assignment.strategy": "range",
-                "session.timeout.ms": session_timeout_ms,
-                "heartbeat.interval.ms": session_timeout_ms // 3,
-                "enable.auto.commit": False,
-                **(extra or {}),
-            }
-        )
-        self._consumer.subscribe(self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
+        self._link = Link(bootstrap, on_trouble, extra)
+        self._consumer = self._join()
+        self._fences = 0
+        self._fenced_at = 0.0
 
     def cells(self) -> frozenset[int] | None:
         """The cells that are ours now; None while the group is being made or made anew. Ask every second or so, at
         least every 5 minutes: this is what keeps the membership going. Raises `LogFault` where another process has
-        joined under our instance id.
+        joined under our instance id, or security is in the way.
         """
         message = self._consumer.poll(0)
-        error = None if message is None else message.error()
-        if error is not None and error.code() == KafkaError._FATAL:
-            self._out = True
-            raise LogFault(
-                f"This process is out of the group as {self._instance_id}: {error.str()}. Stop the other process "
-                "of that name."
-            )
+        self._link.look()
+        if message is not None and (error := message.error()) is not None:
+            self._take(error)
         if self._assigned is None:
             return None
         named = {cell for _, cell in self._assigned}
@@ -98,9 +89,43 @@ class Membership:
             self._consumer.poll(0.05)
         self._consumer.close()
 
+    def _join(self) -> Consumer:
+        own = {
+            "group.id": self._group,
+            "group.instance.id": self._instance_id,
+            "partition.assignment.strategy": "range",
+            "session.timeout.ms": self._session_ms,
+            "heartbeat.interval.ms": self._session_ms // 3,
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": NEW_CELLS_MS,
+        }
+        consumer = self._link.client(Consumer, own)
+        consumer.subscribe(self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
+        return consumer
+
+    def _take(self, error: KafkaError) -> None:
+        if error.code() in DENIED:
+            raise self._link.denied(error, [f"group {self._group}", *self._topics])
+        if error.code() != KafkaError._FATAL:
+            return
+        in_a_row = monotonic() - self._fenced_at < 2 * self._session_ms / 1000
+        self._fences = self._fences + 1 if in_a_row else 1
+        if _FENCED not in error.str() or self._fences >= FENCES_MAX:
+            self._out = True
+            raise LogFault(
+                f"This process is out of the group as {self._instance_id}: {error.str()}. Stop the other process "
+                "of that name."
+            )
+        # Once in a while a member shuts out itself: its question is asked again when a coordinator dies that heard it.
+        self._fenced_at = monotonic()
+        self._assigned = None
+        self._consumer.close()
+        self._consumer = self._join()
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign(partitions)
         consumer.pause(partitions)  # reading is the log's matter
+        self._link.found()
         self._assigned = {(partition.topic, partition.partition) for partition in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

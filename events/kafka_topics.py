@@ -1,64 +1,112 @@
 """The topics on Kafka: made as `events.topics` says, and checked against it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from time import monotonic, sleep
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    PartitionMetadata,
+    ResourceType,
+    TopicMetadata,
+)
 
-from events.kafka import COMMON, RETRY_SECONDS
-from events.log import LogError, LogFault, LogUnavailable
-from events.topics import ALL, SETTINGS
+from events.kafka_link import AWAY, DENIED, Link, Options
+from events.log import LogFault, LogUnavailable
+from events.topics import EVERY, JOBS, settings
 
+REACH_SECONDS = 5.0
+"""So long a broker that doesn't answer is waited for."""
 ASK_SECONDS = 15.0
+RETRY_SECONDS = 0.05
 
 
-def create(
-    bootstrap: str, partitions: int, replication: int = 1, extra: Mapping[str, str | int | bool] | None = None
-) -> list[str]:
+def create(bootstrap: str, partitions: int, replication: int = 1, extra: Options | None = None) -> list[str]:
     """Makes the topics that aren't there, one partition per cell; returns their names. What is there stays as it is:
     ask `check`. Raises `LogUnavailable`, `LogFault` where the broker refuses.
     """
-    admin = _admin(bootstrap, extra)
-    wanted = [NewTopic(topic.name, partitions, replication, config=SETTINGS) for topic in ALL]
     made = []
-    for name, future in admin.create_topics(wanted, request_timeout=ASK_SECONDS).items():
-        try:
-            future.result()
-            made.append(name)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise _error(bootstrap, error) from error
-    _wait_for_leaders(admin, bootstrap, made)
+    with asked(bootstrap, extra) as admin:
+        wanted = [NewTopic(topic.name, partitions, replication, config=settings(replication)) for topic in EVERY]
+        for name, future in admin.create_topics(wanted, request_timeout=ASK_SECONDS).items():
+            try:
+                future.result()
+                made.append(name)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+        _wait_for_leaders(admin, bootstrap, made)
     return made
 
 
-def check(bootstrap: str, partitions: int, extra: Mapping[str, str | int | bool] | None = None) -> list[str]:
+def add_cells(bootstrap: str, partitions: int, extra: Options | None = None) -> list[str]:
+    """Adds partitions to the topics that have fewer, a cell each; returns the names of those topics. Raises
+    `LogUnavailable`, `LogFault`.
+    """
+    with asked(bootstrap, extra) as admin:
+        found = admin.list_topics(timeout=ASK_SECONDS).topics
+        fewer = [topic.name for topic in EVERY if 0 < len(_partitions(found, topic.name)) < partitions]
+        if fewer:
+            wanted = [NewPartitions(name, partitions) for name in fewer]
+            for future in admin.create_partitions(wanted, request_timeout=ASK_SECONDS).values():
+                future.result()
+            _wait_for_leaders(admin, bootstrap, fewer, partitions)
+    return fewer
+
+
+def copies(bootstrap: str, extra: Options | None = None) -> list[str]:
+    """Partitions without a leader or with too few copies in sync, one sentence per topic with what to do. Raises
+    `LogUnavailable`, `LogFault`.
+    """
+    with asked(bootstrap, extra) as admin:
+        found = admin.list_topics(timeout=ASK_SECONDS).topics
+    out = []
+    for topic in EVERY:
+        lacking = {
+            number: sorted(set(each.replicas) - set(each.isrs)) or each.replicas
+            for number, each in sorted(_partitions(found, topic.name).items())
+            if each.leader < 0 or len(each.isrs) < len(each.replicas)
+        }
+        if lacking:
+            cells_ = ", ".join(map(str, lacking))
+            brokers = ", ".join(map(str, sorted({node for nodes in lacking.values() for node in nodes})))
+            out.append(f"Topic {topic.name} lacks copies of cell {cells_}: start broker {brokers}.")
+    return out
+
+
+def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list[str]:
     """What differs from `events.topics`, one sentence each with the fix; empty if all is well. More partitions than
     asked for are other cells' and no difference. Raises `LogUnavailable`, `LogFault`.
     """
-    admin = _admin(bootstrap, extra)
-    try:
+    with asked(bootstrap, extra) as admin:
         found = admin.list_topics(timeout=ASK_SECONDS).topics
-        there = [topic.name for topic in ALL if topic.name in found]
+        there = [topic.name for topic in EVERY if topic.name in found]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in there]
-        asked = admin.describe_configs(resources, request_timeout=ASK_SECONDS) if resources else {}
-        settings = {resource.name: future.result() for resource, future in asked.items()}
-    except KafkaException as error:
-        raise _error(bootstrap, error) from error
+        futures = admin.describe_configs(resources, request_timeout=ASK_SECONDS) if resources else {}
+        told = {resource.name: future.result() for resource, future in futures.items()}
+    if not there and "security.protocol" in (extra or {}):
+        return [
+            f"Kafka at {bootstrap} shows none of the topics to this user. Make them with `paceline log topics "
+            "--create`, or give the user the right to describe them, with `kafka-acls.sh`."
+        ]
     out = []
-    for topic in ALL:
+    for topic in EVERY:
         if topic.name not in found:
             out.append(f"Topic {topic.name} is missing. Make it with `paceline log topics --create`.")
             continue
         count = len(found[topic.name].partitions)
         if count < partitions:
             out.append(
-                f"Topic {topic.name} has {count} partitions, {partitions} are wanted. Add them with `kafka-topics.sh "
-                f"--bootstrap-server {bootstrap} --alter --topic {topic.name} --partitions {partitions}`."
+                f"Topic {topic.name} has {count} partitions, {partitions} are wanted. Add them with `paceline log "
+                f"topics --create --partitions {partitions}`."
             )
-        for setting, wanted in SETTINGS.items():
-            value = settings[topic.name][setting].value
+        replication = max((len(each.replicas) for each in found[topic.name].partitions.values()), default=1)
+        for setting, wanted in settings(replication).items():
+            value = told[topic.name][setting].value
             if value != wanted:
                 out.append(
                     f"Topic {topic.name} has {setting}={value}, {wanted} is wanted. Set it with `kafka-configs.sh "
@@ -68,28 +116,49 @@ def check(bootstrap: str, partitions: int, extra: Mapping[str, str | int | bool]
     return out
 
 
-def _wait_for_leaders(admin: AdminClient, bootstrap: str, names: Collection[str]) -> None:
+def cells(bootstrap: str, extra: Options | None = None) -> int:
+    """How many cells there are: partitions of the topic of jobs. Raises `LogUnavailable`, `LogFault`."""
+    with asked(bootstrap, extra) as admin:
+        return len(_partitions(admin.list_topics(timeout=ASK_SECONDS).topics, JOBS.name))
+
+
+def _partitions(found: dict[str, TopicMetadata], name: str) -> dict[int, PartitionMetadata]:
+    return found[name].partitions if name in found else {}
+
+
+def _wait_for_leaders(admin: AdminClient, bootstrap: str, names: Collection[str], partitions: int = 1) -> None:
     """Returns when every partition has a leader: before that nothing can be asked of it."""
     last = monotonic() + ASK_SECONDS
     while names:
-        try:
-            found = admin.list_topics(timeout=ASK_SECONDS).topics
-        except KafkaException as error:
-            raise _error(bootstrap, error) from error
-        partitions = [each for name in names if name in found for each in found[name].partitions.values()]
-        if all(name in found for name in names) and all(each.leader >= 0 for each in partitions):
+        found = admin.list_topics(timeout=ASK_SECONDS).topics
+        there = [_partitions(found, name) for name in names]
+        if all(len(each) >= partitions and all(one.leader >= 0 for one in each.values()) for each in there):
             return
         if monotonic() > last:
             raise LogUnavailable(f"Kafka at {bootstrap} has made the topics and no leader for them yet. Try again.")
         sleep(RETRY_SECONDS)
 
 
-def _admin(bootstrap: str, extra: Mapping[str, str | int | bool] | None) -> AdminClient:
-    return AdminClient({**COMMON, "bootstrap.servers": bootstrap, **(extra or {})})
-
-
-def _error(bootstrap: str, error: KafkaException) -> LogError:
-    cause = error.args[0]
-    if cause.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-        return LogUnavailable(f"Kafka at {bootstrap} can't be reached. Start it; it is tried again.")
-    return LogFault(f"Kafka at {bootstrap} refuses: {cause.str()}.")
+@contextmanager
+def asked(bootstrap: str, extra: Options | None) -> Iterator[AdminClient]:
+    """A client to ask, once the broker is known to answer; its failures become the log's errors."""
+    link = Link(bootstrap, lambda _: None, extra)
+    admin = link.client(AdminClient, {})
+    last = monotonic() + REACH_SECONDS
+    while True:
+        try:
+            admin.list_topics(timeout=min(1.0, REACH_SECONDS))
+            break
+        except KafkaException as error:
+            admin.poll(0)  # what it has to say of the cause
+            if link.refused or monotonic() > last:
+                raise link.failure() from error
+    try:
+        yield admin
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() in AWAY:
+            raise link.failure() from error
+        if cause.code() in DENIED:
+            raise link.denied(cause) from error
+        raise LogFault(f"Kafka at {bootstrap} refuses: {cause.str()}.") from error

@@ -3,29 +3,35 @@
     with Broker(folder) as broker:
         KafkaLog(broker.address, cell=0)
 
+Three of them as one cluster: `tests.broker.cluster`; with SASL and TLS: `tests.broker.security`.
+
 Jars come from Maven Central once, by `pom.xml`, into `.kafka/` at the top of the checkout. Needs Java 17 and Maven.
 """
 
 import fcntl
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from uuid import uuid4
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.broker.security import PASSWORD, USER, Security
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".kafka"
 READY_SECONDS = 60
 SETTINGS = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
@@ -40,8 +46,10 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "log.cleaner.dedupe.buffer.size": "4194304",  # its own is half the heap of a node of a cluster
 }
-JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+HEAP = "512m"
 CLUSTER_ID = "cGFjZWxpbmUtdGVzdHMtMQ"
 
 
@@ -50,13 +58,27 @@ class BrokerFailed(Exception):
 
 
 class Broker:
-    """One broker. Its address stays the same through `stop`, `kill` and `start`."""
+    """One broker. Its address stays the same through `stop`, `kill` and `start`. `security` adds listeners that ask
+    for it; `controllers` are the ports of all nodes' controllers by number, where this is a node of a cluster.
+    """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        security: Security | None = None,
+        node: int = 1,
+        controllers: Mapping[int, int] | None = None,
+        heap: str = HEAP,
+    ) -> None:
         install()
+        self.node = node
+        self.security = security
         self._folder = folder
-        self._port, self._controller_port = free_ports(2)
+        self._port = free_ports(1)[0]
+        self._controllers = controllers or {node: free_ports(1)[0]}
         self._settings = {**SETTINGS, **(settings or {})}
+        self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,23 +92,58 @@ class Broker:
         assert self._process is not None, "the broker isn't running"
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        """Whether its process is there, frozen or not."""
+        return self._process is not None
+
     def start(self) -> "Broker":
         """Starts it and waits until it answers. Raises `BrokerFailed`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        if not (self._folder / "data").exists():
-            shutil.copytree(formatted(), self._folder / "data")
-        properties = self._folder / "server.properties"
-        write_properties(properties, self._all_settings())
-        with (self._folder / "output").open("ab") as output:
-            self._process = subprocess.Popen(
-                [*JAVA, "-cp", f"{CACHE}/lib/*", "kafka.Kafka", str(properties)], stdout=output, stderr=output
-            )
+        self.launch()
         try:
-            self._wait_ready(self._process)
+            self.wait_ready()
         except BaseException:
             self.kill()
             raise
         return self
+
+    def launch(self) -> None:
+        """Starts its process and doesn't wait."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / "data").exists():
+            self._format()
+        properties = self._folder / "server.properties"
+        write_properties(properties, self._all_settings())
+        with (self._folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [*JAVA, f"-Xmx{self._heap}", "-cp", f"{CACHE}/lib/*", "kafka.Kafka", str(properties)],
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # a Ctrl-C in the terminal is for who started it
+            )
+
+    def wait_ready(self, brokers: int = 1) -> None:
+        """Waits until it answers and knows so many brokers, itself included. Raises `BrokerFailed`."""
+        end = monotonic() + READY_SECONDS
+        while monotonic() < end:
+            if self._process is None or self._process.poll() is not None:
+                said = (self._folder / "output").read_text(errors="replace")[-2000:]
+                raise BrokerFailed(f"the broker has ended: {said}")
+            if listens(self._port) and brokers_at(self.address) >= brokers:
+                return
+            sleep(0.05)
+        raise BrokerFailed(f"the broker did not answer within {READY_SECONDS} s")
+
+    def lose_data(self) -> None:
+        """Its disk is lost; it must not run."""
+        assert self._process is None, "the broker runs"
+        shutil.rmtree(self._folder / "data")
+
+    def controller(self) -> tuple[int, int]:
+        """The newest epoch of the cluster's controllers that this node knows, and the number of the active one."""
+        known = self._folder / "data" / "__cluster_metadata-0" / "quorum-state"
+        state = json.loads(known.read_text()) if known.exists() else {}
+        return state.get("leaderEpoch", -1), state.get("leaderId", -1)
 
     def stop(self) -> None:
         """Lets it shut down by itself."""
@@ -136,13 +193,26 @@ class Broker:
             sleep(0.01)
 
     def _all_settings(self) -> dict[str, str]:
-        listeners = f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self._controller_port}"
-        return {
+        listeners = [f"PLAINTEXT://{self.address}", f"CONTROLLER://127.0.0.1:{self._controllers[self.node]}"]
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in self._controllers.items())
+        own = {
             **self._settings,
-            "listeners": listeners,
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "node.id": str(self.node),
+            "controller.quorum.voters": voters,
             "log.dirs": str(self._folder / "data"),
         }
+        if self.security:
+            listeners += self.security.listeners()
+            own |= self.security.settings()
+        return {**own, "listeners": ",".join(listeners)}
+
+    def _format(self) -> None:
+        """A formatted data folder: a copy of the template under this node's own number and name."""
+        data = self._folder / "data"
+        shutil.copytree(formatted(), data)
+        name = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        meta = {"version": "1", "cluster.id": CLUSTER_ID, "node.id": str(self.node), "directory.id": name}
+        write_properties(data / "meta.properties", meta)
 
     def _end(self, number: int) -> None:
         if self._process is None:
@@ -150,17 +220,6 @@ class Broker:
         self._process.send_signal(number)
         self._process.wait(READY_SECONDS)
         self._process = None
-
-    def _wait_ready(self, process: subprocess.Popen[bytes]) -> None:
-        end = monotonic() + READY_SECONDS
-        while monotonic() < end:
-            if process.poll() is not None:
-                said = (self._folder / "output").read_text(errors="replace")[-2000:]
-                raise BrokerFailed(f"the broker ended with {process.returncode}: {said}")
-            if listens(self._port) and answers(self.address):
-                return
-            sleep(0.05)
-        raise BrokerFailed(f"the broker did not answer within {READY_SECONDS} s")
 
 
 def listens(port: int) -> bool:
@@ -171,11 +230,16 @@ def listens(port: int) -> bool:
 
 def answers(address: str) -> bool:
     """Whether a broker answers there."""
+    return brokers_at(address) > 0
+
+
+def brokers_at(address: str) -> int:
+    """How many brokers the one that answers there knows; 0: nobody answers."""
     client = AdminClient({"bootstrap.servers": address, "log_level": 0})
     try:
-        return bool(client.list_topics(timeout=2).brokers)
+        return len(client.list_topics(timeout=2).brokers)
     except KafkaException:
-        return False
+        return 0
 
 
 def free_ports(count: int) -> list[int]:
@@ -204,7 +268,7 @@ def install() -> None:
 
 def formatted() -> Path:
     """A freshly formatted data folder to copy, made once: formatting takes as long as starting."""
-    template = CACHE / "formatted"
+    template = CACHE / "formatted-with-user"
     with _alone():
         if template.exists():
             return template
@@ -212,10 +276,15 @@ def formatted() -> Path:
         shutil.rmtree(draft, ignore_errors=True)
         properties = CACHE / "format.properties"
         listeners = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
-        voters = {"controller.quorum.voters": "1@127.0.0.1:9093", "log.dirs": str(draft), "listeners": listeners}
-        write_properties(properties, {**SETTINGS, **voters})
+        node = {"node.id": "1", "controller.quorum.voters": "1@127.0.0.1:9093", "log.dirs": str(draft)}
+        write_properties(properties, {**SETTINGS, **node, "listeners": listeners})
         command = [*JAVA, "-cp", f"{CACHE}/lib/*", "kafka.tools.StorageTool", "format"]
-        subprocess.run([*command, "-t", CLUSTER_ID, "-c", str(properties)], check=True, stdout=subprocess.DEVNULL)
+        user = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
+        subprocess.run(
+            [*command, "-t", CLUSTER_ID, "-c", str(properties), "--add-scram", user],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         draft.rename(template)
     return template
 

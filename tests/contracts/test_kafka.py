@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -18,12 +18,19 @@ from confluent_kafka.admin import (
 )
 
 from events import kafka, kafka_topics
+from events.codec import decode
 from events.kafka import KafkaLog
 from events.kafka_membership import Membership
-from events.log import AppendUnknown, LogFault, LogUnavailable
-from events.topics import ALL, SETTINGS
+from events.log import AppendUnknown, LogFault, LogGap, LogUnavailable, NewRecord
+from events.records.base import Event
+from events.records.lifecycle import CommandAnswered
+from events.records.rounds import RoundCommitted
+from events.topics import EVERY, SETTINGS, rounds_of
+from processors.replay import replay
 from tests.broker import Broker, free_ports
 from tests.contracts.log import PATIENCE, meets_gap, new, read, values
+from tests.contracts.test_logs import run_until, start, submit
+from tests.protocol.toys import TOYS
 
 SESSION_MS = 1000
 _names = count()
@@ -108,6 +115,74 @@ def test_an_append_that_was_sent_and_not_answered_is_unknown(broker: Broker, top
     log.close()
 
 
+class Cut(KafkaLog):
+    """Its broker goes at the moment when the next append is sent."""
+
+    cut: Callable[[], None] | None = None
+
+    def append(self, records: Sequence[NewRecord]) -> list[int]:
+        if self.cut is not None:
+            cut, self.cut = self.cut, None
+            cut()
+        return super().append(records)
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_a_round_of_unknown_outcome_is_settled_by_what_the_log_holds(broker: Broker, tmp_path: Path, how: str) -> None:
+    broker.make_topics(["paceline.jobs", *map(rounds_of, TOYS)], 1, SETTINGS)
+    log = Cut(broker.address, extra={"message.timeout.ms": 1500}, on_trouble=lambda _: None)
+    left, right = (start(log, name, tmp_path, "first") for name in TOYS)
+    submit(log, 0, 10)
+    run_until([left, right], 10)
+    submit(log, 10, 20)
+    log.cut = broker.pause if how == "frozen" else broker.kill
+    with pytest.raises(AppendUnknown):
+        until(lambda: False, left.run)
+    left.close()
+    if how == "frozen":
+        broker.resume()
+    else:
+        broker.start()
+    again = start(log, "left", tmp_path, "second")
+    run_until([again, right], 20)
+    for driver in (again, right):
+        found = replay(TOYS[driver.machine.name](), log)
+        assert (found.difference, found.hash) == (None, driver.fold.state.hash)
+        driver.close()
+    answered = [decision for decision in decisions(log, "left") if isinstance(decision, CommandAnswered)]
+    assert len(answered) == len({each.command_id for each in answered}) == 20
+    log.close()
+
+
+def decisions(log: KafkaLog, machine: str) -> list[Event]:
+    """What the accepted rounds of a machine decided."""
+    rounds: list[RoundCommitted] = []
+    replay(TOYS[machine](), log, rounds.append)
+    return [decode(each) for found in rounds for each in found.decisions]
+
+
+def test_a_reader_that_runs_meets_a_broker_that_lost_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 0.5)
+    with Broker(tmp_path / "kafka") as broker:
+        broker.make_topics(["contract.a", "contract.b"], 1, SETTINGS)
+        log = KafkaLog(broker.address, on_trouble=lambda _: None)
+        readers = [log.reader({"contract.a": 0}), log.reader({"contract.b": 0})]
+        for name, reader in zip(("contract.a", "contract.b"), readers, strict=True):
+            log.append(new(name, b"0", b"1"))
+            assert values(read(reader, 2)) == [b"0", b"1"]
+        broker.kill()
+        broker.lose_data()
+        broker.start()
+        broker.make_topics(["contract.a"], 1, SETTINGS)
+        with pytest.raises(LogGap, match=r"contract\.a ends at 0, but offset 2 is needed"):
+            until(lambda: False, lambda: readers[0].poll(10, 0.05))
+        with pytest.raises(LogFault, match=r"no partition 0 of contract\.b. If it had, restore it"):
+            until(lambda: False, lambda: readers[1].poll(10, 0.05))
+        for reader in readers:
+            reader.close()
+        log.close()
+
+
 def test_a_topic_that_lost_its_records_is_a_gap(broker: Broker, topic: str) -> None:
     log = KafkaLog(broker.address)
     log.append(new(topic, *[b"%d" % number for number in range(10)]))
@@ -131,11 +206,11 @@ def test_a_missing_topic_is_named(broker: Broker) -> None:
 
 def test_topics_are_made_checked_and_said_with_their_fix(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address})
-    broker.remove_topics([topic.name for topic in ALL])
+    broker.remove_topics([topic.name for topic in EVERY])
     assert kafka_topics.check(broker.address, 1) == [
-        f"Topic {topic.name} is missing. Make it with `paceline log topics --create`." for topic in ALL
+        f"Topic {topic.name} is missing. Make it with `paceline log topics --create`." for topic in EVERY
     ]
-    assert sorted(kafka_topics.create(broker.address, 1)) == sorted(topic.name for topic in ALL)
+    assert sorted(kafka_topics.create(broker.address, 1)) == sorted(topic.name for topic in EVERY)
     assert kafka_topics.create(broker.address, 1) == []
     assert kafka_topics.check(broker.address, 1) == []
     entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
@@ -146,11 +221,15 @@ def test_topics_are_made_checked_and_said_with_their_fix(broker: Broker) -> None
     assert said.startswith("Topic paceline.jobs has retention.ms=3600000, -1 is wanted.")
     assert "--add-config retention.ms=-1" in said
     more = kafka_topics.check(broker.address, 2)
-    assert sum("has 1 partitions, 2 are wanted" in line for line in more) == len(ALL)
+    assert sum("has 1 partitions, 2 are wanted" in line for line in more) == len(EVERY)
+    assert sorted(kafka_topics.add_cells(broker.address, 2)) == sorted(topic.name for topic in EVERY)
+    assert kafka_topics.add_cells(broker.address, 2) == []
+    assert kafka_topics.cells(broker.address) == 2
+    assert kafka_topics.check(broker.address, 2) == [said]
 
 
 def test_a_broker_that_is_away_when_topics_are_asked_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_topics, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_topics, "REACH_SECONDS", 0.3)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(LogUnavailable, match=address):
         kafka_topics.check(address, 1)
@@ -158,8 +237,8 @@ def test_a_broker_that_is_away_when_topics_are_asked_for_is_named(monkeypatch: p
 
 @pytest.fixture
 def group(broker: Broker) -> str:
-    """A group of its own; the topics that members ask for are there."""
-    kafka_topics.create(broker.address, 1)
+    """A group of its own; the topics that members ask for are there, of one cell."""
+    broker.make_topics([topic.name for topic in EVERY], 1, SETTINGS)
     return f"cells-{next(_names)}"
 
 
@@ -186,10 +265,11 @@ def test_a_second_process_waits_until_the_first_has_gone(broker: Broker, group: 
 
 MEMBER = """
 import sys
+import time
 from events.kafka_membership import Membership
 member = Membership(sys.argv[1], sys.argv[2], "one", session_timeout_ms=int(sys.argv[3]))
 while member.cells() != {0}:
-    pass
+    time.sleep(0.01)
 print("owns", flush=True)
 sys.stdin.read()
 """
@@ -225,11 +305,9 @@ def test_cells_are_shared_and_lags_can_be_looked_at(broker: Broker) -> None:
     kafka_topics.create(broker.address, 1)
     broker.make_topics(["cells.a", "cells.b"], 4, SETTINGS)
     group = f"cells-{next(_names)}"
-    members = [
-        Membership(broker.address, group, name, ("cells.a", "cells.b"), SESSION_MS) for name in ("one", "two")
-    ]
-    until(lambda: sorted(cell for each in members for cell in each.cells() or ()) == [0, 1, 2, 3])
-    assert [len(each.cells() or ()) for each in members] == [2, 2]
+    members = [Membership(broker.address, group, name, ("cells.a", "cells.b"), SESSION_MS) for name in ("one", "two")]
+    until(lambda: [len(each.cells() or ()) for each in members] == [2, 2])
+    assert sorted(cell for each in members for cell in each.cells() or ()) == [0, 1, 2, 3]
     for member in members:
         member.commit({cell: {"cells.a": 0, "cells.b": 0} for cell in range(4)})
     asked = [TopicPartition("cells.a", cell) for cell in range(4)]
@@ -240,12 +318,20 @@ def test_cells_are_shared_and_lags_can_be_looked_at(broker: Broker) -> None:
         member.close()
 
 
-def test_two_processes_of_one_name_are_told(broker: Broker, group: str) -> None:
+def test_a_member_that_was_shut_out_once_joins_again(broker: Broker, group: str) -> None:
     first = join(broker, group, "one")
     until(lambda: owns(first))
     second = join(broker, group, "one")
     until(lambda: owns(second))
-    with pytest.raises(LogFault, match="as one"):
-        until(lambda: False, lambda: owns(first))
+    until(lambda: not owns(first))
+    until(lambda: owns(first))  # the second is not asked any more, as one that is gone
+    first.close()
+    second.close()
+
+
+def test_two_processes_of_one_name_are_told(broker: Broker, group: str) -> None:
+    first, second = join(broker, group, "one"), join(broker, group, "one")
+    with pytest.raises(LogFault, match=r"as one.*Stop the other process of that name"):
+        until(lambda: False, lambda: (owns(first), owns(second)))
     second.close()
     first.close()
