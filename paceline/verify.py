@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from events.codec import CodecError
 from events.log import Log, LogError
@@ -13,6 +13,10 @@ from paceline.settings import Settings
 from processors.fold import HistoryDiffers
 from processors.machine import Machine
 from processors.replay import Difference, Replay, Replayed
+
+if TYPE_CHECKING:
+    from events.embedded import EmbeddedLog
+    from events.kafka import KafkaLog
 
 SAY_EVERY_S = 1.0
 CONTEXT = 30
@@ -46,15 +50,35 @@ class Checked:
 
 
 def open_log(settings: Settings) -> Log:
-    """The log that settings name, for reading, whether its cell runs or not. Raises `LogError`."""
+    """The log that settings name, behind its archive where they name one, for reading, whether its cell runs or not.
+    Raises `LogError`.
+    """
+    return with_archive(bare_log(settings), settings.archive)
+
+
+def with_archive(log: Log, archive: str = "") -> Log:
+    """A log with its archive at a URL in front; the log itself where there is none."""
+    if not archive:
+        return log
+    from events.archived import ArchivedLog
+
+    return ArchivedLog(log, archive)
+
+
+def bare_log(settings: Settings) -> "KafkaLog | EmbeddedLog":
+    """The log that settings name without its archive, for reading. Raises `LogError`."""
     if settings.kafka:
         from events.kafka import KafkaLog
 
-        return KafkaLog(settings.kafka, settings.cell)
+        if settings.schema_registry_url:
+            from events import registry
+
+            registry.read(settings.schema_registry_url)
+        return KafkaLog(settings.kafka, settings.cell, settings.kafka_options)
     return embedded(settings.data, settings.cell)
 
 
-def embedded(data: Path, cell: int = 0) -> Log:
+def embedded(data: Path, cell: int = 0) -> "EmbeddedLog":
     """The embedded log of a data folder, for reading."""
     from events.embedded import EmbeddedLog
 

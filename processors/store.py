@@ -5,10 +5,11 @@ It may be behind the log, never ahead of it, so losing its tail costs time and n
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Protocol, cast
 
 import msgspec
-from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import Checkpoint, Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
 from processors.table import RowChange
@@ -103,7 +104,9 @@ class RocksStore:
         options.set_write_buffer_size(32 * 1024 * 1024)
         options.set_max_open_files(128)
         options.set_keep_log_file_num(2)
-        self._folder = folder
+        self.folder = folder
+        self._open = Lock()
+        """Held by a checkpoint: who closes waits for it."""
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             self._db = Rdict(str(folder), options)
@@ -144,12 +147,24 @@ class RocksStore:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions
             raise StoreFault(
-                f"The store in {self._folder} can't be written: {error}. Make room, then start again."
+                f"The store in {self.folder} can't be written: {error}. Make room, then start again."
             ) from error
+
+    def checkpoint(self, folder: Path) -> None:
+        """Writes the store as it is after a round to a folder that isn't there yet: on the same disk, as links to its
+        files. Any thread may ask for it. Raises `StoreFault`.
+        """
+        with self._open:
+            try:
+                self._db.flush()  # else the checkpoint does it, and no other thread runs meanwhile
+                Checkpoint(self._db).create_checkpoint(str(folder))
+            except Exception as error:  # rocksdict raises plain exceptions
+                raise StoreFault(f"The store in {self.folder} can't be written to {folder}: {error}.") from error
 
     def close(self) -> None:
         """Closes the database; the folder may then be opened by another."""
-        self._db.close()
+        with self._open:
+            self._db.close()
 
 
 def _fault_of_opening(folder: Path, error: Exception) -> StoreFault:

@@ -1,0 +1,1 @@
+"""Snapshots of stores and the archive of the log."""
