@@ -22,7 +22,7 @@ class Reason(TypedDict):
 
 class Job(TypedDict):
     """A job. Times are RFC 3339; `tasks` counts them by state; `position` is where the log stood for this answer.
-    A job that is not yet decided has `job_id`, `state` and `position` only.
+    A job that is not yet decided has `job_id`, `state` and `position` only. `cell` stands in lists over several cells.
     """
 
     job_id: str
@@ -41,6 +41,7 @@ class Job(TypedDict):
     reason: NotRequired[Reason | None]
     spec: NotRequired[dict[str, Any]]
     repeated: NotRequired[bool]
+    cell: NotRequired[int]
 
 
 class Task(TypedDict):
@@ -114,9 +115,10 @@ class Answer(TypedDict):
 
 
 class Pool(TypedDict):
-    """A pool: what was defined (a limit of -1 is none), and what it may use, demands and holds."""
+    """A pool: what was defined (a limit of -1 is none), and what it may use, demands and holds. `cell`: see `Job`."""
 
     path: str
+    cell: NotRequired[int]
     parent: str
     reservation: dict[str, int]
     limit: dict[str, int]
@@ -142,6 +144,7 @@ class Host(TypedDict):
     allocated: dict[str, int]
     runs: int
     attributes: dict[str, str]
+    cell: NotRequired[int]
 
 
 class Output(NamedTuple):

@@ -22,7 +22,9 @@ PAGE = 500
 
 
 class Client:
-    """A client of one cell. Whatever it reads is at least as new as what it wrote.
+    """A client of the cells behind one API. Whatever it reads is at least as new as what it wrote.
+
+    `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.
 
     Without `server` it finds the cell that runs on the data folder (`data`, PACELINE_DATA, ~/.paceline) and its token.
     Methods raise `Unreachable` and the subclasses of `ApiError`: `NotFound`, `Refused`, `NotAuthorised`, `Unavailable`.
@@ -36,6 +38,7 @@ class Client:
         data: Path | None = None,
         timeout: float = TIMEOUT_S,
         transport: httpx2.BaseTransport | None = None,
+        cell: int | None = None,
     ) -> None:
         if not server:
             folder = data or load().data
@@ -49,14 +52,19 @@ class Client:
         self._timeout = timeout
         self._written: dict[str, int] = {}
         self._http = httpx2.Client(
-            base_url=self.server, headers=headers, timeout=timeout, transport=transport, trust_env=False
+            base_url=self.server,
+            params={} if cell is None else {"cell": cell},
+            headers=headers,
+            timeout=timeout,
+            transport=transport,
+            trust_env=False,
         )
 
     @classmethod
-    def of(cls, settings: Settings, timeout: float = TIMEOUT_S) -> Self:
+    def of(cls, settings: Settings, timeout: float = TIMEOUT_S, cell: int | None = None) -> Self:
         """The client that settings name."""
         token = settings.token.get_secret_value() if settings.token else None
-        return cls(settings.server, token, settings.data, timeout)
+        return cls(settings.server, token, settings.data, timeout, cell=cell)
 
     def __enter__(self) -> Self:
         return self
@@ -134,7 +142,7 @@ class Client:
         return cast(Pool, self._get(_pool(path)))
 
     def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0) -> Answer:
-        """Creates or changes a pool: reservation, limit, share, open_jobs_max, open_tasks_max."""
+        """Creates or changes a pool: reservation, limit, share, open_jobs_max, open_tasks_max, cell."""
         return cast(Answer, self._write("PUT", _pool(path), dict(spec), wait))
 
     def remove_pool(self, path: str, wait: float = 0) -> Answer:
@@ -216,7 +224,7 @@ class Client:
         headers = {"Content-Type": "application/json"}
         response = self._send(method, path, wait, params=params, content=content, headers=headers)
         answer = response.json()
-        self._note(str(answer.get("position") or ""))
+        self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
         return answer
 
     def _send(self, method: str, path: str, wait: float = 0, **rest: Any) -> httpx2.Response:
@@ -231,10 +239,11 @@ class Client:
             raise _error(response)
         return response
 
-    def _note(self, position: str) -> None:
-        """Remembers what was written."""
+    def _note(self, position: str, cell: str | None) -> None:
+        """Remembers what was written; a server of several cells says to which."""
         for each in filter(None, position.split(",")):
             topic, _, offset = each.rpartition(":")
+            topic = f"{topic}@{cell}" if cell else topic
             self._written[topic] = max(self._written.get(topic, 0), int(offset))
 
     def _unreachable(self, error: httpx2.TransportError) -> Unreachable:

@@ -1,6 +1,7 @@
 """The four machines of a cell."""
 
 from collections.abc import Callable
+from functools import partial
 
 from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
@@ -9,6 +10,13 @@ from processors.placement.machine import Placement
 from processors.sla.machine import Sla
 
 
-def machines() -> dict[str, Callable[[], Machine]]:
-    """What makes each machine anew, by name, in the order of `events.topics.MACHINES`."""
-    return {"lifecycle": Lifecycle, "entitlement": Entitlement, "placement": Placement, "sla": Sla}
+def machines(cell: int = 0) -> dict[str, Callable[[], Machine]]:
+    """What makes each machine of a cell anew, by name, in the order of `events.topics.MACHINES`. Replay makes them of
+    the cell whose log it reads.
+    """
+    return {
+        "lifecycle": partial(Lifecycle, cell),
+        "entitlement": partial(Entitlement, cell),
+        "placement": Placement,
+        "sla": Sla,
+    }

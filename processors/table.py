@@ -29,6 +29,21 @@ class RowChange(NamedTuple):
     row: bytes | None
 
 
+def row_hash(prefix: bytes, key: bytes, row: bytes) -> int:
+    """The hash of one row; `prefix` is the name of its table and a zero byte."""
+    hasher = blake2b(prefix, digest_size=32)
+    hasher.update(len(key).to_bytes(4, "little"))
+    hasher.update(key)
+    hasher.update(row)
+    return int.from_bytes(hasher.digest(), "little")
+
+
+def hash_rows(rows: Iterable[RowChange]) -> bytes:
+    """The state hash of rows as a store holds them, whatever they mean."""
+    total = sum(row_hash(table.encode() + b"\0", key, row) for table, key, row in rows if row is not None)
+    return (total % HASH_MODULUS).to_bytes(32, "little")
+
+
 class Table(Generic[K, R]):
     """Rows by key. `pack` and `unpack` are the format of rows on disk and under the hash: they are deterministic."""
 
@@ -102,7 +117,7 @@ class Table(Generic[K, R]):
         """Takes a row from the store and returns its hash."""
         typed: K = self._unpack_key(key)
         self._rows[typed] = self._unpack(row)
-        self._digests[typed] = self._digest(key, row)
+        self._digests[typed] = row_hash(self._prefix, key, row)
         return self._digests[typed]
 
     def take_changes(self) -> tuple[list[RowChange], int]:
@@ -117,7 +132,7 @@ class Table(Generic[K, R]):
                 changes.append(RowChange(self.name, packed_key, None))
                 continue
             packed = self._pack(row)
-            digest = self._digests[key] = self._digest(packed_key, packed)
+            digest = self._digests[key] = row_hash(self._prefix, packed_key, packed)
             difference += digest
             changes.append(RowChange(self.name, packed_key, packed))
         self._changed.clear()
@@ -125,14 +140,7 @@ class Table(Generic[K, R]):
 
     def rehash(self) -> int:
         """The hash over all rows as they are now, counted anew."""
-        return sum(self._digest(_pack_key(key), self._pack(row)) for key, row in self._rows.items())
-
-    def _digest(self, key: bytes, row: bytes) -> int:
-        hasher = blake2b(self._prefix, digest_size=32)
-        hasher.update(len(key).to_bytes(4, "little"))
-        hasher.update(key)
-        hasher.update(row)
-        return int.from_bytes(hasher.digest(), "little")
+        return sum(row_hash(self._prefix, _pack_key(key), self._pack(row)) for key, row in self._rows.items())
 
 
 def struct_table(name: str, row: type[R], key_type: Any = str) -> Table[Any, R]:

@@ -100,24 +100,29 @@ def _job_json(row: JobRow, event: JobSubmitted, headline: Json | None) -> Json:
     }
 
 
-def jobs_page(
-    connection: Connection, states: Sequence[str], pool: str, labels: Sequence[tuple[str, str]], size: int, before: int
-) -> Page:
-    """Jobs, the newest first, from before a job's number on."""
+class JobFilter(NamedTuple):
+    """Which jobs are meant; what is empty lets all through."""
+
+    states: Sequence[str]
+    pool: str
+    labels: Sequence[tuple[str, str]]
+
+
+def job_rows(connection: Connection, wanted: JobFilter, size: int, before: int) -> list[JobRow]:
+    """Jobs, the newest first, from before a job's number on, -1: from the newest."""
     jobs = tables.jobs.c
-    query = select(tables.jobs).order_by(jobs.number.desc()).limit(size + 1)
+    query = select(tables.jobs).order_by(jobs.number.desc()).limit(size)
     if before >= 0:
         query = query.where(jobs.number < before)
-    if states:
-        query = query.where(jobs.state.in_(states))
-    if pool:
-        query = query.where(jobs.pool == pool)
-    for key, value in labels:
+    if wanted.states:
+        query = query.where(jobs.state.in_(wanted.states))
+    if wanted.pool:
+        query = query.where(jobs.pool == wanted.pool)
+    for key, value in wanted.labels:
         each = func.json_each(jobs.labels).table_valued("key", "value")
         query = query.where(select(each).where(each.c.key == key, each.c.value == value).exists())
-    rows: list[JobRow] = rows_of(connection, JobRow, query)
-    more = rows[size - 1].number if len(rows) > size else None
-    return Page(jobs_json(connection, rows[:size]), more)
+    found: list[JobRow] = rows_of(connection, JobRow, query)
+    return found
 
 
 def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[ExplanationRow]]:
@@ -165,7 +170,7 @@ def history_page(connection: Connection, job_id: str, size: int, after: Sequence
 
 
 def pools_json(connection: Connection, path: str = "") -> list[Json]:
-    """Pools by path; one pool where a path is given."""
+    """Pools by path, those of other cells among them; one pool where a path is given."""
     query = select(tables.pools).order_by(tables.pools.c.path)
     rows: list[PoolRow] = rows_of(connection, PoolRow, query.where(tables.pools.c.path == path) if path else query)
     uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}
@@ -181,6 +186,7 @@ def _pool_json(row: PoolRow, open_jobs: int, open_tasks: int) -> Json:
     }
     return {
         "path": row.path,
+        "cell": spec.cell,
         "parent": row.path.rpartition("/")[0] or "/",
         "reservation": msgspec.to_builtins(spec.reservation),
         "limit": msgspec.to_builtins(spec.limit),
@@ -204,11 +210,11 @@ def host_row(connection: Connection, host_id: str) -> HostRow | None:
     return found
 
 
-def hosts_page(connection: Connection, size: int, after: str) -> Page:
+def host_rows(connection: Connection, size: int, after: str) -> list[HostRow]:
     """Hosts by id."""
-    query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id).limit(size + 1)
-    rows: list[HostRow] = rows_of(connection, HostRow, query)
-    return Page([host_json(row) for row in rows[:size]], rows[size - 1].host_id if len(rows) > size else None)
+    query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id).limit(size)
+    found: list[HostRow] = rows_of(connection, HostRow, query)
+    return found
 
 
 def host_json(row: HostRow) -> Json:

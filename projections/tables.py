@@ -78,6 +78,17 @@ def open_engine(path: Path) -> Engine:
     return engine
 
 
+def attach(path: Path) -> Engine | None:
+    """An engine over a file that a projector in another process keeps; None until it is there."""
+    if not path.exists():
+        return None
+    engine = _engine(path)
+    if _format_of(engine) == FORMAT:
+        return engine
+    engine.dispose()
+    return None
+
+
 def _engine(path: Path) -> Engine:
     engine = create_engine(f"sqlite:///{path}", pool_size=16, max_overflow=48)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
@@ -34,17 +35,40 @@ def pool_row(fact: PoolDefined) -> PoolRow:
 PoolFact = PoolDefined | PoolRemoved | CellConfigured
 
 
-def answer(
-    offset: int, fact: PoolFact, pools: Mapping[str, PoolRow], open_jobs: Mapping[str, int], repeated: bool
-) -> PoolAnswered:
+@dataclass(slots=True)
+class Tree:
+    """The pools as a cell knows them: its own with their rows, the others by path and cell."""
+
+    cell: int
+    pools: dict[str, PoolRow]
+    foreign: dict[str, int]
+
+    def cell_of(self, path: str) -> int | None:
+        """The cell of a pool; None: there is no such pool, or it is the root, which each cell has."""
+        if path == "/":
+            return None
+        return self.cell if path in self.pools else self.foreign.get(path)
+
+    def take(self, fact: PoolFact) -> None:
+        """Follows a fact that was answered DONE."""
+        if isinstance(fact, PoolRemoved):
+            self.pools.pop(fact.path, None)
+            self.foreign.pop(fact.path, None)
+        elif isinstance(fact, PoolDefined) and fact.cell == self.cell:
+            self.pools[fact.path] = pool_row(fact)
+        elif isinstance(fact, PoolDefined):
+            self.foreign[fact.path] = fact.cell
+
+
+def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool) -> PoolAnswered:
     """The answer to one fact, as the tree is now; `repeated`: its command was done before."""
     path = "/" if isinstance(fact, CellConfigured) else fact.path
     if repeated:
         code, message = Code.REPEATED, "this command was done before"
     elif isinstance(fact, PoolDefined):
-        code, message = _defined(fact, pools, open_jobs)
+        code, message = _defined(fact, tree, open_jobs)
     elif isinstance(fact, PoolRemoved):
-        code, message = _removed(path, pools, open_jobs)
+        code, message = _removed(path, tree, open_jobs)
     else:
         code, message = _configured(fact)
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
@@ -55,10 +79,15 @@ def children(path: str, pools: Mapping[str, PoolRow]) -> list[str]:
     return sorted(each for each in pools if each != "/" and parent_of(each) == path)
 
 
-def _defined(fact: PoolDefined, pools: Mapping[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
-    path = fact.path
+def _defined(fact: PoolDefined, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+    path, pools = fact.path, tree.pools
     if not PATH.fullmatch(path):
         return Code.INVALID_POOL, f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles"
+    misplaced = _misplaced(fact, tree)
+    if misplaced:
+        return misplaced
+    if fact.cell != tree.cell:
+        return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
     parent = parent_of(path)
     if parent not in pools:
         return Code.NO_SUCH_POOL, f"the pool above, {parent}, doesn't exist; define it first"
@@ -68,6 +97,23 @@ def _defined(fact: PoolDefined, pools: Mapping[str, PoolRow], open_jobs: Mapping
     if parent != "/" and open_jobs.get(parent, 0):
         return Code.POOL_NOT_A_LEAF, f"{parent} has {open_jobs[parent]} open jobs, so it can't get pools below it"
     return _amounts(path, new, pools) or (Code.DONE, "")
+
+
+def _misplaced(fact: PoolDefined, tree: Tree) -> Verdict | None:
+    """A pool stays in its cell until it is removed, and the pools below it are there too."""
+    path, cell = fact.path, fact.cell
+    if cell < 0:
+        return Code.INVALID_POOL, f"cell is {cell}, it must not be negative"
+    present, above = tree.cell_of(path), tree.cell_of(parent_of(path))
+    if present is not None and present != cell:
+        return Code.WRONG_CELL, f"{path} belongs to cell {present}, not {cell}; a pool moves by being removed first"
+    if above is not None and above != cell:
+        return Code.WRONG_CELL, f"{parent_of(path)} belongs to cell {above}, so do the pools below it, not to {cell}"
+    if present is None:
+        for below in sorted(tree.foreign):
+            if below.startswith(f"{path}/") and tree.foreign[below] != cell:
+                return Code.WRONG_CELL, f"{below}, below it, belongs to cell {tree.foreign[below]}, not {cell}"
+    return None
 
 
 def _same(old: PoolRow, new: PoolRow) -> bool:
@@ -100,7 +146,10 @@ def _amounts(path: str, new: PoolRow, pools: Mapping[str, PoolRow]) -> Verdict |
     return None
 
 
-def _removed(path: str, pools: Mapping[str, PoolRow], open_jobs: Mapping[str, int]) -> Verdict:
+def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+    pools = tree.pools
+    if path in tree.foreign:
+        return Code.DONE, ""
     if path not in pools or path == "/":
         return Code.NO_SUCH_POOL, f"there is no pool {path[:200]}"
     below = children(path, pools)

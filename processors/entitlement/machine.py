@@ -16,7 +16,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from processors.arena import locate, locate_ranges
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
-from processors.entitlement.answers import RESOURCES, PoolFact, answer, parent_of, pool_row
+from processors.entitlement.answers import RESOURCES, PoolFact, Tree, answer, parent_of, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import (
@@ -47,12 +47,15 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 1
+    logic: ClassVar[int] = 2
     state: ClassVar[int] = 1
 
-    def __init__(self) -> None:
+    def __init__(self, cell: int = 0) -> None:
+        self._number = cell
         self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
         self.pools.put("/", PoolRow(NOTHING, NO_LIMIT, (1, 1, 1, 1)))
+        self.foreign: Table[str, int] = struct_table("foreign", int)
+        """The pools of other cells: the cell of each."""
         self.said: Table[str, SaidRow] = struct_table("said", SaidRow)
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self.commands: Table[str, int] = struct_table("commands", int)
@@ -82,7 +85,11 @@ class Entitlement:
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
         """See `Machine.tables`."""
-        return (self.pools, self.said, self.asks, self.commands, self._cell, self.queues.jobs, self.queues.arena.table)
+        queues = self.queues
+        return (
+            *(self.pools, self.foreign, self.said, self.asks, self.commands, self._cell),
+            *(queues.jobs, queues.arena.table),
+        )
 
     @property
     def cell(self) -> CellRow:
@@ -187,19 +194,19 @@ class Entitlement:
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done = dict(self.pools.items()), dict(self.commands.items())
+        tree, done = self._tree(), dict(self.commands.items())
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
             fact = _pool_fact(self.asks[offset])
             answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
-                if isinstance(fact, PoolDefined):
-                    tree[fact.path] = pool_row(fact)
-                elif isinstance(fact, PoolRemoved):
-                    del tree[fact.path]
+                tree.take(fact)
             out.append(answered)
         return out
+
+    def _tree(self) -> Tree:
+        return Tree(self._number, dict(self.pools.items()), dict(self.foreign.items()))
 
     def _gangs(self, budget: int) -> list[Event]:
         """What is admitted, and what is said of gangs that wait."""
@@ -342,6 +349,8 @@ class Entitlement:
         self.commands.put(event.command_id, event.pools_offset)
         if len(self.commands) > COMMANDS_KEPT:
             self.commands.remove(min(self.commands, key=self.commands.__getitem__))
+        if self._is_foreign(fact):
+            return
         if isinstance(fact, PoolDefined):
             row, old = pool_row(fact), self.pools.get(fact.path)
             if old is not None:
@@ -355,6 +364,16 @@ class Entitlement:
             self._cell.change("cell").preemption_delay_ms = fact.preemption_delay_ms
         self.queues.changes += 1
         self.queues.release_for_change()
+
+    def _is_foreign(self, fact: PoolFact) -> bool:
+        """Notes what was done to a pool of another cell; False: it is one of this cell, or none."""
+        if isinstance(fact, PoolDefined) and fact.cell != self._number:
+            self.foreign.put(fact.path, fact.cell)
+            return True
+        if isinstance(fact, PoolRemoved) and fact.path in self.foreign:
+            self.foreign.remove(fact.path)
+            return True
+        return False
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         rows = {kind: _rows(event, kind) for kind in ("entitlement", "demand", "allocation")}

@@ -25,6 +25,7 @@ class View(Protocol):
 
     jobs: Table[str, JobRow]
     pools: Table[str, PoolRow]
+    foreign: Table[str, int]
     asks: Table[int, AskRow]
     forgotten: Table[str, ForgottenRow]
 
@@ -86,7 +87,8 @@ class Answers:
             self._delayed.add(job.job_id)
             return
         if why:
-            yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1])
+            cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
+            yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
             return
         self._accepted[job.job_id] = hash_of(job)
         jobs, tasks = self._open.get(job.pool, (0, 0))
@@ -99,7 +101,11 @@ class Answers:
         return row.spec_hash if row else self._accepted.get(job_id)
 
     def _pool_refusal(self, job: JobSubmitted) -> tuple[Code, str] | None:
-        pool = self._view.pools.get(job.pool)
+        pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)
+        if cell is not None:
+            return Code.WRONG_CELL, (
+                f"pool {job.pool} belongs to cell {cell}: submit the job there, to partition {cell} of paceline.jobs"
+            )
         if pool is None:
             return Code.NO_SUCH_POOL, f"there is no pool {job.pool[:200]}; define it first, or choose another"
         if pool.children:

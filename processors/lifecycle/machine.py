@@ -67,11 +67,14 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 1
-    state: ClassVar[int] = 1
+    logic: ClassVar[int] = 2
+    state: ClassVar[int] = 2
 
-    def __init__(self) -> None:
+    def __init__(self, cell: int = 0) -> None:
+        self.cell = cell
         self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
+        self.foreign: Table[str, int] = struct_table("foreign", int)
+        """The pools of other cells: the cell of each."""
         self.pool_facts: Table[int, PoolFactRow] = struct_table("pool_facts", PoolFactRow, int)
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
@@ -118,6 +121,7 @@ class Lifecycle:
         return (
             self.jobs,
             self.pools,
+            self.foreign,
             self.pool_facts,
             self.asks,
             self.forgotten,
@@ -187,7 +191,7 @@ class Lifecycle:
             case JobSubmitted() | JobStopRequested():
                 self.asks.put(offset, AskRow(at_ms, encode(event)))
             case PoolDefined(path=path):
-                row = PoolFactRow(path, False, event.open_jobs_max, event.open_tasks_max)
+                row = PoolFactRow(path, False, event.open_jobs_max, event.open_tasks_max, event.cell)
                 self.pool_facts.put(offset, row)
             case PoolRemoved(path=path):
                 self.pool_facts.put(offset, PoolFactRow(path, True))
@@ -210,6 +214,11 @@ class Lifecycle:
             if row is not None:
                 self.pools.remove(fact.path)
                 self._count_child(parent, -1)
+            elif fact.path in self.foreign:
+                self.foreign.remove(fact.path)
+            return
+        if fact.cell != self.cell:
+            self.foreign.put(fact.path, fact.cell)
             return
         if row is None:
             self.pools.put(fact.path, PoolRow(fact.open_jobs_max, fact.open_tasks_max))

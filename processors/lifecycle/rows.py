@@ -48,6 +48,7 @@ class PoolFactRow(msgspec.Struct, array_like=True):
     removed: bool
     open_jobs_max: int = 0
     open_tasks_max: int = 0
+    cell: int = 0
 
 
 class HostRow(msgspec.Struct, array_like=True):

@@ -113,6 +113,7 @@ class Match:
         base = np.array([self._runs.jobs[job_id].base for job_id in job_ids])
         numbers, host = np.unique(np.concatenate([chosen for _, _, chosen in self._put]), return_inverse=True)
         host_ids = tuple(self._hosts.ids[number] for number in numbers.tolist())
+        ports = self._ports()
         return TasksPlaced(
             job_ids=tuple(job_ids),
             job=pack_ints(job),
@@ -121,7 +122,8 @@ class Match:
             host_ids=host_ids,
             host_session=pack_longs([self._hosts.table[host_id].session for host_id in host_ids]),
             host=pack_ints(host),
-            ports=pack_ints(self._ports()),
+            ports=pack_ints(ports),
+            port_count=pack_ints(self._runs.jobs[job_id].need[-1] for job_id in job_ids) if ports else b"",
         )
 
     def _ports(self) -> list[int]:

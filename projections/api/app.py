@@ -1,14 +1,14 @@
 """The FastAPI app of a cell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 
 from events.log import Log
 from events.spec import JobSpec, PoolSpec
 from projections.api import hosts, jobs, pools, stream, system
-from projections.api.context import Context, TaskLog
+from projections.api.context import Context, TaskLog, own_cell
 from projections.api.guards import Guards
 from projections.api.problems import install
 from projections.views import Views
@@ -27,21 +27,24 @@ def create_app(
     gateway: APIRouter | None = None,
     task_log: TaskLog | None = None,
     streams_max: int = STREAMS_MAX,
+    others: Sequence[Log] = (),
 ) -> FastAPI:
     """The app over the views of a cell.
 
     `token` is asked for by writes, `listen` is host:port, `cell_info` answers /v1/cell, `gateway` brings the routes of
-    agents, `task_log` asks a host for output. Handlers run in threads of their own beside the components of the cell.
+    agents, `task_log` asks a host for output, `others` are the logs of the other cells, which are told of pools.
+    Handlers run in threads of their own beside the components of the cell.
     """
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
-    context = Context(views, log, cell_info, task_log, streams_max)
+    context = Context(views, log, cell_info, task_log, streams_max, list(others))
     app.state.context = context
+    app.state.guards = {"token": token, "listen": listen}
     for part in (jobs, pools, hosts, stream, system):
-        app.include_router(part.routes(context))
+        app.include_router(part.routes(context), dependencies=[Depends(own_cell)])
     if gateway is not None:
         app.include_router(gateway)
     install(app)
-    app.add_middleware(Guards, token=token, listen=listen)
+    app.add_middleware(Guards, **app.state.guards)
     _describe_bodies(app)
     return app
 

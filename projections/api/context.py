@@ -5,7 +5,7 @@ import base64
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
@@ -16,14 +16,17 @@ from starlette.concurrency import run_in_threadpool
 from events.codec import encode
 from events.log import Log, NewRecord
 from events.records.base import Event
+from events.topics import POOLS
 from projections import queries
-from projections.api.problems import Problem
+from projections.api.problems import Problem, wrong_cell
 from projections.rows import AnswerRow
 from projections.views import BadPosition, Views, reached, read_positions, write_positions
 
 READ_WAIT_S = 5.0
 """How long a read waits for At-Least-Position."""
 WAIT_MAX_S = 60.0
+POOL_WAIT_S = 1.0
+"""How long a submission waits for facts about pools that are not answered yet before its pool counts as unknown."""
 NEWS_S = 0.01
 """How often a waiting request looks whether the views have gone on."""
 LOOK_S = 0.25
@@ -34,6 +37,24 @@ _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0}
 
 
 T = TypeVar("T")
+
+
+def spread(text: str) -> dict[int | None, str]:
+    """Positions of several cells by cell, each part without it; None: of parts that name none. `paceline.jobs@1:17`."""
+    found: dict[int | None, list[str]] = {}
+    for part in text.split(","):
+        name, _, offset = part.strip().rpartition(":")
+        topic, at, cell = name.partition("@")
+        if at and not (cell.isascii() and cell.isdigit()):
+            raise Problem(400, "BAD_POSITION", f"{part[:80]!r} is no position; one looks like paceline.jobs@1:17")
+        found.setdefault(int(cell) if at else None, []).append(f"{topic}:{offset}")
+    return {cell: ",".join(parts) for cell, parts in found.items()}
+
+
+def of_cell(text: str, cell: int) -> str:
+    """The other way: positions of one cell, each with its number."""
+    pairs = (part.rpartition(":") for part in text.split(",") if part)
+    return ",".join(f"{topic}@{cell}:{offset}" for topic, _, offset in pairs)
 
 
 class LogPage(Protocol):
@@ -55,17 +76,44 @@ TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the routes work on."""
+    """What the routes work on. `others`: the logs of the other cells, which are told of pools."""
 
     views: Views
     log: Log
     cell_info: Callable[[], dict[str, Any]]
     task_log: TaskLog | None
     streams_max: int
+    others: list[Log] = field(default_factory=list)
+
+    @property
+    def cell(self) -> int:
+        """The number of the cell."""
+        return self.log.cell
 
     def append(self, event: Event, key: str) -> int:
         """Writes a fact and returns its offset."""
         return self.log.append([NewRecord(event.topic, key.encode(), encode(event))])[0]
+
+    def tell_others(self, event: Event, key: str) -> None:
+        """Writes a fact to the other cells."""
+        for log in self.others:
+            log.append([NewRecord(event.topic, key.encode(), encode(event))])
+
+    async def at_least(self, text: str) -> None:
+        """Waits for positions as At-Least-Position has them. Raises a problem where they can't be read or reached."""
+        try:
+            wanted = read_positions(text)
+        except BadPosition as error:
+            raise Problem(400, "BAD_POSITION", str(error)) from error
+        if not await self.reach(wanted, READ_WAIT_S):
+            detail = f"the views have not reached {text[:200]} yet"
+            raise Problem(503, "NOT_REACHED", detail, headers={"Retry-After": "1"})
+
+    async def settle_pools(self) -> None:
+        """Waits until the facts about pools are answered that are in the log now: one may be a moment old."""
+        end = await run_in_threadpool(lambda: self.log.bounds(POOLS.name)[1])
+        if end:
+            await self.reach({POOLS.name: end - 1}, POOL_WAIT_S)
 
     async def reach(self, wanted: Mapping[str, int], timeout: float) -> bool:
         """Waits until the views have reached these offsets; False where they haven't in time."""
@@ -119,13 +167,16 @@ async def at_least(
 ) -> None:
     """Waits for the positions that a reader has seen already."""
     if at_least_position:
-        try:
-            wanted = read_positions(at_least_position)
-        except BadPosition as error:
-            raise Problem(400, "BAD_POSITION", str(error)) from error
-        if not await context_of(request).reach(wanted, READ_WAIT_S):
-            detail = f"the views have not reached {at_least_position[:200]} yet"
-            raise Problem(503, "NOT_REACHED", detail, headers={"Retry-After": "1"})
+        await context_of(request).at_least(at_least_position)
+
+
+def own_cell(
+    request: Request, cell: Annotated[int | None, Query(ge=0, description="The cell that is asked.")] = None
+) -> None:
+    """Refuses what is meant for another cell."""
+    here = context_of(request).cell
+    if cell is not None and cell != here:
+        raise wrong_cell("what was asked for", cell, [here])
 
 
 def snapshot(request: Request, response: Response, _: Annotated[None, Depends(at_least)]) -> Iterator[Connection]:

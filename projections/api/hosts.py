@@ -34,8 +34,10 @@ def routes(context: Context) -> APIRouter:
     @router.get("")
     def hosts(connection: Snapshot, page: Pages) -> dict[str, Any]:
         """Hosts by id."""
-        found = queries.hosts_page(connection, page.size, page.after("hosts") or "")
-        return {"hosts": found.items, "next_page_token": next_token(found.next, "hosts")}
+        rows = queries.host_rows(connection, page.size + 1, page.after("hosts") or "")
+        more = rows[page.size - 1].host_id if len(rows) > page.size else None
+        shown = [queries.host_json(row) for row in rows[: page.size]]
+        return {"hosts": shown, "next_page_token": next_token(more, "hosts")}
 
     @router.get("/{host_id}")
     def host(host_id: str, connection: Snapshot) -> dict[str, Any]:

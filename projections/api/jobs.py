@@ -2,9 +2,9 @@
 
 import uuid
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Body, Query, Response
+from fastapi import APIRouter, Body, Depends, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import Connection
@@ -13,18 +13,22 @@ from starlette.concurrency import run_in_threadpool
 from events.codes import Code, TaskState
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.spec import JobSpec, problems
-from events.topics import JOBS, POOLS
+from events.topics import JOBS
 from projections import queries, task_queries
 from projections.api.context import Context, Pages, Snapshot, Wait, next_token
-from projections.api.problems import Problem, not_found
+from projections.api.problems import Problem, not_found, wrong_cell
 from projections.jobs import REJECTED
 from projections.rows import JobRow
 
 LOG_BYTES_MAX = 256 * 1024
-POOL_WAIT_S = 1.0
-"""How long a submission waits for facts about pools that are not answered yet before its pool counts as unknown."""
 RETRY_S = "5"
-_STATUS = {Code.ID_TAKEN: 409, Code.OPEN_JOBS_MAX: 429, Code.OPEN_TASKS_MAX: 429, Code.NOT_FOUND: 404}
+_STATUS = {
+    Code.ID_TAKEN: 409,
+    Code.WRONG_CELL: 409,
+    Code.OPEN_JOBS_MAX: 429,
+    Code.OPEN_TASKS_MAX: 429,
+    Code.NOT_FOUND: 404,
+}
 
 
 class Stop(BaseModel):
@@ -34,6 +38,27 @@ class Stop(BaseModel):
 
     command_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     reason: Annotated[str, Field(max_length=1000)] = ""
+
+
+class JobsWanted(NamedTuple):
+    """Which jobs a list is of: the filter, and the words it was asked in, which its page tokens hold for."""
+
+    filter: queries.JobFilter
+    words: tuple[list[str], str, list[str]]
+
+
+def jobs_wanted(
+    state: Annotated[str, Query(description="States, separated by commas.")] = "",
+    pool: str = "",
+    label: Annotated[list[str] | None, Query(description="key:value; all must hold.")] = None,
+) -> JobsWanted:
+    """The parameters of the list of jobs."""
+    states = [each for each in state.upper().split(",") if each]
+    labels = [_label(each) for each in label or ()]
+    return JobsWanted(queries.JobFilter(states, pool, labels), (states, pool, label or []))
+
+
+Wanted = Annotated[JobsWanted, Depends(jobs_wanted)]
 
 
 def routes(context: Context) -> APIRouter:
@@ -73,10 +98,7 @@ def _submission(router: APIRouter, context: Context) -> None:
         event = _event(body)
         known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
-            # The pool may have been defined a moment ago.
-            end = await run_in_threadpool(lambda: context.log.bounds(POOLS.name)[1])
-            if end:
-                await context.reach({POOLS.name: end - 1}, POOL_WAIT_S)
+            await context.settle_pools()
             known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
             message = f"there is no pool {event.pool}; define it first, or choose another"
@@ -123,6 +145,8 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
         pool = next(iter(queries.pools_json(connection, event.pool)), None)
     if pool is None:
         return Code.NO_SUCH_POOL
+    if pool["cell"] != context.cell:
+        raise wrong_cell(f"pool {event.pool}", pool["cell"], [context.cell])
     if pool["open_jobs"] >= pool["open_jobs_max"]:
         detail = f"pool {event.pool} has its {pool['open_jobs_max']} open jobs; wait for one to end"
         raise Problem(429, Code.OPEN_JOBS_MAX, detail, headers={"Retry-After": RETRY_S})
@@ -140,16 +164,14 @@ def _reads(router: APIRouter) -> None:
     def jobs(
         connection: Snapshot,
         page: Pages,
-        state: Annotated[str, Query(description="States, separated by commas.")] = "",
-        pool: str = "",
-        label: Annotated[list[str] | None, Query(description="key:value; all must hold.")] = None,
+        wanted: Wanted,
     ) -> dict[str, Any]:
         """Jobs, the newest first."""
-        states = [each for each in state.upper().split(",") if each]
-        labels = [_label(each) for each in label or ()]
-        before = page.after(states, pool, label or [])
-        found = queries.jobs_page(connection, states, pool, labels, page.size, -1 if before is None else int(before))
-        return {"jobs": found.items, "next_page_token": next_token(found.next, states, pool, label or [])}
+        before = page.after(*wanted.words)
+        rows = queries.job_rows(connection, wanted.filter, page.size + 1, -1 if before is None else int(before))
+        more = rows[page.size - 1].number if len(rows) > page.size else None
+        shown = queries.jobs_json(connection, rows[: page.size])
+        return {"jobs": shown, "next_page_token": next_token(more, *wanted.words)}
 
     @router.get("/{job_id}")
     def job(job_id: str, connection: Snapshot) -> dict[str, Any]:

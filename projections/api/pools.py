@@ -15,8 +15,10 @@ from events.spec import POOL_PATTERN, PoolSpec, problems
 from events.topics import POOLS
 from projections import queries
 from projections.api.context import Context, Snapshot, Wait
-from projections.api.problems import Problem, not_found
+from projections.api.problems import Problem, not_found, wrong_cell
 
+DECIDED_S = 10.0
+"""How long the cell of a pool has to decide before the other cells are told."""
 _PATH = re.compile(POOL_PATTERN)
 
 
@@ -26,8 +28,8 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("")
     def pools(connection: Snapshot) -> dict[str, Any]:
-        """All pools by path."""
-        return {"pools": queries.pools_json(connection)}
+        """The pools of the cell, by path."""
+        return {"pools": [each for each in queries.pools_json(connection) if each["cell"] == context.cell]}
 
     @router.get("/{path:path}")
     def pool(path: str, connection: Snapshot) -> dict[str, Any]:
@@ -35,6 +37,7 @@ def routes(context: Context) -> APIRouter:
         found = queries.pools_json(connection, f"/{path}")
         if not found:
             raise not_found("pool", f"/{path}")
+        _must_be_here(found[0]["cell"], path)
         return found[0]
 
     @router.put("/{path:path}", status_code=202)
@@ -46,7 +49,9 @@ def routes(context: Context) -> APIRouter:
             spec = PoolSpec.model_validate(body)
         except ValidationError as error:
             raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error)) from error
-        return await _write(spec.to_event(f"/{path}", uuid.uuid4().hex), wait)
+        fact = spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell)
+        _must_be_here(fact.cell, path)
+        return await _write(fact, wait)
 
     @router.delete("/{path:path}", status_code=202)
     async def remove(path: str, wait: Wait) -> Response:
@@ -54,21 +59,35 @@ def routes(context: Context) -> APIRouter:
 
         def exists() -> bool:
             with context.views.read() as connection:
-                return bool(queries.pools_json(connection, f"/{path}")) or queries.pool_pending(connection, f"/{path}")
+                found = queries.pools_json(connection, f"/{path}")
+                pending = queries.pool_pending(connection, f"/{path}")
+            for each in found:
+                _must_be_here(each["cell"], path)
+            return bool(found) or pending
 
         if not await run_in_threadpool(exists):
             raise not_found("pool", f"/{path}")
         return await _write(PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex), wait)
 
+    def _must_be_here(cell: int, path: str) -> None:
+        if cell != context.cell:
+            raise wrong_cell(f"pool /{path}", cell, [context.cell])
+
     async def _write(fact: PoolDefined | PoolRemoved, wait: float) -> Response:
         offset = await run_in_threadpool(context.append, fact, fact.path)
         position = f"{POOLS.name}:{offset}"
         told: dict[str, Any] = {"path": fact.path, "command_id": fact.command_id, "position": position}
-        answer = await context.answer(POOLS.name, offset, wait)
+        # The other cells are told what this one has decided, not what somebody wished.
+        answer = await context.answer(POOLS.name, offset, max(wait, DECIDED_S) if context.others else wait)
+        if answer is None and context.others:
+            detail = f"cell {context.cell} has not answered yet, so no other cell was told; send it again"
+            raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
         if answer is None:
             return JSONResponse(told, 202, {"Log-Position": position})
         if answer.code not in (Code.DONE, Code.REPEATED):
-            raise Problem(422, answer.code, answer.message, position=position)
+            status = 409 if answer.code == Code.WRONG_CELL else 422
+            raise Problem(status, answer.code, answer.message, position=position)
+        await run_in_threadpool(context.tell_others, fact, fact.path)
         return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200)
 
     return router

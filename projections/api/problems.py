@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from events.codes import Code
 from events.log import LogError, LogUnavailable
 
 _CODES = {
@@ -30,6 +31,7 @@ class Problem(Exception):
         errors: Sequence[tuple[str, str]] = (),
         position: str | None = None,
         headers: Mapping[str, str] | None = None,
+        cell: int | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -38,6 +40,7 @@ class Problem(Exception):
         self.errors = errors
         self.position = position
         self.headers = dict(headers or {})
+        self.cell = cell
 
     def response(self) -> JSONResponse:
         """The answer."""
@@ -52,12 +55,21 @@ class Problem(Exception):
             body["errors"] = [{"pointer": pointer, "message": message} for pointer, message in self.errors]
         if self.position:
             body["position"] = self.position
+        if self.cell is not None:
+            body["cell"] = self.cell
         return JSONResponse(body, self.status, self.headers, media_type="application/problem+json")
 
 
 def not_found(what: str, name: str) -> Problem:
     """Nothing of that name."""
     return Problem(404, "NOT_FOUND", f"there is no {what} {name[:140]}")
+
+
+def wrong_cell(what: str, cell: int, served: Sequence[int]) -> Problem:
+    """Something belongs to a cell that this server doesn't serve."""
+    here = f"cell {served[0]}" if len(served) == 1 else f"cells {', '.join(map(str, served))}"
+    detail = f"{what} belongs to cell {cell}; this server serves {here}. Ask a server of cell {cell}"
+    return Problem(409, Code.WRONG_CELL, detail, cell=cell)
 
 
 def _pointer(loc: Sequence[Any]) -> str:

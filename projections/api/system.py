@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy import Connection
 
 from events.codec import decode
 from events.topics import ALL, MACHINES, rounds_of
@@ -15,6 +16,16 @@ from projections.views import folded
 
 LAG_MAX = 10_000
 """Records that the views may be behind and still count as ready."""
+
+
+def lag_of(context: Context, connection: Connection) -> dict[str, int]:
+    """How many records of each topic the views don't have yet. Raises a problem where they are far behind."""
+    have = folded(connection)
+    lag = {topic.name: max(0, context.log.bounds(topic.name)[1] - have.get(topic.name, 0)) for topic in ALL}
+    if sum(lag.values()) > LAG_MAX:
+        detail = f"the views are {sum(lag.values())} records behind the log, {LAG_MAX} are allowed"
+        raise Problem(503, "BEHIND", detail, headers={"Retry-After": "1"})
+    return lag
 
 
 def routes(context: Context) -> APIRouter:
@@ -46,15 +57,15 @@ def routes(context: Context) -> APIRouter:
         """Whether this process answers."""
         return {"live": True}
 
+    @router.get("/startupz", include_in_schema=False)
+    def startupz() -> dict[str, bool]:
+        """Whether this process has come up: it answers no requests before."""
+        return {"started": True}
+
     @router.get("/readyz")
     def readyz(connection: Snapshot) -> dict[str, Any]:
         """Whether the views are close behind the log."""
-        have = folded(connection)
-        lag = {topic.name: max(0, context.log.bounds(topic.name)[1] - have.get(topic.name, 0)) for topic in ALL}
-        if sum(lag.values()) > LAG_MAX:
-            detail = f"the views are {sum(lag.values())} records behind the log, {LAG_MAX} are allowed"
-            raise Problem(503, "BEHIND", detail, headers={"Retry-After": "1"})
-        return {"ready": True, "lag": lag}
+        return {"ready": True, "lag": lag_of(context, connection)}
 
     @router.get("/metrics", include_in_schema=False)
     def metrics() -> Response:

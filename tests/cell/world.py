@@ -29,9 +29,9 @@ class VirtualClock:
 class Cell:
     """`hosts` simulated hosts; machines may be killed and recovered at any time."""
 
-    def __init__(self, hosts: int = 3, capacity: Amounts = HOST, limits: Limits | None = None) -> None:
+    def __init__(self, hosts: int = 3, capacity: Amounts = HOST, limits: Limits | None = None, number: int = 0) -> None:
         self.clock = VirtualClock()
-        self.log = MemoryLog(self.clock.monotonic_ms)
+        self.log = MemoryLog(self.clock.monotonic_ms, number)
         self.limits = limits
         self.stores = {name: MemoryStore() for name in machines()}
         self.drivers: dict[str, Driver] = {}
@@ -42,7 +42,7 @@ class Cell:
 
     def recover(self, name: str) -> None:
         """A new process takes a machine, from its store and the log."""
-        make = machines()[name]
+        make = machines(self.log.cell)[name]
         driver = Driver(make(), self.log, self.stores[name], self.clock, f"{name}-x", self.limits)
         for _ in driver.recover():
             pass
@@ -92,7 +92,7 @@ class Cell:
 
     def verify(self) -> dict[str, Replayed]:
         """Replays every machine and checks that it comes to the same decisions and the same state."""
-        found = {name: replay(make(), self.log) for name, make in machines().items()}
+        found = {name: replay(make(), self.log) for name, make in machines(self.log.cell).items()}
         for name, result in found.items():
             assert result.difference is None, result.difference
             assert result.hash == self.drivers[name].fold.state.hash, name

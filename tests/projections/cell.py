@@ -46,10 +46,12 @@ class Writer:
 class Cell:
     """The log of a cell and a clock that only tests move."""
 
-    def __init__(self, slow: random.Random | None = None, machines: tuple[str, ...] = MACHINES) -> None:
+    def __init__(
+        self, slow: random.Random | None = None, machines: tuple[str, ...] = MACHINES, number: int = 0
+    ) -> None:
         self.slow = slow
         self.ms = 1_700_000_000_000
-        self.log = MemoryLog(lambda: self.ms)
+        self.log = MemoryLog(lambda: self.ms, number)
         self.writers = {machine: Writer(machine) for machine in MACHINES}
         self._rounds: dict[tuple[str, int], dict[str, int]] = {}
         for machine in machines:
@@ -64,7 +66,7 @@ class Cell:
     def claim(self, machine: str, epoch: int | None = None) -> int:
         writer = self.writers[machine]
         writer.epoch = writer.epoch + 1 if epoch is None else epoch
-        claim = EpochStarted(cell=0, machine=machine, epoch=writer.epoch, claimant="test", logic=1, state=1,
+        claim = EpochStarted(cell=self.log.cell, machine=machine, epoch=writer.epoch, claimant="test", logic=1, state=1,
                              round=writer.round, start_hash=NO_HASH)  # fmt: skip
         return self.put(rounds_of(machine), encode(claim))
 
@@ -86,7 +88,7 @@ class Cell:
             writer.known[topic] = max(writer.known.get(topic, 0), position)
         writer.round += 1
         record = RoundCommitted(
-            cell=0,
+            cell=self.log.cell,
             machine=machine,
             epoch=writer.epoch,
             round=writer.round,

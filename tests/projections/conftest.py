@@ -30,8 +30,8 @@ class Page(NamedTuple):
 class Api:
     """The API of a cell written by hand; `fold` brings the views to the end of the log."""
 
-    def __init__(self, folder: Path) -> None:
-        self.cell = Cell()
+    def __init__(self, folder: Path, number: int = 0) -> None:
+        self.cell = Cell(number=number)
         self.projector = Projector(self.cell.log, folder)
         self.asked: list[tuple[Any, ...]] = []
         self.app = create_app(
@@ -39,7 +39,7 @@ class Api:
             self.cell.log,
             token=TOKEN,
             listen=LISTEN,
-            cell_info=lambda: {"cell": 0},
+            cell_info=lambda: {"cell": number},
             task_log=self.task_log,
             streams_max=2,
         )

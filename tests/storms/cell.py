@@ -30,17 +30,18 @@ ROOT = Path(__file__).parents[2]
 class CellProcess:
     """`paceline up` on a data folder, on either log."""
 
-    def __init__(self, data: Path, kafka: str = "", sim_hosts: int = 20) -> None:
+    def __init__(self, data: Path, kafka: str = "", sim_hosts: int = 20, cell: int = 0) -> None:
         self.data = data
         self.kafka = kafka
         self.sim_hosts = sim_hosts
+        self.cell = cell
         self.process: subprocess.Popen[bytes] | None = None
         self.output = data.with_suffix(".out")
 
     def start(self, ready_s: float = 60.0) -> None:
         command = [sys.executable, "-m", "paceline", "up", "--data", str(self.data), "--listen", "127.0.0.1:0"]
         command += ["--sim-hosts", str(self.sim_hosts)] if self.sim_hosts else []
-        command += ["--kafka", self.kafka] if self.kafka else []
+        command += ["--kafka", self.kafka, "--cell", str(self.cell)] if self.kafka else []
         (self.data / "cell.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
@@ -99,7 +100,7 @@ class CellProcess:
         if self.kafka:
             from events.kafka import KafkaLog
 
-            return KafkaLog(self.kafka, 0)
+            return KafkaLog(self.kafka, self.cell)
         from events.embedded import EmbeddedLog
 
         return EmbeddedLog(self.data / "log")
@@ -110,7 +111,7 @@ def verify(cell: CellProcess) -> dict[str, int]:
     log = cell.open_log()
     counted = {"rounds": 0, "epochs": 0}
     try:
-        for name, make in machines().items():
+        for name, make in machines(cell.cell).items():
             found = replay(make(), log)
             assert found.difference is None, found.difference
             store = RocksStore(cell.data / "store" / name)
@@ -130,7 +131,7 @@ def runs_in_sequence(log: Log) -> dict[str, int]:
     chain, live, ended = Chain(), {}, 0
     ordered = 0
     for record in log.scan(rounds_of("lifecycle"), 0):
-        delivered = judge(read(record, "lifecycle"), chain, "lifecycle", 0)
+        delivered = judge(read(record, "lifecycle"), chain, "lifecycle", log.cell)
         if delivered.verdict != "ACCEPTED" or not isinstance(delivered.event, RoundCommitted):
             continue
         for decision in map(decode, delivered.event.decisions):

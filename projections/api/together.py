@@ -1,0 +1,163 @@
+"""What one server answers for several cells at once: lists over all of them, readiness, the cells themselves.
+
+`?cell=N` asks one of them. A page token says for each cell where its part of the list goes on.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Depends, Header, Query, Response
+from sqlalchemy import Connection
+
+from projections import queries
+from projections.api.context import Context, Pages, Paging, next_token, of_cell, spread
+from projections.api.jobs import Wanted
+from projections.api.problems import Problem, wrong_cell
+from projections.api.system import lag_of
+from projections.views import reached, write_positions
+
+R = TypeVar("R")
+
+
+class Open(NamedTuple):
+    """A cell that was asked, and a state of its views."""
+
+    context: Context
+    connection: Connection
+
+
+Cells = dict[int, Open]
+
+
+def routes(contexts: Mapping[int, Context]) -> APIRouter:
+    """The routes that answer for all cells of a server."""
+
+    def asked(cell: Annotated[int | None, Query(ge=0)] = None) -> Mapping[int, Context]:
+        if cell is not None and cell not in contexts:
+            raise wrong_cell("what was asked for", cell, list(contexts))
+        return contexts if cell is None else {cell: contexts[cell]}
+
+    async def at_least(
+        asked: Annotated[Mapping[int, Context], Depends(asked)], at_least_position: Annotated[str, Header()] = ""
+    ) -> Mapping[int, Context]:
+        for cell, text in spread(at_least_position).items() if at_least_position else ():
+            if cell is None and len(asked) > 1:
+                detail = "several cells answer: name the cell in the position, as in paceline.jobs@1:17"
+                raise Problem(400, "BAD_POSITION", detail)
+            for number in asked if cell is None else asked.keys() & {cell}:
+                await asked[number].at_least(text)
+        return asked
+
+    def cells(asked: Annotated[Mapping[int, Context], Depends(at_least)], response: Response) -> Iterator[Cells]:
+        with ExitStack() as stack:
+            found = {cell: Open(context, stack.enter_context(context.views.read())) for cell, context in asked.items()}
+            each = (of_cell(write_positions(reached(at.connection)), cell) for cell, at in found.items())
+            response.headers["Log-Position"] = ",".join(filter(None, each))
+            yield found
+
+    return _routes(asked, cells, list(contexts))
+
+
+def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[int]) -> APIRouter:
+    router = APIRouter()
+    _lists(router, cells)
+
+    @router.get("/v1/cell")
+    def cell(contexts: Annotated[Any, Depends(asked)]) -> dict[str, Any]:
+        """A cell, the first where none is named, and the numbers of all that are served."""
+        first: Context = next(iter(contexts.values()))
+        return {**first.cell_info(), "cells": served}
+
+    @router.get("/readyz")
+    def readyz(found: Annotated[Any, Depends(cells)]) -> dict[str, Any]:
+        """Whether the views of all cells are close behind their logs."""
+        lags = {number: lag_of(*each) for number, each in found.items()}
+        return {
+            "ready": True,
+            "lag": {f"{topic}@{number}": lag for number, of in lags.items() for topic, lag in of.items()},
+        }
+
+    return router
+
+
+def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
+    @router.get("/v1/jobs")
+    def jobs(found: Annotated[Any, Depends(cells)], page: Pages, wanted: Wanted) -> dict[str, Any]:
+        """Jobs of all cells, the newest first."""
+        at = marks(page, int, *wanted.words)
+        rows = {
+            cell: queries.job_rows(each.connection, wanted.filter, page.size + 1, at.get(cell, -1))
+            for cell, each in found.items()
+        }
+        taken = spliced(rows, page.size, lambda row: -row.submitted_ms)
+        shown = {
+            cell: iter(queries.jobs_json(each.connection, [row for of, row in taken if of == cell]))
+            for cell, each in found.items()
+        }
+        token = onward(rows, taken, at, lambda row: row.number, *wanted.words)
+        return {"jobs": [{**next(shown[cell]), "cell": cell} for cell, _ in taken], "next_page_token": token}
+
+    @router.get("/v1/hosts")
+    def hosts(found: Annotated[Any, Depends(cells)], page: Pages) -> dict[str, Any]:
+        """Hosts of all cells, by id."""
+        at = marks(page, str, "hosts")
+        rows = {
+            cell: queries.host_rows(each.connection, page.size + 1, at.get(cell, "")) for cell, each in found.items()
+        }
+        taken = spliced(rows, page.size, lambda row: row.host_id)
+        token = onward(rows, taken, at, lambda row: row.host_id, "hosts")
+        return {"hosts": [{**queries.host_json(row), "cell": cell} for cell, row in taken], "next_page_token": token}
+
+    @router.get("/v1/pools")
+    def pools(found: Annotated[Any, Depends(cells)]) -> dict[str, Any]:
+        """Pools of all cells, by path."""
+        rows = [(cell, pool) for cell, each in found.items() for pool in queries.pools_json(each.connection)]
+        return {"pools": sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])}
+
+    @router.get("/v1/log/quarantine")
+    def quarantine(found: Annotated[Any, Depends(cells)], page: Pages) -> dict[str, Any]:
+        """Records of all cells that were skipped, by topic and offset."""
+        at = marks(page, tuple[str, int], "quarantine")
+        rows = {
+            cell: queries.quarantine_page(each.connection, page.size + 1, at.get(cell)).items
+            for cell, each in found.items()
+        }
+
+        def place(record: dict[str, Any]) -> tuple[str, int]:
+            return record["topic"], record["offset"]
+
+        taken = spliced(rows, page.size, place)
+        token = onward(rows, taken, at, place, "quarantine")
+        return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
+
+
+def spliced(found: Mapping[int, Sequence[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
+    """The first of the lists of several cells, taken together; each list keeps its own order."""
+    lines = [[(cell, each) for each in found[cell]] for cell in sorted(found)]
+    return list(islice(heapq.merge(*lines, key=lambda pair: order(pair[1])), size))
+
+
+def marks(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
+    """Where the part of each cell goes on; cells that were not reached yet are left out."""
+    at = page.after(*filters)
+    try:
+        return dict(msgspec.convert(at or [], list[tuple[int, kind]]))
+    except msgspec.ValidationError as error:
+        raise Problem(400, "BAD_PAGE_TOKEN", "the page token can't be read") from error
+
+
+def onward(
+    found: Mapping[int, Sequence[R]],
+    taken: Sequence[tuple[int, R]],
+    at: Mapping[int, Any],
+    mark: Callable[[R], Any],
+    *filters: Any,
+) -> str:
+    """The token of the next page; empty where all was taken."""
+    if len(taken) == sum(map(len, found.values())):
+        return ""
+    return next_token(list({**at, **{cell: mark(each) for cell, each in taken}}.items()), *filters)
