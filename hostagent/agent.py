@@ -1,20 +1,22 @@
 """The agent of a host: follows the orders of the cell, reports, and lets runs go on whatever becomes of itself.
 
 One asyncio loop with three tasks: `_follow` keeps a session and obeys its stream of orders, `_report` tells the cell
-what it has not acknowledged, `_watch` looks at the runs. What must outlive the agent is on disk (`hostagent.runs` and
-`agent.json`: last session and position), so it may be killed at any moment.
+what it has not acknowledged, `_watch` looks at the runs. A session is with one gateway; when it is lost the next one of
+the cell is tried, and what was not acknowledged is told there. What must outlive the agent is on disk (`hostagent.runs`
+and `agent.json`: cell, last session, position and ports), so it may be killed at any moment.
 """
 
 import asyncio
+import fcntl
 import logging
 import os
 import random
 import re
-import signal
 import threading
 import time
-from collections.abc import Coroutine
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,13 +40,20 @@ from hostagent.messages import (
     Refused,
     ReportBatch,
     RunOrder,
+    Welcome,
+    page_headers,
 )
+from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.runs import RunKey, Runs
 
 POLL_S = 0.05
 """So often the agent looks what became of its runs."""
 BACKOFF_S = (0.2, 10.0)
-"""Waits between attempts to connect: the first, and the longest; each is doubled and drawn from its upper half."""
+"""Waits between attempts to connect: the first, and the longest; doubled once all gateways were tried, and each drawn
+from its upper half.
+"""
+CONNECT_S = 2.0
+"""So long a gateway may take to accept a connection."""
 REPORTS_MAX = 10_000
 """Most runs in one report."""
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -55,9 +64,12 @@ log = logging.getLogger("paceline.agent")
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What an agent needs to know. `capacity`: None takes what is detected; `attributes` are added to those."""
+    """What an agent needs to know. `urls`: of the gateways of its cell; `capacity`: None takes what is detected;
+    `attributes` are added to those. `ports_moved`: where another agent of this machine has these ports, others of the
+    same number are taken; `port_locks`: see `hostagent.ports`.
+    """
 
-    url: str
+    urls: tuple[str, ...]
     token: str
     folder: Path
     host_id: str
@@ -65,25 +77,39 @@ class AgentSettings:
     attributes: dict[str, str] = field(default_factory=dict)
     port_first: int = 31000
     port_last: int = 31999
+    ports_moved: bool = True
+    port_locks: Path = LOCKS
 
 
 class Standing(msgspec.Struct):
-    """What an agent remembers: its last session, and up to which position it has followed orders."""
+    """What an agent remembers: its last session, up to which position it has followed orders, its first port, and the
+    cell that all this is of.
+    """
 
     session: int = 0
     position: int = 0
+    port_first: int = 0
+    cell: int | None = None
 
 
 class SessionLost(Exception):
     """The gateway doesn't take this session, or no longer."""
 
 
-class Agent:
-    """One agent. `run` ends when it is cancelled or when another thread calls `stop`; runs go on."""
+class AgentFault(Exception):
+    """An agent can't run; the message says why and what to do."""
 
-    def __init__(self, settings: AgentSettings, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+
+class Agent:
+    """One agent. `run` ends when it is cancelled or when another thread calls `stop`; runs go on. `say`: told once of
+    each trouble with the cell, and when it is over.
+
+    Raises `AgentFault`, and `OSError` where the folder can't be used.
+    """
+
+    def __init__(self, settings: AgentSettings, say: Callable[[str], None] = log.info) -> None:
         if not NAME.fullmatch(settings.host_id):
-            raise ValueError(
+            raise AgentFault(
                 f"{settings.host_id!r} is no id of a host: 1 to 128 of A-Z, a-z, 0-9, dot, dash, underscore"
             )
         self.settings = settings
@@ -91,32 +117,59 @@ class Agent:
         self._path = settings.folder / "agent.json"
         self.standing = Standing()
         if self._path.exists():
-            self.standing = msgspec.json.decode(self._path.read_bytes(), type=Standing)
-        self.runs = Runs(settings.folder)
-        self._transport = transport
+            try:
+                self.standing = msgspec.json.decode(self._path.read_bytes(), type=Standing)
+            except msgspec.DecodeError as error:
+                raise AgentFault(
+                    f"{self._path} is damaged: {error}. Remove it; the runs are kept beside it."
+                ) from error
+        self.runs = Runs(settings.folder, settings.port_locks)
+        self.connected = False
+        """Whether it has a session."""
+        self._say = say
+        self._troubles: set[str] = set()
+        """What was said since there was contact."""
         self._changed = asyncio.Event()
-        self._connected = False
+        self._begun = asyncio.Event()
+        self._at_gateway = zlib.crc32(settings.host_id.encode())
+        """Counts through the gateways; each host begins with its own, so that they share the hosts."""
+        self._held = ExitStack()
+        self._ports = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
         self._running = threading.Event()
 
+    def take(self) -> None:
+        """Takes folder and ports, for `run`. Raises `AgentFault` where another agent has them."""
+        with ExitStack() as held:
+            lock = held.enter_context((self.settings.folder / "agent.lock").open("w"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise AgentFault(
+                    f"another agent runs on {self.settings.folder}: give each a folder of its own with --folder"
+                ) from error
+            self._take_ports(held)
+            self._held = held.pop_all()
+
     async def run(self) -> None:
-        """Follows the cell until cancelled."""
+        """Follows the cell until cancelled, after `take`."""
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         self._running.set()
         headers = {"Authorization": f"Bearer {self.settings.token}"}
-        timeout = httpx2.Timeout(3 * PING_S)
-        async with httpx2.AsyncClient(
-            base_url=self.settings.url, headers=headers, timeout=timeout, transport=self._transport, trust_env=False
-        ) as client:
-            self._client = client
-            async with asyncio.TaskGroup() as tasks:
+        timeout = httpx2.Timeout(3 * PING_S, connect=CONNECT_S)
+        with self._held:
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as self._client,
+                asyncio.TaskGroup() as tasks,
+            ):
                 tasks.create_task(self._watch())
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:
-        """Runs in a thread of its own, until `stop`."""
+        """Runs in a thread of its own, until `stop`. Raises `AgentFault`."""
+        self.take()
         self._thread = threading.Thread(target=_until_cancelled, args=(self.run(),), name="agent", daemon=True)
         self._thread.start()
 
@@ -133,24 +186,35 @@ class Agent:
         while True:
             if self.runs.poll():
                 self._changed.set()
+            if not self.runs.alive():
+                self._begun.clear()
+                await self._begun.wait()
             await asyncio.sleep(POLL_S)
 
     async def _keep_connected(self) -> None:
         wait = BACKOFF_S[0]
+        tried = 0
         while True:
             try:
                 await self._session()
             except (httpx2.HTTPError, SessionLost, msgspec.DecodeError, OSError) as error:
-                log.log(logging.WARNING if self._connected else logging.DEBUG, "no contact to the cell: %r", error)
-            wait = BACKOFF_S[0] if self._connected else min(BACKOFF_S[1], 2 * wait)
-            self._connected = False
+                self._note(f"no contact to the cell: {self._gateway()}: {str(error) or type(error).__name__}")
+            tried = 0 if self.connected else tried + 1
+            if self.connected:
+                wait = BACKOFF_S[0]
+            elif tried % len(self.settings.urls) == 0:
+                wait = min(BACKOFF_S[1], 2 * wait)
+            self.connected = False
+            self._at_gateway += 1
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
 
     async def _session(self) -> None:
         """Connects, then follows orders and reports until one of them fails."""
         session = self._next_session()
         await self._connect(session)
-        self._connected = True
+        self.connected = True
+        self._troubles.clear()
+        self._say(f"follows cell {self.standing.cell} through {self._gateway()}")
         reporting = asyncio.create_task(self._report(session))
         following = asyncio.create_task(self._follow(session))
         try:
@@ -167,6 +231,26 @@ class Agent:
         self._remember()
         return self.standing.session
 
+    def _take_ports(self, held: ExitStack) -> None:
+        """The ports to hand out: those of the last time first, as runs of then may have some."""
+        settings, before = self.settings, self.standing.port_first
+        first, last, moved = settings.port_first, settings.port_last, settings.ports_moved
+        try:
+            ports = take_ports(first, last, moved, before, self.runs.ports(), settings.port_locks)
+        except PortsTaken as taken:
+            raise AgentFault(str(taken)) from taken
+        held.enter_context(ports)
+        if ports.first != first:
+            self._say(f"other ports are in use by another agent of this machine: hands out {ports.first}-{ports.last}")
+        self._ports = ports.first, ports.last
+        self.standing.port_first = ports.first
+
+    def _note(self, trouble: str) -> None:
+        """Says a trouble that was not said since there was contact."""
+        if trouble not in self._troubles:
+            self._troubles.add(trouble)
+            self._say(trouble)
+
     def _remember(self) -> None:
         shim.write_durably(str(self._path), msgspec.json.encode(self.standing).decode())
 
@@ -175,24 +259,32 @@ class Agent:
         hello = Hello(
             session=session,
             capacity=settings.capacity or capacity.detect(settings.folder),
-            port_first=settings.port_first,
-            port_last=settings.port_last,
+            port_first=self._ports[0],
+            port_last=self._ports[1],
             attributes=capacity.attributes() | settings.attributes,
             runs=self.runs.inventory(),
             position=self.standing.position,
+            cell=self.standing.cell,
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
             known = msgspec.json.decode(response.content, type=Refused).session
             self.standing.session = max(self.standing.session, known)
         self._check(response)
+        if self.standing.cell is None:
+            self.standing.cell = msgspec.json.decode(response.content, type=Welcome).cell
+            self._remember()
+
+    def _gateway(self) -> str:
+        urls = self.settings.urls
+        return urls[self._at_gateway % len(urls)].rstrip("/")
 
     def _at(self, path: str) -> str:
-        return f"/v1/agents/{self.settings.host_id}/{path}"
+        return f"{self._gateway()}/v1/agents/{self.settings.host_id}/{path}"
 
     def _check(self, response: httpx2.Response) -> None:
         if response.status_code != httpx2.codes.OK:
-            raise SessionLost(f"{response.request.url.path} answered {response.status_code}")
+            raise SessionLost(_said(response))
         self.runs.contact()
 
     async def _report(self, session: int) -> None:
@@ -247,7 +339,9 @@ class Agent:
         elif item.kind == Kind.STOP:
             self.runs.stop(key)
         elif key not in self.runs:
-            self.runs.start(key, job.command, self._environment(job, item), job.stop_grace_ms, job.stop_after_ms)
+            environment, ports = self._environment(job, item), tuple(port for port in item.ports if port)
+            self._begun.set()
+            self.runs.start(key, job.command, environment, job.stop_grace_ms, job.stop_after_ms, ports)
 
     def _environment(self, job: JobOrder, item: RunOrder) -> dict[str, str]:
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
@@ -264,31 +358,15 @@ class Agent:
 
     async def _answer(self, ask: LogLine) -> None:
         page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)
-        headers = {"Log-Found": "0"}
-        if page is not None:
-            headers = {
-                "Log-Found": "1",
-                "Log-Offset": str(page.offset),
-                "Log-Next-Offset": str(page.next_offset),
-                "Log-Ended": str(int(page.ended)),
-            }
         content = page.data if page is not None else b""
-        await self._client.post(self._at(f"logs/{ask.request}"), content=content, headers=headers)
+        await self._client.post(self._at(f"logs/{ask.request}"), content=content, headers=page_headers(page))
 
 
-def run_agent(settings: AgentSettings) -> None:
-    """Runs an agent in the foreground until SIGINT or SIGTERM; its runs go on, and it says how many."""
-
-    async def main() -> int:
-        agent = Agent(settings)
-        running = asyncio.ensure_future(agent.run())
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
-        with suppress(asyncio.CancelledError):
-            await running
-        return agent.stop()
-
-    log.info("stopped; %d runs go on", asyncio.run(main()))
+def _said(response: httpx2.Response) -> str:
+    """Why a gateway refuses, in its words where it has any."""
+    with suppress(msgspec.DecodeError, httpx2.ResponseNotRead, KeyError, TypeError):
+        return str(msgspec.json.decode(response.content)["title"])
+    return f"it answered {response.status_code}"
 
 
 def _until_cancelled(running: Coroutine[Any, Any, None]) -> None:

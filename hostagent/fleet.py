@@ -1,7 +1,8 @@
 """The simulated fleet: many hosts that follow the gateway's orders in its own process, with columns instead of tasks.
 
-A run lasts as long as its job's `simulated` part says, 1,000 ms where it says nothing, and obeys a stop at once. The
-fleet is stepped like every component, and knows no time but its clock's, so it lives in virtual time too.
+A run lasts as long as its job's `simulated` part says, 1,000 ms where it says nothing, and obeys a stop at once unless
+that part says that it doesn't. The fleet is stepped like every component, and knows no time but its clock's, so it
+lives in virtual time too.
 """
 
 import heapq
@@ -23,18 +24,19 @@ from hostagent.messages import HEARTBEAT_MS, Hello, Kind, LogLine, LogPage, Orde
 from hostagent.slots import Column, Slots
 
 RUNNING, ENDED = 1, 2
-STOPPED_CODE = 143
+STOPPED_CODE, KILLED_CODE = 143, 137
 DEFAULT = Simulated()
 
 
 @dataclass(frozen=True)
 class SimHost:
-    """So many hosts of a kind; they are called `PREFIX-1` and so on."""
+    """So many hosts of a kind; they are called `PREFIX-1` and so on, or from a later number on."""
 
     count: int
     capacity: Amounts
     attributes: dict[str, str] = field(default_factory=dict)
     prefix: str = "sim"
+    first: int = 1
 
 
 OnOrder = Callable[[tuple[str, ...], int, int], None]
@@ -51,25 +53,29 @@ class Fleet:
         clock: Clock,
         session: int,
         on_order: OnOrder | None = None,
+        heartbeat_ms: int | None = HEARTBEAT_MS,
     ) -> None:
+        """`heartbeat_ms`: so often it says that it lives; None: who steps it sets `heard_ms`."""
         self.heard_ms = 0
         self.started = 0
         self.ended = 0
         self._gateway = gateway
         self._clock = clock
         self._on_order = on_order
-        self._names = [(spec, f"{spec.prefix}-{number + 1}") for spec in hosts for number in range(spec.count)]
+        self._names = [(spec, f"{spec.prefix}-{spec.first + number}") for spec in hosts for number in range(spec.count)]
         self._numbers = {host_id: number for number, (_, host_id) in enumerate(self._names)}
         self._host_ids = tuple(self._numbers)
         self._sessions = dict.fromkeys(self._host_ids, session)
         self._positions = np.zeros(len(self._names), dtype=np.int64)
-        self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
+        self._slots = Slots({"run": "i4", "host": "i4", "state": "i1", "report": "i1", "code": "i4", "grace": "i4"})
         self._orders: list[Orders] = []
-        self._ends: list[tuple[int, int, Reports]] = []
+        self._later: list[tuple[int, int, Reports]] = []
+        """What is to be reported of runs when, should they still go on."""
         self._ties = itertools.count()
         self._to_connect = list(self._host_ids)
         self._connecting = set(self._host_ids)
         """Hosts whose old link, if any, may close: a new one is on its way."""
+        self._heartbeat_ms = heartbeat_ms
         self._beat_at = 0
         self._welcomed: dict[str, int] = {}
         self._refused: list[Reports] = []
@@ -79,8 +85,8 @@ class Fleet:
     def step(self) -> bool:
         """Connects hosts, obeys orders, ends runs that are due. Returns whether anything happened."""
         now = self._clock.monotonic_ms()
-        if now >= self._beat_at:
-            self.heard_ms, self._beat_at = now, now + HEARTBEAT_MS
+        if self._heartbeat_ms is not None and now >= self._beat_at:
+            self.heard_ms, self._beat_at = now, now + self._heartbeat_ms
         busy = self.wait_ms() == 0
         self._connect()
         refused, self._refused = self._refused, []
@@ -89,19 +95,28 @@ class Fleet:
         orders, self._orders = self._orders, []
         for each in orders:
             self._obey(each, now)
-        while self._ends and self._ends[0][0] <= now:
-            self._end(heapq.heappop(self._ends)[2])
+        while self._later and self._later[0][0] <= now:
+            self._due(heapq.heappop(self._later)[2])
         return busy
 
     def wait_ms(self) -> int | None:
         """Milliseconds until it wants to be stepped."""
         if self._to_connect or self._welcomed or self._refused or self._orders:
             return 0
-        due = min(self._beat_at, self._ends[0][0]) if self._ends else self._beat_at
-        return max(0, due - self._clock.monotonic_ms())
+        due = [self._later[0][0]] if self._later else []
+        if self._heartbeat_ms is not None:
+            due.append(self._beat_at)
+        return max(0, min(due) - self._clock.monotonic_ms()) if due else None
 
     def close(self) -> None:
         """Simulated runs end with the process that simulates them."""
+
+    def move(self, gateway: Gateway) -> None:
+        """All hosts connect to another gateway; their runs go on."""
+        self._gateway = gateway
+        self._orders, self._welcomed = [], {}
+        self._to_connect = list(self._host_ids)
+        self._connecting = set(self._host_ids)
 
     def running(self) -> int:
         """Runs that go on."""
@@ -151,7 +166,7 @@ class Fleet:
             self._welcomed[host_id] = self._sessions[host_id]
 
     def _inventory(self, number: int) -> list[RunState]:
-        here = np.flatnonzero((self._slots["host"] == number) & (self._slots["state"] == RUNNING))
+        here = np.flatnonzero((self._slots["host"] == number) & (self._slots["state"] > 0))
         if not len(here):
             return []
         job_ids, starts, _ = self._slots.owners()
@@ -159,8 +174,8 @@ class Fleet:
         runs = self._slots["run"][here].tolist()
         instances = (here - starts[job]).tolist()
         jobs = [job_ids[at] for at in job.tolist()]
-        state = int(RunReport.STARTED)
-        return [RunState(*task, state) for task in zip(jobs, instances, runs, strict=True)]
+        reports, codes = self._slots["report"][here].tolist(), self._slots["code"][here].tolist()
+        return [RunState(*each) for each in zip(jobs, instances, runs, reports, codes, strict=True)]
 
     def _obey(self, orders: Orders, now: int) -> None:
         numbers = np.array([self._numbers[host_id] for host_id in orders.host_ids], dtype=np.int32)
@@ -180,6 +195,8 @@ class Fleet:
         slots, known = self._slots.find(orders.job_ids, orders.job, orders.instance)
         over[slots[known & (self._slots["run"][slots] == orders.run)]] = False
         self._slots["state"][over] = ENDED
+        self._slots["report"][over] = RunReport.STOPPED
+        self._slots["code"][over] = STOPPED_CODE
 
     def _start(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
         if self._on_order:
@@ -197,23 +214,50 @@ class Fleet:
         self._slots["run"][slots] = run
         self._slots["host"][slots] = numbers[orders.host[items]]
         self._slots["state"][slots] = RUNNING
+        self._slots["report"][slots] = RunReport.STARTED
+        self._slots["code"][slots] = 0
         self.started += len(items)
-        self._report(_reports(orders, items, RunReport.STARTED, 0))
+        self._play(orders, items, slots, now)
+
+    def _play(self, orders: Orders, items: Column, slots: Column, now: int) -> None:
+        """Settles how runs that start now go on."""
         plays = [(spec.simulated if spec is not None else None) or DEFAULT for spec in orders.jobs]
-        play = np.array([(each.duration_ms, each.exit_code, each.fail_runs) for each in plays], dtype=np.int64)[job]
-        due = now + np.maximum(0, play[:, 0])
-        code = np.where(run <= play[:, 2], 1, play[:, 1]).astype(np.int32)
+        job, run = orders.job[items], orders.run[items]
+        columns = [(play.duration_ms, play.exit_code, play.fail_runs, play.ready_ms) for play in plays]
+        duration, exit_code, fail_runs, ready = np.array(columns, dtype=np.int64)[job].T
+        for at in [at for at, play in enumerate(plays) if play.durations_ms]:
+            mine, listed = np.flatnonzero(job == at), np.array(plays[at].durations_ms)
+            duration[mine] = listed[orders.instance[items][mine] % len(listed)]
+        graces = [
+            max(1, spec.stop_grace_ms) if spec is not None and play.ignores_stop else 0
+            for spec, play in zip(orders.jobs, plays, strict=True)
+        ]
+        self._slots["grace"][slots] = np.array(graces, dtype=np.int64)[job]
+        self._report(_reports(orders, items[ready <= 0], RunReport.STARTED, 0))
+        late = np.flatnonzero(ready > 0)
+        self._plan(_reports(orders, items[late], RunReport.STARTED, 0), now + ready[late])
+        code = np.where(run <= fail_runs, 1, exit_code).astype(np.int32)
+        self._plan(_reports(orders, items, RunReport.EXITED, code), now + np.maximum(0, duration))
+
+    def _plan(self, reports: Reports, due: Column) -> None:
+        """Remembers what is to be reported when: one batch for each moment."""
+        if not len(due):
+            return
         by_due = np.argsort(due, kind="stable")
         times, firsts = np.unique(due[by_due], return_index=True)
         for at, mine in zip(times.tolist(), np.split(by_due, firsts[1:]), strict=True):
-            reports = _compact(_reports(orders, items[mine], RunReport.EXITED, code[mine]))
-            heapq.heappush(self._ends, (at, next(self._ties), reports))
+            heapq.heappush(self._later, (at, next(self._ties), _compact(_taken(reports, mine))))
 
     def _stop(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
         columns = (orders.job[items], orders.instance[items], orders.run[items])
         slots, known = self._slots.find(orders.job_ids, *columns[:2])
         never = ~known | (columns[2] > self._slots["run"][slots])  # ordered while there was no contact
-        stopped = self._finish(orders.job_ids, *columns) | never
+        grace = np.where(known & ~never, self._slots["grace"][slots], 0)
+        deaf = np.flatnonzero(grace)
+        self._plan(_reports(orders, items[deaf], RunReport.STOPPED, KILLED_CODE), now + grace[deaf].astype(np.int64))
+        items, never = items[grace == 0], never[grace == 0]
+        columns = (orders.job[items], orders.instance[items], orders.run[items])
+        stopped = self._finish(orders.job_ids, *columns, RunReport.STOPPED, STOPPED_CODE) | never
         self._report(_reports(orders, items[stopped], RunReport.STOPPED, STOPPED_CODE))
 
     def _forget(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
@@ -233,16 +277,29 @@ class Fleet:
                 del self._live[job_id]
                 self._slots.give_back(job_id)
 
-    def _end(self, reports: Reports) -> None:
-        """Ends the runs of a batch that still go on, by themselves."""
-        ended = self._finish(reports.job_ids, reports.job, reports.instance, reports.run)
-        self._report(_taken(reports, np.flatnonzero(ended)))
+    def _due(self, reports: Reports) -> None:
+        """Reports what has come of the runs of a batch that still go on."""
+        state = RunReport(int(reports.state[0]))
+        columns = (reports.job_ids, reports.job, reports.instance, reports.run)
+        if state is RunReport.STARTED:
+            going = self._going(*columns)[1]
+        else:
+            going = self._finish(*columns, state, reports.exit_code)
+        self._report(_taken(reports, np.flatnonzero(going)))
 
-    def _finish(self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column) -> Column:
-        """Marks runs ended; returns which of them went on until now (bool)."""
+    def _going(self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column) -> tuple[Column, Column]:
+        """The slots of runs, and which of them still go on (bool)."""
         slots, known = self._slots.find(job_ids, job, instance)
-        going: Column = known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == RUNNING)
+        return slots, known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == RUNNING)
+
+    def _finish(
+        self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column, report: RunReport, code: I32 | int
+    ) -> Column:
+        """Marks runs ended; returns which of them went on until now (bool)."""
+        slots, going = self._going(job_ids, job, instance, run)
         self._slots["state"][slots[going]] = ENDED
+        self._slots["report"][slots[going]] = report
+        self._slots["code"][slots[going]] = np.broadcast_to(code, len(going))[going]
         self.ended += int(np.count_nonzero(going))
         return going
 
@@ -250,11 +307,16 @@ class Fleet:
         for first in range(0, len(reports.job), REPORTS_MAX):
             part = _taken(reports, np.arange(first, min(first + REPORTS_MAX, len(reports.job))))
             sessions = tuple(self._sessions[host_id] for host_id in part.host_ids)
-            self._gateway.post(Report(sessions, part, partial(self._reported, part)))
+            self._gateway.post(Report(sessions, part, partial(self._reported, part, sessions)))
 
-    def _reported(self, reports: Reports, taken: bool) -> None:
-        if not taken:  # a host has a new session meanwhile: what happened there is still true
-            self._refused.append(reports)
+    def _reported(self, reports: Reports, sessions: tuple[int, ...], taken: bool) -> None:
+        """A report that isn't taken is said again, after hosts whose session is over have a new one."""
+        if taken:
+            return
+        self._refused.append(reports)
+        for host_id, session in zip(reports.host_ids, sessions, strict=True):
+            if self._sessions[host_id] == session:
+                self.cut(host_id)
 
 
 def _reports(orders: Orders, items: Column, state: RunReport, exit_code: I32 | int) -> Reports:

@@ -1,6 +1,7 @@
 """What gateway and agents say to each other: columns within the process, JSON lines over HTTP."""
 
 import re
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
@@ -82,7 +83,9 @@ class RunState(msgspec.Struct):
 
 
 class Hello(msgspec.Struct):
-    """An agent connects: what its host has, which runs it knows, and up to which position it has followed orders."""
+    """An agent connects: what its host has, which runs it knows, and up to which position it has followed orders of
+    which cell, None: of none yet.
+    """
 
     session: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
     capacity: Amounts
@@ -91,12 +94,14 @@ class Hello(msgspec.Struct):
     attributes: dict[str, Text] = {}
     runs: list[RunState] = []
     position: Annotated[int, msgspec.Meta(ge=0)] = 0
+    cell: int | None = None
 
 
 class Welcome(msgspec.Struct):
-    """The gateway has taken a session; `position` is how far it has followed the cell."""
+    """The gateway has taken a session; `position` is how far it has followed its cell."""
 
     position: int
+    cell: int = 0
 
 
 class Refused(msgspec.Struct):
@@ -179,6 +184,25 @@ class LogPage(NamedTuple):
     data: bytes
     next_offset: int
     ended: bool
+
+
+def page_headers(page: LogPage | None) -> dict[str, str]:
+    """The headers beside the bytes of a page; None: there is none."""
+    if page is None:
+        return {"Log-Found": "0"}
+    return {
+        "Log-Found": "1",
+        "Log-Offset": str(page.offset),
+        "Log-Next-Offset": str(page.next_offset),
+        "Log-Ended": str(int(page.ended)),
+    }
+
+
+def page_of(headers: Mapping[str, str], data: bytes) -> LogPage | None:
+    """The page that headers and bytes make; None: there is none. Raises `KeyError`, `ValueError`."""
+    if headers.get("log-found") != "1":
+        return None
+    return LogPage(int(headers["log-offset"]), data, int(headers["log-next-offset"]), headers.get("log-ended") == "1")
 
 
 def line(orders: Orders) -> OrdersLine:

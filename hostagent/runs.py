@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from events.codes import RunReport
 from hostagent import shim
 from hostagent.messages import LOG_BYTES_MAX, NAME, LogPage, RunState
+from hostagent.ports import LOCKS
 
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
@@ -49,6 +50,7 @@ class Run:
     reason: str = ""
     reported: int = 0
     stopping: bool = False
+    ports: tuple[int, ...] = ()
     shim: subprocess.Popen[bytes] | None = None
     forgotten_ns: int = 0
     size: int | None = None
@@ -70,9 +72,10 @@ class Run:
 
 
 class Runs:
-    """All runs of one host, by key. Not thread-safe."""
+    """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, locks: Path = LOCKS) -> None:
+        self._locks = locks
         self._root = folder / "runs"
         self._contact = folder / "contact"
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -89,6 +92,10 @@ class Runs:
         """The runs that have not ended."""
         return [run for run in self._runs.values() if run.alive]
 
+    def ports(self) -> set[int]:
+        """The ports of the runs that have not ended."""
+        return {port for run in self.alive() for port in run.ports}
+
     def inventory(self) -> list[RunState]:
         """All runs that are there or not forgotten."""
         return [run.report() for run in self._runs.values() if run.alive or not run.forgotten]
@@ -103,14 +110,24 @@ class Runs:
         """Notes for all shims that the cell was heard just now."""
         shim.write(str(self._contact), str(shim.since_boot_ms()))
 
-    def start(self, key: RunKey, command: Iterable[str], env: dict[str, str], grace_ms: int, silence_ms: int) -> Run:
+    def start(
+        self,
+        key: RunKey,
+        command: Iterable[str],
+        env: dict[str, str],
+        grace_ms: int,
+        silence_ms: int,
+        ports: Sequence[int] = (),
+    ) -> Run:
         """Starts a run that is not known here; what goes wrong is its outcome."""
         folder = self._folder(key)
-        run = self._runs[key] = Run(key, folder)
+        run = self._runs[key] = Run(key, folder, ports=tuple(ports))
         try:
             (folder / "work").mkdir(parents=True, exist_ok=True, mode=0o700)
-            order = {"command": list(command), "env": env, "stop_grace_ms": grace_ms, "stop_after_ms": silence_ms}
-            shim.write_durably(str(folder / "order.json"), json.dumps(order | {"contact": str(self._contact)}))
+            order: dict[str, Any] = {"command": list(command), "env": env}
+            order |= {"stop_grace_ms": grace_ms, "stop_after_ms": silence_ms}
+            order |= {"contact": str(self._contact), "ports": list(ports), "port_locks": str(self._locks)}
+            shim.write_durably(str(folder / "order.json"), json.dumps(order))
             run.shim = _spawn(folder)
         except OSError as error:
             self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
@@ -202,6 +219,7 @@ class Runs:
             shutil.rmtree(folder)
             return
         self._runs[key] = run
+        run.ports = tuple((_read_json(folder / "order.json") or {}).get("ports", ()))
         self._look(run)
 
     def _look(self, run: Run) -> bool:

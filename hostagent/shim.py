@@ -11,13 +11,19 @@ on whatever becomes of the agent or of the installation. In FOLDER it finds `ord
 The lock LOCK_FD, taken by the agent before the start, is held as long as the shim lives. A file `stop` asks for the
 end of the run; its text is the state to report. SIGTERM does the same, and looks for the file at once.
 
+A run with ports begins when no other run of this machine has one of them and nobody listens there; it holds them (see
+`lock_bytes`) until it has ended.
+
 A process that leaves its process group on purpose is not caught: pools for untrusted tasks need more than this.
 """
 
+import errno
+import fcntl
 import json
 import os
 import select
 import signal
+import struct
 import sys
 import time
 from contextlib import suppress
@@ -30,6 +36,11 @@ POLL_S = 1.0
 """So often the shim looks for a stop file and for silence, if nothing wakes it."""
 DRAIN_S = 1.0
 """How long after the end of the process its pipes are read, in case a stranger to its group holds them open."""
+PORTS_S = 15.0
+"""So long a run waits for its ports, which one that is being stopped may still have."""
+PORTS_POLL_S = 0.1
+RUN_PORTS = 65_536
+"""In the file of ports the byte RUN_PORTS + N stands for port N in the hands of a run."""
 EXITED, STOPPED, NOT_STARTED, SILENCED = 2, 3, 4, 5
 """`RunReport`, which can't be imported here."""
 
@@ -73,6 +84,49 @@ def start_time(pid: int) -> int | None:
 def since_boot_ms() -> int:
     """Time that all processes of this machine share and that no one sets; runs on while the machine sleeps."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def open_ports(path: str) -> int:
+    """The file of ports that all agents and runs of the machine share, made by whatever user came first: a system may
+    refuse to open another's for creation.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        file = os.open(path, flags | os.O_CREAT, 0o666)
+        os.fchmod(file, 0o666)
+        return file
+
+
+def lock_bytes(file: int, start: int, size: int) -> bool:
+    """Locks bytes for this open file, not for the process, until it is closed. False: another has one of them."""
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, size, 0))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def listened_on(port: int) -> bool:
+    """Whether anybody listens on a port of this machine."""
+    import socket  # only runs with ports pay for it
+
+    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        try:
+            probe = socket.socket(family)
+        except OSError:  # not on this machine
+            continue
+        with probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    return True
+    return False
 
 
 class Output:
@@ -119,6 +173,8 @@ class Shim:
             self.order: dict[str, Any] = json.load(file)
         self.born_ms = since_boot_ms()
         self.pid = 0
+        self.ports = -1
+        """The file on which its ports are locked."""
         self.outputs: list[Output] = []
         self.stop_state = 0
         self.kill_at: float | None = None
@@ -131,14 +187,38 @@ class Shim:
         signal.signal(signal.SIGTERM, self._terminated)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         write(os.path.join(self.folder, "shim.pid"), str(os.getpid()))
+        fault = self._await_ports()
         if self._asked_to_stop():
             return self._end(self.stop_state, 128 + signal.SIGTERM, "stopped before it started")
-        fault = self._start()
+        fault = fault or self._start()
         if fault:
             return self._end(NOT_STARTED, 127, fault)
         status = self._wait()
         code = os.waitstatus_to_exitcode(status)
         return self._end(self.stop_state or EXITED, 128 - code if code < 0 else code, "")
+
+    def _await_ports(self) -> str:
+        """Takes its ports. Returns why it can't have them; nothing too where it is asked to stop meanwhile."""
+        until = time.monotonic() + PORTS_S
+        while True:
+            fault = self._take_ports()
+            if not fault or time.monotonic() >= until or self._asked_to_stop():
+                return fault
+            self._carry({}, PORTS_POLL_S)
+
+    def _take_ports(self) -> str:
+        """Takes all of its ports, or none and returns why."""
+        ports: list[int] = self.order["ports"]
+        if not ports:
+            return ""
+        file = open_ports(self.order["port_locks"])
+        for port in ports:
+            taken = "another run of this machine has" if not lock_bytes(file, RUN_PORTS + port, 1) else ""
+            if taken or listened_on(port):
+                os.close(file)
+                return f"{taken or 'a stranger listens on'} port {port}"
+        self.ports = file
+        return ""
 
     def _start(self) -> str:
         """Starts the process in a session of its own, held until its identity is on disk. Returns why it can't run."""
@@ -248,6 +328,8 @@ class Shim:
         self.terminated = True
 
     def _end(self, state: int, code: int, reason: str) -> None:
+        if self.ports >= 0:  # before anybody hears of the end: the next run may have them
+            os.close(self.ports)
         ending = {"state": state, "exit_code": code, "reason": reason}
         while True:
             try:

@@ -8,7 +8,7 @@ import msgspec
 
 from events.log import LogFault
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:
@@ -24,10 +24,11 @@ def save(path: Path, kept: dict[str, Any]) -> None:
         raise LogFault(f"can't write {path}: {error}") from error
 
 
-def load(path: Path, cell: int) -> dict[str, Any] | None:
-    """What `save` was given; None where there is nothing of this format and cell, so everything is folded anew."""
+def load(path: Path, cell: int, gateway: str) -> dict[str, Any] | None:
+    """What `save` was given; None where there is nothing of this format, cell and gateway: then all is folded anew."""
     try:
         kept: dict[str, Any] = msgspec.msgpack.decode(path.read_bytes(), strict=False)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
-    return kept if kept.get("format") == FORMAT and kept.get("cell") == cell else None
+    wanted = {"format": FORMAT, "cell": cell, "gateway": gateway}
+    return kept if all(kept.get(name) == value for name, value in wanted.items()) else None

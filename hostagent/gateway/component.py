@@ -1,4 +1,9 @@
-"""The gateway of a cell, stepped by whoever hosts it; everyone else posts to it from any thread."""
+"""A gateway of a cell, stepped by whoever hosts it; everyone else posts to it from any thread.
+
+Any number serve a cell side by side, each under a name of its own that it keeps over restarts: a host belongs to the
+gateway that wrote its newest session. One that reads a newer session of another gateway cuts its link, takes no more
+reports of the old one, and no longer watches that host.
+"""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -20,23 +25,21 @@ from events.records.lifecycle import HostReconciled
 from events.records.rounds import RoundCommitted
 from events.topics import HOSTS, JOBS, rounds_of
 from hostagent.gateway import checkpoint, facts
-from hostagent.gateway.links import AskLog, Attach, Connect, Detach, HostStanding, Link, LogMissing, Post, Report, split
+from hostagent.gateway.hosts import Hosts
+from hostagent.gateway.links import AskLog, Attach, Connect, Detach, Link, LogMissing, NotHere, Post, Report, split
+from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.wanted import Piece, Wanted, only
+from hostagent.gateway.watch import NEVER_MS, Watch
 from hostagent.messages import LogLine, LogPage, Refused, Reports, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")
-BEAT_MS = 10_000
-SILENT_MS = 10_000
-"""A host that was not heard for so long is silent."""
-WATCH_MS = 1_000
-"""So often silence is looked for. A longer pause between two looks was the gateway's own and isn't counted."""
 REPORTS_MAX = 20_000
 """Most runs in one fact."""
 RECORDS_MAX = 500
 """Most records folded in one step."""
 CHECKPOINT_MS = 30_000
 POLL_MS = 20
-"""So often a gateway that is posted to from other threads wants to be stepped."""
+"""So often a gateway wants to be stepped that has not caught up, or that is posted to from other threads unnoticed."""
 RECONNECT_MS = 45_000
 """After so long a silence a host must connect anew and say what it runs: it may have been declared lost meanwhile."""
 RETRY_MS = 500
@@ -46,19 +49,27 @@ RETRY_MS = 500
 class Gateway:
     """Folds jobs, hosts and rounds of lifecycle into what each host shall run, and writes what agents say as facts.
 
-    `step` and `wait_ms` belong to one thread; `post`, `log_of` and `answer` to any. `path`: where the fold is kept, so
-    that a restart goes on from there; without the file everything is folded from the log's start.
+    `step` and `wait_ms` belong to one thread; `post`, `log_of` and `answer` to any. Posts are taken once the log was
+    folded to the end that it had when this gateway began (`serving`). `path`: where the fold is kept, so that a restart
+    goes on from there; without the file everything is folded from the log's start. One that doesn't watch writes no
+    beats and takes nobody for silent.
     """
 
-    def __init__(self, log: Log, path: Path | None, clock: Clock, name: str) -> None:
+    def __init__(self, log: Log, path: Path | None, clock: Clock, name: str, watches: bool = True) -> None:
         self.name = name
+        self.cell = log.cell
         self.polled = False
         """Whether other threads post, so that it must be stepped though nothing was appended."""
+        self.stirred: Callable[[], None] | None = None
+        """Called by who posts, after the post: then nobody needs to look for posts."""
+        self.serving = False
+        """Whether it has caught up once. Who was silent, and which sessions are new, is known only then."""
         self._log = log
         self._clock = clock
         self._path = path
+        self._watch = Watch(name, clock.monotonic_ms() if watches else NEVER_MS)
         self._wanted = Wanted()
-        self._hosts: dict[str, HostStanding] = {}
+        self._hosts = Hosts(name, self._wanted.host)
         self._chain = Chain()
         self._inbox = Inbox({JOBS.name: 0, HOSTS.name: 0, LIFECYCLE: 0}, {}, {"lifecycle": self._chain}, log.cell)
         if path is not None:
@@ -72,13 +83,10 @@ class Gateway:
         """Hosts whose link has not got the whole wanted set yet."""
         self._asked: dict[str, Future[LogPage]] = {}
         self._requests = itertools.count(1)
-        now = clock.monotonic_ms()
-        self._beat_at = self._watch_at = now
-        self._counted_from = now
-        """Silence counts from here at the earliest."""
-        self._checkpoint_at = now + CHECKPOINT_MS
-        self._caught_up = False
-        """Whether the past was folded once: who was silent is known only then."""
+        self._metrics = Metrics(log.cell, name)
+        self._checkpoint_at = clock.monotonic_ms() + CHECKPOINT_MS if path else NEVER_MS
+        self._ends: dict[str, int] | None = None
+        """The log's ends when this gateway began; None: not known yet."""
         self._retry_at = 0
         self._kept_position = -1
         self._starved = False
@@ -87,6 +95,8 @@ class Gateway:
     def post(self, post: Post) -> None:
         """Hands something to the gateway; thread-safe."""
         self._posts.put(post)
+        if self.stirred is not None:
+            self.stirred()
 
     def log_of(
         self, job_id: str, instance: int, run: int, stream: str, offset: int, limit: int, host_id: str | None = None
@@ -110,15 +120,19 @@ class Gateway:
             future.set_result(page)
 
     def step(self) -> bool:
-        """Takes posts, folds the log, looks for silence, writes facts. Returns whether there may be more at once."""
+        """Folds the log, takes posts, looks for silence, writes facts. Returns whether there may be more at once."""
         now = self._clock.monotonic_ms()
         busy = self._take_posts(now)
-        folded = self._fold()
+        busy |= self._fold()
         self._send_whole()
-        self._caught_up = self._caught_up or not folded
-        if self._caught_up and not self._records:  # while the log is away nobody is heard, so nobody is silent
-            self._watch(now)
-        busy |= folded | self._write(now)
+        if not self.serving and self._has_caught_up(now):
+            self.serving = True
+            busy |= self._take_posts(now)
+        # while facts wait for the log nobody is heard, so nobody is silent
+        if self.serving and not self._records and now >= self._watch.due_at():
+            self._records += self._watch.look(now, self._hosts)
+            self._metrics.stands(self._hosts.values())
+        busy |= self._write(now)
         if now >= self._checkpoint_at:
             self.checkpoint()
         return busy
@@ -128,30 +142,38 @@ class Gateway:
         now = self._clock.monotonic_ms()
         if self._records:
             return max(0, self._retry_at - now)
+        if not self.serving:
+            return POLL_MS
         if self._held is not None or not self._posts.empty():
             return 0
-        left = max(0, min(self._beat_at, self._watch_at, self._checkpoint_at) - now)
-        return min(left, POLL_MS) if self.polled else left
+        left = max(0, min(self._watch.due_at(), self._checkpoint_at) - now)
+        return min(left, POLL_MS) if self.polled and self.stirred is None else left
+
+    def lag(self, now: bool = False) -> int:
+        """How many records it lacks of those that were there when it began, 0 where that is not known yet, or of those
+        that are there `now`; thread-safe. Raises `LogUnavailable`.
+        """
+        ends = self._reader.ends() if now else self._ends or {}
+        return sum(max(0, end - self._inbox.positions[topic]) for topic, end in ends.items())
 
     def checkpoint(self) -> None:
-        """Keeps the fold on disk, if it went on since the last time."""
+        """Keeps the fold on disk, if it went on since then; not while facts wait, which would pass for written."""
         self._checkpoint_at = self._clock.monotonic_ms() + CHECKPOINT_MS
         position = sum(self._inbox.positions.values())
-        if self._path is None or position == self._kept_position:
+        if self._path is None or position == self._kept_position or self._records:
             return
         self._kept_position = position
         checkpoint.save(
             self._path,
             {
                 "cell": self._log.cell,
+                "gateway": self.name,
                 "positions": self._inbox.positions,
                 "known": self._inbox.known,
                 "chain": msgspec.to_builtins(self._chain, builtin_types=(bytes,)),
                 "wanted": self._wanted.dump(),
-                "hosts": {
-                    host_id: (host.session, host.mine, host.silent, host.reconciled)
-                    for host_id, host in self._hosts.items()
-                },
+                "peers": self._watch.peers.dump(),
+                "hosts": self._hosts.dump(),
             },
         )
 
@@ -159,32 +181,24 @@ class Gateway:
         """Keeps the fold and ends all streams."""
         self.checkpoint()
         for host_id, host in self._hosts.items():
-            if host.link is not None:
-                host.link.cut(host_id)
+            host.cut(host_id)
         self._reader.close()
 
     def _restore(self, path: Path) -> None:
-        kept = checkpoint.load(path, self._log.cell)
+        kept = checkpoint.load(path, self._log.cell, self.name)
         if kept is None:
             return
         self._chain = msgspec.convert(kept["chain"], Chain)
         self._inbox = Inbox(kept["positions"], kept["known"], {"lifecycle": self._chain}, self._log.cell)
         self._wanted.load(kept["wanted"])
-        for host_id, standing in kept["hosts"].items():
-            host = self._host(host_id)
-            host.session, host.mine, host.silent, host.reconciled = standing
-
-    def _host(self, host_id: str) -> HostStanding:
-        host = self._hosts.get(host_id)
-        if host is None:
-            host = self._hosts[host_id] = HostStanding(self._wanted.host(host_id))
-        return host
+        self._watch.peers.load(kept["peers"])
+        self._hosts.load(kept["hosts"])
 
     # What is posted
 
     def _take_posts(self, now: int) -> bool:
         """Takes what was posted, until a fact's worth of reports is together. Takes nothing while facts wait."""
-        if self._records:
+        if self._records or not self.serving:
             return False
         parts: list[Reports] = []
         size = 0
@@ -201,6 +215,7 @@ class Gateway:
                 self._take_other(post, now)
         if parts:
             self._records.append(facts.reported(self.name, parts))
+            self._metrics.reports.inc(size)
         return self._held is not None
 
     def _next_post(self) -> Post | None:
@@ -213,8 +228,9 @@ class Gateway:
             return None
 
     def _take_report(self, report: Report, now: int) -> bool:
-        hosts = [self._host(host_id) for host_id in report.reports.host_ids]
+        hosts = [self._hosts[host_id] for host_id in report.reports.host_ids]
         current = all(host.session == session for host, session in zip(hosts, report.sessions, strict=True))
+        current = current and all(host.gateway == self.name for host in hosts)
         current = current and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
         for host in hosts if current else ():
             host.heard_ms = now
@@ -236,42 +252,37 @@ class Gateway:
                 self._ask(post)
 
     def _connect(self, post: Connect, now: int) -> None:
-        host = self._host(post.host_id)
+        host = self._hosts[post.host_id]
         if post.hello.session <= host.session:
             refused = Refused(host.session)
             self._after.append(lambda: post.done(refused))
             return
-        self._cut(post.host_id, host)
-        host.session, host.mine, host.silent = post.hello.session, True, False
+        host.cut(post.host_id)
+        host.session, host.gateway, host.silent = post.hello.session, self.name, False
         host.floor, host.heard_ms = post.hello.position, now
         self._records += facts.connected(post.host_id, post.hello, self.name)
-        self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE])))
+        self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell)))
 
     def _attach(self, host_id: str, session: int, link: Link) -> None:
-        host = self._host(host_id)
-        if host.session != session or not host.mine:
+        host = self._hosts[host_id]
+        if host.session != session or host.gateway != self.name:
             link.cut(host_id)
             return
-        self._cut(host_id, host)
+        host.cut(host_id)
         host.link = link
         self._waiting[host_id] = None
 
-    def _cut(self, host_id: str, host: HostStanding) -> None:
-        if host.link is not None:
-            host.link.cut(host_id)
-        host.link, host.ready = None, False
-
     def _ask(self, post: AskLog) -> None:
         line = post.line
-        host_id = post.host_id
-        if host_id is None:
-            number = self._wanted.where(line.job_id, line.instance, line.run)
-            host_id = None if number is None else self._wanted.host_ids[number]
-        link = self._hosts[host_id].link if host_id in self._hosts else None
-        if host_id is None or link is None:
-            known = "it is not known where the run was" if host_id is None else f"host {host_id} is not connected"
+        host_id = post.host_id or ""
+        if not host_id and (number := self._wanted.where(line.job_id, line.instance, line.run)) is not None:
+            host_id = self._wanted.host_ids[number]
+        host = self._hosts.get(host_id)
+        link = None if host is None else host.link
+        if link is None:
+            why = NotHere(f"host {host_id} is not connected") if host_id else LogMissing("no host of the run is known")
             if post.answer.set_running_or_notify_cancel():
-                post.answer.set_exception(LogMissing(known))
+                post.answer.set_exception(why)
             return
         self._asked[line.request] = post.answer
         post.answer.add_done_callback(lambda _: self._asked.pop(line.request, None))
@@ -279,9 +290,28 @@ class Gateway:
 
     # What the cell has decided
 
+    def _has_caught_up(self, now: int) -> bool:
+        """Whether all is folded that was in the log when this gateway began."""
+        if self._ends is None:
+            if now < self._retry_at:
+                return False
+            try:
+                self._ends = self._reader.ends()
+            except LogUnavailable:
+                self._retry_at = now + RETRY_MS
+                return False
+        if not self.lag():
+            return True
+        # the last offsets may be holes, which no record ever takes
+        passed = self._starved and not self._inbox.waiting()
+        return passed and all(self._reader.position(topic) >= end for topic, end in self._ends.items())
+
     def _fold(self) -> bool:
         if self._starved or self._inbox.waiting() < RECORDS_MAX:
-            self._inbox.add(self._reader.poll(RECORDS_MAX, 0))
+            try:
+                self._inbox.add(self._reader.poll(RECORDS_MAX, 0))
+            except LogUnavailable:  # the log says so itself; it is read again in the next step
+                return False
         folded = 0
         for delivered in self._inbox.deliver(RECORDS_MAX):
             self._take(delivered)
@@ -295,27 +325,23 @@ class Gateway:
             case JobSubmitted():
                 self._wanted.submitted(delivered.record.offset, event)
             case HostConnected():
-                self._heard_of(event)
-            case HostSilent() | HostBack():
-                host = self._host(event.host_id)
-                if host.session == event.session:
-                    host.silent = isinstance(event, HostSilent)
+                self._watch.peers.heard(event.gateway)
+                self._hosts.connected(event)
+            case GatewayBeat():
+                self._watch.peers.beat(event.gateway, delivered.record.at_ms)
+            case HostSilent():
+                self._hosts.silent(event)
+            case HostBack():
+                self._hosts.back(event)
             case RoundCommitted() if delivered.verdict is Verdict.ACCEPTED:
                 self._take_round(event, position)
-
-    def _heard_of(self, event: HostConnected) -> None:
-        """A session in the log: of this gateway's own past, or of another gateway that has the host now."""
-        host = self._host(event.host_id)
-        if event.session > host.session:
-            self._cut(event.host_id, host)
-            host.session, host.mine, host.silent = event.session, event.gateway == self.name, False
 
     def _take_round(self, committed: RoundCommitted, position: int) -> None:
         pieces = []
         for value in committed.decisions:
             decision = decode(value)
             if isinstance(decision, HostReconciled):
-                host = self._host(decision.host_id)
+                host = self._hosts[decision.host_id]
                 host.reconciled = max(host.reconciled, decision.session)
             elif piece := self._wanted.take(decision):
                 pieces.append(piece)
@@ -326,15 +352,12 @@ class Gateway:
         if not pieces:
             return
         named = np.unique(np.concatenate([piece.host for piece in pieces])).tolist()
-        ready = [number for number in named if self._hosts_by_number(number).ready]
+        ready = [number for number in named if self._hosts[self._wanted.host_ids[number]].ready]
         if not ready:
             return
         if len(ready) < len(named):
             pieces = [only(piece, ready) for piece in pieces]
         self._send(position, False, ready, pieces)
-
-    def _hosts_by_number(self, number: int) -> HostStanding:
-        return self._host(self._wanted.host_ids[number])
 
     def _send_whole(self) -> None:
         """Sends the whole wanted set to links that wait for it, once lifecycle has settled what runs there: until then
@@ -355,31 +378,10 @@ class Gateway:
 
     def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[Piece]) -> None:
         orders = self._wanted.orders(position, whole, hosts, pieces)
+        self._metrics.orders.inc(len(orders.job))
         for link, part in split(orders, [self._hosts[host_id].link for host_id in orders.host_ids]):
             if link is not None:
                 link.deliver(part)
-
-    # Silence, beats, and the log
-
-    def _watch(self, now: int) -> None:
-        if now >= self._beat_at:
-            self._beat_at = now + BEAT_MS
-            self._records.append(facts.fact(GatewayBeat(gateway=self.name), self.name))
-        if now < self._watch_at:
-            return
-        if now - self._watch_at > WATCH_MS:
-            self._counted_from = now
-        self._watch_at = now + WATCH_MS
-        for host_id, host in self._hosts.items():
-            if not host.mine:
-                continue
-            heard = max(host.heard_ms, host.link.heard_ms if host.link is not None else 0)
-            if not host.silent and now - max(heard, self._counted_from) >= SILENT_MS:
-                host.silent = True
-                self._records.append(facts.fact(HostSilent(host_id=host_id, session=host.session), host_id))
-            elif host.silent and heard and now - heard < SILENT_MS:
-                host.silent = False
-                self._records.append(facts.fact(HostBack(host_id=host_id, session=host.session), host_id))
 
     def _write(self, now: int) -> bool:
         """Appends the facts at hand and then answers those who wait for them."""
@@ -389,7 +391,7 @@ class Gateway:
             try:
                 self._log.append(self._records)
             except (AppendUnknown, LogUnavailable):  # facts may stand twice: a repeat is void
-                self._retry_at = now + RETRY_MS
+                self._retry_at = self._clock.monotonic_ms() + RETRY_MS  # the append may have waited long
                 return False
         done, self._after = self._after, []
         wrote, self._records = bool(self._records), []

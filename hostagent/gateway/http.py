@@ -1,18 +1,18 @@
-"""The gateway's face to agents: HTTP routes that hand what they get to the gateway's thread and wait for its answer."""
+"""The gateway's face to agents and API servers: routes that hand what they get to its thread and wait for answers."""
 
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.facts import columns_of
-from hostagent.gateway.links import Attach, Connect, Detach, LogMissing, Report
+from hostagent.gateway.links import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.messages import (
     LOG_BYTES_MAX,
     NAME,
@@ -28,6 +28,8 @@ from hostagent.messages import (
     ReportBatch,
     Welcome,
     line,
+    page_headers,
+    page_of,
 )
 
 ANSWER_S = 10.0
@@ -47,6 +49,10 @@ class Denied(Exception):
     def __init__(self, status: int, title: str) -> None:
         super().__init__(title)
         self.status = status
+
+
+class LogLate(LogMissing):
+    """The host did not answer in time."""
 
 
 class StreamLink:
@@ -92,15 +98,17 @@ class StreamLink:
 
 
 def routes(gateway: Gateway, token: str) -> APIRouter:
-    """The routes under `/v1/agents`; every request carries the token as bearer."""
+    """The routes under `/v1/agents`; every request carries the token as bearer. While the gateway has not caught up it
+    is denied with 503: the agent tries another gateway.
+    """
     router = APIRouter(prefix="/v1/agents", include_in_schema=False)
     gateway.polled = True
 
     async def taken(request: Request, host_id: str) -> bytes:
-        if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
-            raise Denied(401, "the bearer token is missing or wrong")
+        _check_token(request, token)
         if not NAME.fullmatch(host_id):
             raise Denied(422, "no id of a host")
+        _check_serving(gateway)
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
@@ -112,6 +120,8 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     async def connect(host_id: str, request: Request) -> Response:
         async def answer() -> Response:
             hello = _decoded(await taken(request, host_id), Hello)
+            if hello.cell not in (None, gateway.cell):
+                raise Denied(421, f"this gateway serves cell {gateway.cell}, the host is of cell {hello.cell}")
             got: Welcome | Refused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
             return _json(got, 200 if isinstance(got, Welcome) else 409)
 
@@ -151,6 +161,42 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
     return router
 
 
+def output_routes(gateway: Gateway, token: str) -> APIRouter:
+    """`/v1/output`: a piece of a run's output for API servers, as an agent answers it. 404: there is none; 421: the
+    cell is another; 503: the host is not connected to this gateway, or it has not caught up; 504: the host did not
+    answer.
+    """
+    router = APIRouter(prefix="/v1/output", include_in_schema=False)
+
+    @router.get("/{job_id}/{instance}")
+    async def output(
+        job_id: str,
+        instance: int,
+        request: Request,
+        run: int,
+        stream: str = "stdout",
+        offset: int = 0,
+        limit: Annotated[int, Query(ge=1)] = LOG_BYTES_MAX,
+        host: str | None = None,
+        cell: int | None = None,
+    ) -> Response:
+        async def answer() -> Response:
+            _check_token(request, token)
+            if cell not in (None, gateway.cell):
+                raise Denied(421, f"this gateway serves cell {gateway.cell}")
+            _check_serving(gateway)
+            try:
+                page = await read_output(gateway, job_id, instance, run, stream, offset, limit, host)
+            except LogMissing as missing:
+                status = 503 if isinstance(missing, NotHere) else 504 if isinstance(missing, LogLate) else 404
+                raise Denied(status, str(missing)) from missing
+            return Response(page.data, headers=page_headers(page), media_type="application/octet-stream")
+
+        return await _guarded(answer())
+
+    return router
+
+
 async def read_output(
     gateway: Gateway,
     job_id: str,
@@ -167,7 +213,17 @@ async def read_output(
         async with asyncio.timeout(LOG_S):
             return await asyncio.wrap_future(asked)
     except TimeoutError as error:
-        raise LogMissing("the host did not answer in time") from error
+        raise LogLate("the host did not answer in time") from error
+
+
+def _check_token(request: Request, token: str) -> None:
+    if not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+        raise Denied(401, "the bearer token is missing or wrong")
+
+
+def _check_serving(gateway: Gateway) -> None:
+    if not gateway.serving:
+        raise Denied(503, f"this gateway has not caught up with the log: {gateway.lag()} records to go")
 
 
 async def _following(gateway: Gateway, link: StreamLink) -> AsyncIterator[bytes]:
@@ -206,7 +262,8 @@ async def _guarded(answer: Awaitable[Response]) -> Response:
         return await answer
     except Denied as denied:
         body = {"type": "about:blank", "title": str(denied), "status": denied.status}
-        return Response(msgspec.json.encode(body), denied.status, media_type="application/problem+json")
+        headers = {"Retry-After": "1"} if denied.status == 503 else None
+        return Response(msgspec.json.encode(body), denied.status, headers, "application/problem+json")
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:
@@ -221,11 +278,7 @@ def _json(value: Welcome | Refused | Acknowledged, status: int = 200) -> Respons
 
 
 def _page(request: Request, body: bytes) -> LogPage | None:
-    headers = request.headers
-    if headers.get("log-found") != "1":
-        return None
     try:
-        offset, after = int(headers["log-offset"]), int(headers["log-next-offset"])
+        return page_of(request.headers, body)
     except (KeyError, ValueError) as error:
         raise Denied(422, "Log-Offset and Log-Next-Offset are missing or no numbers") from error
-    return LogPage(offset, body, after, headers.get("log-ended") == "1")

@@ -14,6 +14,10 @@ class LogMissing(LookupError):
     """The output of a run can't be had: the message says why."""
 
 
+class NotHere(LogMissing):
+    """The host of the run is not connected to this gateway; another one may have it."""
+
+
 class Link(Protocol):
     """One who follows orders for one host or for many. Called on the gateway's thread; must not wait."""
 
@@ -73,27 +77,6 @@ class AskLog(NamedTuple):
 
 
 Post = Connect | Attach | Detach | Report | AskLog
-
-
-class HostStanding:
-    """What the gateway knows of a host. Session, owner and silence are folds of the topic of hosts; `reconciled` (the
-    last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this process.
-    """
-
-    __slots__ = ("floor", "heard_ms", "link", "mine", "number", "ready", "reconciled", "session", "silent")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.session = 0
-        self.mine = False
-        self.silent = False
-        self.reconciled = 0
-        self.link: Link | None = None
-        self.ready = False
-        """The link has the whole wanted set, so changes may follow."""
-        self.floor = 0
-        """The position up to which the agent has followed orders."""
-        self.heard_ms = 0
 
 
 def split(orders: Orders, links: list[Link | None]) -> list[tuple[Link | None, Orders]]:

@@ -81,10 +81,12 @@ class Wanted:
         return None
 
     def where(self, job_id: str, instance: int, run: int) -> int | None:
-        """The number of the host that has or had this run, if it is the newest of its task."""
+        """The number of the host that has or had this run, if it is the newest of its task. For an earlier one too: the
+        next run often is where the last one was.
+        """
         slots, known = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
         slot = int(slots[0])
-        if not known[0] or not self._slots["state"][slot] or int(self._slots["run"][slot]) != run:
+        if not known[0] or not self._slots["state"][slot] or int(self._slots["run"][slot]) < run:
             return None
         return int(self._slots["host"][slot])
 

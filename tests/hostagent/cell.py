@@ -22,7 +22,7 @@ from events.records.parts import Amounts, Seen, Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from hostagent.gateway import Gateway
-from hostagent.gateway.http import routes
+from hostagent.gateway.http import output_routes, routes
 
 TOKEN = "secret"
 Task = tuple[str, int, int]
@@ -53,6 +53,8 @@ class Cell:
         )
         self._append(claim)
         self.gateway = self.new_gateway()
+        self.others: list[Gateway] = []
+        """Gateways that are stepped too."""
 
     def new_gateway(self) -> Gateway:
         self.gateway = Gateway(self.log, self.path, self.clock, "gateway")
@@ -125,6 +127,8 @@ class Cell:
     def turn(self) -> bool:
         """One step of the gateway and of lifecycle."""
         busy = self.gateway.step()
+        for other in self.others:
+            busy |= other.step()
         return self.settle() | busy
 
     def until(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
@@ -209,6 +213,7 @@ class Server:
     def __init__(self, gateway: Gateway) -> None:
         app = FastAPI()
         app.include_router(routes(gateway, TOKEN))
+        app.include_router(output_routes(gateway, TOKEN))
         self._server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

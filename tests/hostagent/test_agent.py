@@ -33,7 +33,7 @@ class Site:
         self.agent: Agent | None = None
 
     def settings(self) -> AgentSettings:
-        return AgentSettings(self.server.url, TOKEN, self.folder, HOST, Amounts(cpu_milli=4000, memory_mib=1000))
+        return AgentSettings((self.server.url,), TOKEN, self.folder, HOST, Amounts(cpu_milli=4000, memory_mib=1000))
 
     def start_agent(self) -> Agent:
         connected = len(self.cell.inventories())
@@ -165,11 +165,10 @@ def test_a_run_that_ended_before_the_stop_has_its_own_outcome(site: Site) -> Non
 
 
 def test_a_run_survives_its_agent_being_killed_and_its_outcome_is_learnt(site: Site, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from hostagent.agent import *; "
-        f"run_agent(AgentSettings(sys.argv[1], {TOKEN!r}, Path(sys.argv[2]), {HOST!r}))"
-    )
-    agent = subprocess.Popen([sys.executable, "-c", code, site.server.url, str(site.folder)])
+    (tmp_path / "token").write_text(TOKEN)
+    words = ["--server", site.server.url, "--token-file", str(tmp_path / "token"), "--data", str(tmp_path)]
+    command = [sys.executable, "-m", "paceline", "agent", *words, "--host-id", HOST, "--folder", str(site.folder)]
+    agent = subprocess.Popen(command)
     go = tmp_path / "go"
     site.cell.until(site.cell.inventories)
     site.run(shell("j", f"while [ ! -e {go} ]; do sleep 0.05; done; exit 5"))

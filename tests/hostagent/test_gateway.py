@@ -317,6 +317,7 @@ def test_columns_are_split_between_one_host_and_many(cell: Cell) -> None:
 
 @pytest.fixture
 def http(cell: Cell) -> Iterator[httpx2.Client]:
+    settle(cell)
     server = Server(cell.gateway)
     with httpx2.Client(base_url=server.url, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False) as client:
         yield client

@@ -1,0 +1,100 @@
+"""What a gateway knows of each host: whose it is, whether it is heard, and who follows orders for it."""
+
+from collections.abc import Callable, ItemsView, Mapping, ValuesView
+from typing import Any
+
+from events.records.hosts import HostBack, HostConnected, HostSilent
+from hostagent.gateway.links import Link
+
+
+class HostStanding:
+    """What the gateway knows of a host. Session, gateway and silence are folds of the topic of hosts; `reconciled` (the
+    last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this process.
+    """
+
+    __slots__ = ("floor", "gateway", "heard_ms", "link", "number", "ready", "reconciled", "session", "silent")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.session = 0
+        self.gateway = ""
+        """The gateway that has the session and watches the host; empty: none, so that it must connect anew."""
+        self.silent = False
+        self.reconciled = 0
+        self.link: Link | None = None
+        self.ready = False
+        """The link has the whole wanted set, so changes may follow."""
+        self.floor = 0
+        """The position up to which the agent has followed orders."""
+        self.heard_ms = 0
+
+    def cut(self, host_id: str) -> None:
+        """Ends its link, if it has one."""
+        if self.link is not None:
+            self.link.cut(host_id)
+        self.link, self.ready = None, False
+
+
+class Hosts:
+    """All hosts by id, folded from what all gateways wrote. `number` gives a host its number."""
+
+    def __init__(self, gateway: str, number: Callable[[str], int]) -> None:
+        self._gateway = gateway
+        self._number = number
+        self._hosts: dict[str, HostStanding] = {}
+
+    def __getitem__(self, host_id: str) -> HostStanding:
+        """A host, which is known from when it is first asked for."""
+        host = self._hosts.get(host_id)
+        if host is None:
+            host = self._hosts[host_id] = HostStanding(self._number(host_id))
+        return host
+
+    def get(self, host_id: str) -> HostStanding | None:
+        """A host that is known."""
+        return self._hosts.get(host_id)
+
+    def items(self) -> ItemsView[str, HostStanding]:
+        """All hosts with their ids."""
+        return self._hosts.items()
+
+    def values(self) -> ValuesView[HostStanding]:
+        """All hosts."""
+        return self._hosts.values()
+
+    def connected(self, event: HostConnected) -> None:
+        """A session in the log: of this gateway's own past, or of another gateway that has the host now."""
+        host = self[event.host_id]
+        if event.session > host.session:
+            host.cut(event.host_id)
+            host.session, host.gateway, host.silent = event.session, event.gateway, False
+
+    def silent(self, event: HostSilent) -> None:
+        """Of an own host this is no news, unless another gateway wrote it, to which this one was gone: by now the host
+        may have been declared lost, so it must connect anew and say what it runs.
+        """
+        host = self[event.host_id]
+        if host.session != event.session or host.silent:
+            return
+        host.silent = True
+        if host.gateway == self._gateway:
+            host.cut(event.host_id)
+            host.gateway = ""
+
+    def back(self, event: HostBack) -> None:
+        """A host is heard again within its session."""
+        host = self[event.host_id]
+        if host.session == event.session:
+            host.silent = False
+
+    def dump(self) -> dict[str, Any]:
+        """The folds, as plain values."""
+        return {
+            host_id: (host.session, host.gateway, host.silent, host.reconciled) for host_id, host in self._hosts.items()
+        }
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Takes what `dump` gave."""
+        for host_id, standing in dumped.items():
+            host = self[host_id]
+            host.session, host.gateway, host.silent, host.reconciled = standing

@@ -1,0 +1,181 @@
+"""A gateway as a process of its own: a thread that steps it, one that reads the log, and one that serves HTTP.
+
+Who steps sleeps until a record, a post or a deadline comes, so a gateway without work costs next to nothing.
+"""
+
+import fcntl
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from events.clock import SystemClock
+from events.log import Log, LogFault, LogUnavailable
+from events.records.parts import Amounts
+from hostagent.fleet import Fleet, SimHost
+from hostagent.gateway.component import Gateway
+from hostagent.gateway.http import output_routes, routes
+from hostagent.gateway.pump import PumpedLog
+
+SWITCH_INTERVAL_S = 0.0005
+"""Threads give way this often: agents get their answers while much is folded."""
+IDLE_S = 0.5
+"""Longest sleep of the thread that steps: so late it may notice that it shall stop."""
+GRACE_S = 1
+"""So long requests that are being answered may go on at the end."""
+END_S = 7.0
+"""So long a step may take at the end, for one that waits for the log; what it was about is not acknowledged."""
+BEHIND_MAX = 10_000
+"""Records that it may be behind the log and still count as ready."""
+SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
+
+
+def run_gateway(
+    log: Log,
+    folder: Path,
+    name: str,
+    token: str,
+    listen: str,
+    on_ready: Callable[[str], None],
+    stop: threading.Event,
+    sim_hosts: int = 0,
+    trouble: Callable[[], str] = lambda: "",
+) -> None:
+    """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
+    `folder`: where it keeps its fold, for this gateway alone; `listen`: HOST:PORT, 0 for any; `on_ready` gets the
+    address once agents are served; `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `trouble`:
+    what is wrong with the log now, empty: nothing.
+
+    Raises `LogGap`, `LogFault`, and `OSError` where it can't listen. While the log is away it goes on.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    folder.mkdir(parents=True, exist_ok=True)
+    with bound(listen) as listening, (folder / "gateway.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LogFault(f"{folder} is in use by another gateway: give each a folder of its own") from error
+        host, port = listening.getsockname()[:2]
+        turning = Turning(log, folder, name, sim_hosts, lambda: on_ready(f"{host}:{port}"), stop)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                _app(turning.gateway, token, trouble),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
+        stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
+        serving.start()
+        stepping.start()
+        stop.wait()
+        stepping.join(END_S)
+        server.should_exit = True
+        serving.join(2 * GRACE_S)
+    if turning.fault is not None:
+        raise turning.fault
+
+
+@dataclass
+class Turning:
+    """What the thread that steps does: the gateway and the simulated hosts in turn, and sleep in between."""
+
+    log: Log
+    folder: Path
+    name: str
+    sim_hosts: int
+    on_serving: Callable[[], None]
+    stop: threading.Event
+    fault: Exception | None = None
+    news: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        clock = SystemClock()
+        self.gateway = Gateway(PumpedLog(self.log, self.news.set), self.folder / "gateway.msgpack", clock, self.name)
+        self.gateway.stirred = self.news.set
+        self._steppers: list[Gateway | Fleet] = [self.gateway]
+        if self.sim_hosts:
+            hosts = [SimHost(self.sim_hosts, SIM_HOST, prefix=f"sim-{self.name}")]
+            self._steppers.append(Fleet(self.gateway, hosts, clock, int(time.time() * 1000)))
+
+    def run(self) -> None:
+        """Steps until stopped; a fault stops too."""
+        try:
+            served = False
+            while not self.stop.is_set():
+                self.news.clear()
+                busy = False
+                for each in self._steppers:
+                    busy = each.step() or busy
+                if self.gateway.serving and not served:
+                    served = True
+                    self.on_serving()
+                if not busy:
+                    waits = [wait / 1000 for each in self._steppers if (wait := each.wait_ms()) is not None]
+                    self.news.wait(min([IDLE_S, *waits]))
+            self.gateway.close()
+        except Exception as fault:  # whatever it is: the process must end and say it
+            self.fault = fault
+        finally:
+            self.stop.set()
+
+
+def bound(listen: str) -> socket.socket:
+    """A socket that listens on HOST:PORT, 0 for any port. Raises `OSError` with a sentence."""
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, int(port)))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        why = error.strerror if isinstance(error, OSError) else "no such port"
+        raise OSError(f"can't listen on {listen}: {why}. Choose another address with --listen.") from error
+    listening.listen(2048)
+    return listening
+
+
+def _app(gateway: Gateway, token: str, trouble: Callable[[], str]) -> FastAPI:
+    app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(routes(gateway, token))
+    app.include_router(output_routes(gateway, token))
+
+    def standing(word: str, holds: bool, **detail: Any) -> Response:
+        said = {word: holds, "gateway": gateway.name, "cell": gateway.cell, **detail}
+        return JSONResponse(said, 200 if holds else 503)
+
+    @app.get("/livez")
+    async def livez() -> dict[str, bool]:
+        return {"live": True}
+
+    @app.get("/readyz")
+    def readyz() -> Response:
+        try:
+            said, lag = trouble(), gateway.lag(now=True)
+        except LogUnavailable as away:
+            said, lag = str(away), 0
+        if said:
+            return standing("ready", False, trouble=said)
+        return standing("ready", gateway.serving and lag <= BEHIND_MAX, lag=lag)
+
+    @app.get("/startupz")
+    async def startupz() -> Response:
+        return standing("started", gateway.serving, lag=gateway.lag())
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    return app

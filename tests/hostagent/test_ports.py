@@ -1,0 +1,170 @@
+"""Agents of one machine and their runs never have a port in common, whatever their cells."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from events.records.hosts import HostOffered
+from events.records.parts import Amounts
+from hostagent.agent import Agent, AgentFault, AgentSettings
+from hostagent.ports import PortsTaken, take_ports
+from hostagent.runs import RunKey, Runs, stop_all
+from hostagent.shim import Shim
+from tests.hostagent.cell import TOKEN, Cell, Server
+
+KEY = RunKey("j", 0, 1)
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Path:
+    return tmp_path / "ports"
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A stranger that listens on some port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def runs(tmp_path: Path, locks: Path) -> Iterator[Runs]:
+    yield Runs(tmp_path / "a", locks)
+    assert stop_all(tmp_path / "a")[1] == 0
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = monotonic() + 10
+    while not holds():
+        assert monotonic() < end
+        sleep(0.01)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def start(runs: Runs, key: RunKey, *ports: int) -> None:
+    runs.start(key, ["sleep", "600"], dict(os.environ), grace_ms=100, silence_ms=0, ports=ports)
+
+
+def test_the_second_agent_of_a_machine_moves_down_and_keeps_its_range(locks: Path) -> None:
+    with take_ports(31000, 31999, True, locks=locks) as first:
+        with take_ports(31000, 31999, True, locks=locks) as second:
+            assert (first.first, second.first, second.last) == (31000, 30000, 30999)
+        with take_ports(31000, 31999, True, locks=locks) as other, take_ports(31000, 31999, True, locks=locks) as third:
+            assert (other.first, third.first) == (30000, 29000)
+    with take_ports(31000, 31999, True, before=30000, locks=locks) as again:
+        assert again.first == 30000
+
+
+def test_a_range_that_was_asked_for_is_not_moved(locks: Path) -> None:
+    with take_ports(31000, 31999, False, locks=locks), pytest.raises(PortsTaken, match="31500-31500"):
+        take_ports(31500, 31500, False, locks=locks)
+
+
+def test_a_range_is_free_again_when_its_agent_has_ended(locks: Path) -> None:
+    for _ in range(2):
+        with take_ports(31000, 31999, False, locks=locks) as found:
+            assert found.first == 31000
+
+
+def test_runs_that_outlive_their_agent_keep_their_ports_from_other_agents(runs: Runs, locks: Path) -> None:
+    port = free_port()
+    start(runs, KEY, port)
+    until(lambda: runs.poll() or runs.alive()[0].state)
+    with take_ports(port - 5, port + 4, True, locks=locks) as other:
+        assert other.last < port - 5
+    again = Runs(runs._root.parent, locks)
+    with take_ports(port - 5, port + 4, True, own=again.ports(), locks=locks) as own:
+        assert own.first == port - 5
+    runs.stop(KEY)
+    until(lambda: runs.poll() or not runs.alive())
+    with take_ports(port - 5, port + 4, True, locks=locks) as other:
+        assert other.first == port - 5
+
+
+def test_a_run_waits_for_the_one_that_has_its_port(runs: Runs) -> None:
+    """As the next run of a port does, while the last one has its grace."""
+    port, second = free_port(), RunKey("j", 0, 2)
+    start(runs, KEY, port)
+    until(lambda: runs.poll() or runs.alive()[0].state)
+    start(runs, second, port)
+    waiting = runs._runs[second].folder
+    until((waiting / "shim.pid").exists)
+    assert not (waiting / "process.json").exists()
+    runs.stop(KEY)
+    until((waiting / "started").exists)
+    assert (runs._runs[KEY].folder / "exit.json").exists()
+
+
+def test_a_run_waits_for_a_stranger_that_listens_and_can_be_stopped_meanwhile(
+    runs: Runs, listener: socket.socket
+) -> None:
+    start(runs, KEY, listener.getsockname()[1])
+    until((runs._runs[KEY].folder / "shim.pid").exists)
+    runs.stop(KEY)
+    until(lambda: runs.poll() or not runs.alive())
+    assert runs.inventory()[0].reason == "stopped before it started"
+
+
+def test_a_run_that_does_not_get_its_port_is_refused_with_the_reason(
+    tmp_path: Path, locks: Path, listener: socket.socket
+) -> None:
+    port = listener.getsockname()[1]
+    order = {"command": ["true"], "env": {}, "contact": "", "ports": [port], "port_locks": str(locks)}
+    (tmp_path / "order.json").write_text(json.dumps(order | {"stop_grace_ms": 0, "stop_after_ms": 0}))
+    code = "import sys; from hostagent import shim; shim.PORTS_S = 0.0; shim.Shim(sys.argv[1]).run()"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=20)
+    said = json.loads((tmp_path / "exit.json").read_text())
+    assert said == {"state": 4, "exit_code": 127, "reason": f"a stranger listens on port {port}"}
+
+
+def test_ports_are_taken_all_or_none(tmp_path: Path, locks: Path, listener: socket.socket) -> None:
+    free, port = free_port(), listener.getsockname()[1]
+    for name, ports in (("one", [free, port]), ("two", [free])):
+        order: dict[str, object] = {"command": ["true"], "env": {}, "ports": ports, "port_locks": str(locks)}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "order.json").write_text(json.dumps(order))
+    one, two = Shim(str(tmp_path / "one")), Shim(str(tmp_path / "two"))
+    assert one._take_ports() == f"a stranger listens on port {port}"
+    assert two._take_ports() == ""
+    assert one._take_ports() == f"another run of this machine has port {free}"
+    os.close(two.ports)
+
+
+def test_agents_of_two_cells_offer_different_ports(tmp_path: Path, locks: Path) -> None:
+    offers = []
+    agents = []
+    for name in ("a", "b"):
+        cell = Cell()
+        server = Server(cell.gateway)
+        settings = AgentSettings((server.url,), TOKEN, tmp_path / name, name, Amounts(cpu_milli=1), port_locks=locks)
+        agents.append(Agent(settings))
+        agents[-1].start()
+        cell.until(cell.inventories)
+        offers += cell.facts("paceline.hosts", HostOffered)
+        server.stop()
+    for agent in agents:
+        agent.stop()
+    assert [(offer.port_first, offer.port_last) for offer in offers] == [(31000, 31999), (30000, 30999)]  # type: ignore[attr-defined]
+
+
+def test_two_agents_on_one_folder_are_refused(tmp_path: Path, locks: Path) -> None:
+    settings = AgentSettings(("http://127.0.0.1:1",), TOKEN, tmp_path, "h", port_locks=locks)
+    first = Agent(settings)
+    first.start()
+    with pytest.raises(AgentFault, match="another agent runs on"):
+        Agent(settings).start()
+    first.stop()
+    again = Agent(settings)
+    again.start()
+    again.stop()
