@@ -1,0 +1,215 @@
+"""`paceline fanout`: an ordinary faust App that reads the rounds of all machines and publishes what they decided.
+
+faust spreads the cells over processes and brings the records; it may lose or repeat some when the group changes or a
+process dies (its commits run ahead of what was done). So what it brings is only taken where it is next, and the log is
+read here where something is missing: when a cell comes, on a hole, and when nothing comes though there is something.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Set
+from concurrent.futures import Future, wait
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import faust
+from faust.contrib.asgi import serve_asgi
+from faust.transport.drivers import aiokafka as driver
+from mode.threads import WorkerThread
+
+from events.log import LogFault, LogRecord
+from events.topics import MACHINES, RECORD_BYTES_MAX, rounds_of
+from projections.fanout.cells import Cell
+from projections.fanout.pages import Health, pages
+from projections.fanout.security import credentials
+
+GROUP = "paceline.fanout"
+LOOK_S = 1.0
+STOP_S = 4.0
+"""So long faust may take to end; while Kafka is away it would for ever try to say goodbye."""
+END_S = 3.0
+"""So long cells that are in the middle of something may take after that."""
+TOPICS = {rounds_of(machine): machine for machine in MACHINES}
+
+
+def run_fanout(
+    bootstrap: str,
+    data: Path,
+    instance: str,
+    session_ms: int,
+    options: Mapping[str, str],
+    web: tuple[str, int],
+    say: Callable[[int | None, str], None],
+    archive: str = "",
+) -> str:
+    """Publishes until SIGTERM or SIGINT, for the cells that the group gives to this process; returns why it can't go
+    on, empty where it was told to end. The topics must be there.
+
+    `instance` names the process over restarts; `session_ms`: when it has died, another has its cells after so long;
+    `options` are librdkafka's (security), `web` is the address of the pages, `say` takes sentences about a cell or,
+    with None, about the process; `archive`: where the beginning of the log is that it no longer has, empty: nowhere.
+    """
+    folder = data / "fanout"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        app = make_app(bootstrap, folder, instance, session_ms / 1000, options)
+    except (LogFault, OSError) as error:
+        return str(error)
+    # What Kafka's absence makes these say, again and again, is said once by each cell.
+    for name in ("aiokafka", "faust", "mode"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return Fanout(app, partial(Cell, bootstrap, folder=folder, options=options, say=say, archive=archive)).run(web)
+
+
+class FanoutApp(faust.App):
+    """An App that tells when it begins to end, before it waits for anything."""
+
+    ending: Callable[[], None]
+
+    async def on_stop(self) -> None:
+        """See faust."""
+        self.ending()
+        await super().on_stop()
+
+
+class Fanout:
+    """The agents of an App, and the cells that they feed."""
+
+    def __init__(self, app: FanoutApp, make_cell: Callable[[int], Cell]) -> None:
+        self.app = app
+        self._make_cell = make_cell
+        self._cells: dict[int, Cell] = {}
+        self._leaving: dict[int, Future[None]] = {}
+        self._looked = False
+        self._stopping = False
+        self._fault = ""
+        self._end: Callable[[], object] = lambda: None
+        for topic, machine in TOPICS.items():
+            channel = app.topic(topic, key_type=bytes, value_type=bytes, value_serializer="raw", allow_empty=True)
+            app.agent(channel, name=f"{GROUP}.{machine}", concurrency=1)(partial(self._follow, machine))
+        app.timer(LOOK_S)(self._look)
+        app.ending = self._stop
+        app.on_rebalance_complete.connect(self._look, weak=False)
+
+    def run(self, web: tuple[str, int]) -> str:
+        """Runs until SIGTERM, SIGINT or a fault of all its cells; returns the sentence of the fault, if any."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        worker = faust.Worker(self.app, quiet=True, override_logging=False, redirect_stdouts=False, loop=loop)
+        worker.spinner = None  # it writes to the terminal
+        self._end = lambda: asyncio.ensure_future(worker.stop())
+        serve_asgi(self.app, pages(self._health), host=web[0], port=web[1], log_level="warning", access_log=False)
+        try:
+            worker.execute_from_commandline()
+        except SystemExit as end:
+            if end.code and not self._fault:
+                self._fault = f"The fan-out has failed: {worker.crash_reason or end!r}."
+        finally:
+            self._leave(set(self._cells))
+            wait(self._leaving.values(), END_S)
+        return self._fault
+
+    async def _follow(self, machine: str, stream: Any) -> None:
+        """The agent of one machine: each event is one record of its topic."""
+        events: AsyncIterator[Any] = stream.events()
+        async for event in events:
+            message = event.message
+            at_ms = int((message.timestamp or 0) * 1000)
+            cell = self._cells.get(message.partition)  # one that is only about to be ours reads for itself
+            if cell is not None:
+                record = LogRecord(message.topic, message.offset, at_ms, message.key or b"", event.value or b"")
+                await cell.take(machine, record)
+
+    async def _look(self, *_: Any, **__: Any) -> None:
+        """Once a second, and when the group is made anew: cells that come and go, and what else `Cell.look` does."""
+        if self._stopping:
+            return
+        ours = {each.partition for each in self.app.consumer.assignment() if each.topic in TOPICS}
+        if not self.app.rebalancing:  # until then most stay: they wait, and forget nothing
+            self._leave(self._cells.keys() - ours)
+        self._leaving = {number: left for number, left in self._leaving.items() if not left.done()}
+        for number in sorted(ours - self._leaving.keys()):
+            if number not in self._cells:
+                self._cells[number] = self._make_cell(number)
+            self._cells[number].look()
+        self._looked = True
+        failed = [cell.failed for cell in self._cells.values() if cell.failed is not None]
+        if failed and len(failed) == len(self._cells):
+            self._fault = str(failed[0])
+            self._end()
+
+    def _leave(self, numbers: Set[int]) -> None:
+        for number in numbers:
+            self._leaving[number] = self._cells.pop(number).end()
+
+    def _stop(self) -> None:
+        """Faust begins to end: so do the cells."""
+        self._stopping = True
+        self._leave(set(self._cells))
+        asyncio.get_running_loop().call_later(STOP_S, _enough)
+
+    def _health(self) -> Health:
+        """A process that waits for cells that others have is ready: it stands by."""
+        cells = {number: cell.standing() for number, cell in sorted(self._cells.items())}
+        return Health(self._looked, self._looked and all(each["ready"] for each in cells.values()), {"cells": cells})
+
+
+def _enough() -> None:
+    """Ends whatever the loop waits for; again, for faust's own ending waits once more."""
+    asyncio.get_running_loop().call_later(0.1, _enough)
+    raise SystemExit(0)
+
+
+class _Daemon(WorkerThread):
+    """The process may end without it."""
+
+    def __init__(self, service: Any, **options: Any) -> None:
+        super().__init__(service, **options)
+        self.daemon = True
+
+
+class _CommittedThread(driver.AIOKafkaConsumerThread):
+    """faust reads uncommitted records where it doesn't write transactions; the log's readers read committed ones."""
+
+    Worker = _Daemon
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"
+        return consumer
+
+
+class _CommittedConsumer(driver.Consumer):
+    def _new_consumer_thread(self) -> _CommittedThread:
+        return _CommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+class _Transport(driver.Transport):
+    Consumer = _CommittedConsumer
+
+
+def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, options: Mapping[str, str]) -> FanoutApp:
+    """The App without its agents. Raises `LogFault` where an option is wrong."""
+    app = FanoutApp(
+        GROUP,
+        broker=[f"kafka://{each.strip()}" for each in bootstrap.split(",")],
+        broker_credentials=credentials(options),
+        broker_session_timeout=session_s,
+        broker_heartbeat_interval=session_s / 3,
+        consumer_group_instance_id=instance,
+        consumer_max_fetch_size=RECORD_BYTES_MAX,
+        # Where the group has no position, all up to now is read here, as for every cell that comes.
+        consumer_auto_offset_reset="latest",
+        table_standby_replicas=1,  # with none faust would take an assignor that spreads a cell's topics
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        agent_supervisor="mode.CrashingSupervisor",
+        store="memory://",
+        datadir=str(folder),
+        web_enabled=True,
+        web_tables_enabled=False,
+        web_bind="127.0.0.1",
+    )
+    app.transport = _Transport(app.conf.broker_consumer, app)
+    return app

@@ -1,0 +1,175 @@
+"""The cells that this process publishes: each with a thread of its own, and a follower for each machine."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prometheus_client import Gauge
+
+from events.archived import ArchivedLog
+from events.kafka import LATEST, KafkaLog
+from events.log import AppendUnknown, Log, LogError, LogRecord, LogUnavailable, gap
+from events.topics import FANOUT, MACHINES, rounds_of
+from projections.fanout.follower import Follower
+from projections.fanout.publisher import Publisher
+
+STALLED_LOOKS = 2
+"""So many looks nothing came although there is something: then it is read here, whatever faust is doing."""
+SAVE_LOOKS = 10
+"""So often what is kept is written: every tenth look."""
+RETRY_S = 1.0
+LAG = Gauge("paceline_fanout_lag_records", "Records of a machine not published yet.", ("cell", "machine"))
+
+
+class Standing(NamedTuple):
+    """How a machine stands: the offset up to which all is published, and the end of its topic."""
+
+    position: int
+    end: int
+
+
+class Cell:
+    """One cell. What it does it does in its own thread, so a slow cell, or one that fails, holds up no other. While
+    Kafka is away it waits; after any error it finds again in the log what is published.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        cell: int,
+        folder: Path,
+        options: Mapping[str, str],
+        say: Callable[[int | None, str], None],
+        archive: str = "",
+    ) -> None:
+        self.number = cell
+        self.failed: Exception | None = None
+        self.standings: dict[str, Standing] = {}
+        self._waits_for = ""
+        self._folder = folder
+        self._say = say
+        self._log = KafkaLog(bootstrap, cell, options, on_trouble=lambda text: say(cell, text))
+        # a follower without its file reads the rounds from their start
+        self._history: Log = ArchivedLog(self._log, archive) if archive else self._log
+        self._ending = threading.Event()
+        self._publisher = Publisher(self._log.link, cell, self._ending)
+        self._followers: dict[str, Follower] = {}
+        self._stalled: dict[str, int] = {}
+        self._looks = 0
+        self._looking = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, f"cell-{cell}")
+
+    def standing(self) -> dict[str, Any]:
+        """How it stands, for the health pages."""
+        if self.failed is not None:
+            return {"ready": False, "failed": str(self.failed)}
+        trouble = self._log.link.trouble or self._waits_for
+        machines = {machine: standing._asdict() for machine, standing in self.standings.items()}
+        ready = not trouble and machines.keys() == set(MACHINES)
+        return {"ready": ready, **({"trouble": trouble} if trouble else {}), "machines": machines}
+
+    async def take(self, machine: str, record: LogRecord) -> None:
+        """Publishes a record, if it is a round and not published yet; returns when that is done, or given up."""
+        await self._do(lambda: self._follower(machine).take(record))
+
+    def look(self) -> None:
+        """Starts what isn't followed yet, and reads what should have come and didn't; one look at a time."""
+        if self._looking.acquire(blocking=False):
+            self._submit(self._look).add_done_callback(lambda _: self._looking.release())
+
+    def end(self) -> "Future[None]":
+        """Stops after the message that is being sent; done when everything is given back."""
+        self._ending.set()
+        done = self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+        return done
+
+    async def _do(self, what: Callable[[], None]) -> None:
+        if not self._ending.is_set():
+            await asyncio.wrap_future(self._submit(what))
+
+    def _submit(self, what: Callable[[], None]) -> "Future[None]":
+        return self._thread.submit(self._try, what)
+
+    def _try(self, what: Callable[[], None]) -> None:
+        """Until it is done, the cell ends, or waiting won't help."""
+        while self.failed is None and not self._ending.is_set():
+            try:
+                what()
+                self._waits_for = ""
+                return
+            except (AppendUnknown, LogUnavailable) as error:
+                self._forget()
+                self._wait_for(str(error))
+            except Exception as error:  # whatever it is: this cell stops, the others go on
+                self._forget()
+                self.failed = error
+                self._say(self.number, f"stopped: {error}")
+
+    def _wait_for(self, why: str) -> None:
+        if self._ending.is_set():
+            return
+        if why != self._waits_for and not self._log.link.trouble:  # what is of Kafka as a whole was said
+            self._say(self.number, why)
+        self._waits_for = why
+        self._ending.wait(RETRY_S)
+
+    def _go_on(self) -> None:
+        if self._ending.is_set():
+            raise LogUnavailable(f"The fan-out of cell {self.number} ends.")
+
+    def _look(self) -> None:
+        for machine in MACHINES:
+            self._follower(machine)
+        ends = self._log.offsets([rounds_of(machine) for machine in MACHINES], LATEST)
+        for machine in MACHINES:
+            self._check(machine, ends[rounds_of(machine)])
+        self._looks += 1
+        if self._looks % SAVE_LOOKS == 0:
+            self._save()
+
+    def _check(self, machine: str, end: int) -> None:
+        follower, before = self._followers[machine], self.standings.get(machine)
+        position = follower.position
+        if position > end:
+            raise gap(follower.topic, position, 0, end)
+        stalls = position < end and before is not None and before.position == position
+        self._stalled[machine] = self._stalled.get(machine, 0) + 1 if stalls else 0
+        if self._stalled[machine] >= STALLED_LOOKS:
+            follower.catch_up()
+        self.standings[machine] = Standing(follower.position, end)
+        LAG.labels(str(self.number), machine).set(max(0, end - follower.position))
+
+    def _follower(self, machine: str) -> Follower:
+        follower = self._followers.get(machine)
+        if follower is None:
+            if not self._followers:
+                self._publisher.begin(self._log.offsets([topic.name for topic in FANOUT], LATEST))
+            path = self._folder / f"{machine}-{self.number}.msgpack"
+            follower = Follower(self._history, machine, self._publisher.publish, path, self._go_on)
+            follower.start()
+            self._followers[machine] = follower
+        return follower
+
+    def _save(self) -> None:
+        for follower in self._followers.values():
+            follower.save()
+
+    def _forget(self) -> None:
+        """After an error: where the followers stand is not known any more."""
+        self._publisher.close()
+        self._followers.clear()
+        self.standings.clear()
+
+    def _close(self) -> None:
+        try:
+            if not self._log.link.trouble:
+                self._save()
+        except LogError:
+            pass  # then more is read again at the next start
+        finally:
+            self._forget()
+            self._log.close()

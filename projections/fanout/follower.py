@@ -1,0 +1,166 @@
+"""Brings the rounds of one machine of one cell into the topics of the fan-out: none left out, at most the last twice.
+
+Where it stands follows from the log: the rounds by the acceptance rule, what was published by the ends of the topics
+of the fan-out, whose messages name their rounds. A round is published whole before the next, so what is there is a
+beginning without gaps, and after a crash only its last round may be incomplete: that one is published again. A file
+saves reading the rounds from the start; it may be deleted at any time.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from prometheus_client import Counter, Gauge
+
+from events.acceptance import Chain, Verdict
+from events.codec import CodecError, decode
+from events.delivery import judge, read
+from events.log import Log, LogFault, LogGap, LogRecord, gap
+from events.records.rounds import RoundCommitted
+from events.topics import rounds_of
+from projections.fanout.unfold import OUTPUTS, Message, Out, unfold
+
+FORMAT = 1
+TAIL = 100
+"""Messages looked at first at the end of a topic."""
+IGNORED = Counter(
+    "paceline_fanout_ignored_total", "Records of rounds topics ignored, by cause.", ("cell", "machine", "cause")
+)
+ROUND = Gauge("paceline_fanout_round", "The last round published.", ("cell", "machine"))
+
+
+class Kept(msgspec.Struct):
+    """What the file holds: all rounds up to `chain.round` are published, the rounds topic is read up to `position`;
+    `ends` are the ends of the fan-out's topics after that.
+    """
+
+    format: int
+    position: int
+    chain: Chain
+    ends: dict[str, int]
+
+
+class Follower:
+    """See above. After an error it is of no use; a new one starts from the log. For one thread at a time. `go_on` is
+    asked before each record and may raise a `LogError`.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        machine: str,
+        publish: Callable[[Iterable[Out]], None],
+        path: Path,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.topic = rounds_of(machine)
+        self._log = log
+        self._machine = machine
+        self._publish = publish
+        self._path = path
+        self._go_on = go_on
+        self._outputs = [record.topic for record in OUTPUTS[machine]]
+        self._labels = (str(log.cell), machine)
+        kept = self._load()
+        self._chain = kept.chain if kept else Chain()
+        self.position = kept.position if kept else 0
+        self._saved = self.position
+        floors = kept.ends if kept else {}
+        self._last = max(self._last_round(topic, floors.get(topic, 0)) for topic in self._outputs)
+        self._from = max(self._chain.round + 1, self._last)
+
+    def start(self) -> None:
+        """Publishes what was not published yet. Raises `LogError`; `LogGap`: what was published is no longer there."""
+        self.catch_up()
+        if self._chain.round < self._last:
+            raise LogGap(
+                f"{self.topic} of cell {self._log.cell} ends at round {self._chain.round}, but round {self._last} was "
+                "published: records are missing. Restore the log from its archive."
+            )
+
+    def take(self, record: LogRecord) -> None:
+        """Publishes the record if it is the next round, whatever lies between first; what was taken is passed over.
+        Raises `LogError`.
+        """
+        if record.offset > self.position:
+            self.catch_up()
+        if record.offset == self.position:
+            self._next(record)
+
+    def catch_up(self) -> None:
+        """Publishes what the log has from here to its present end. Raises `LogError`."""
+        for record in self._log.scan(self.topic, self.position):
+            self._next(record)
+
+    def save(self) -> None:
+        """Writes the file, if there is something new to keep. Raises `LogError`."""
+        if self.position != self._saved:
+            ends = {topic: self._log.bounds(topic)[1] for topic in self._outputs}
+            self._write(msgspec.msgpack.encode(Kept(FORMAT, self.position, self._chain, ends)))
+            self._saved = self.position
+
+    def _next(self, record: LogRecord) -> None:
+        self._go_on()
+        delivered = judge(read(record, self._machine), self._chain, self._machine, self._log.cell)
+        self.position = record.offset + 1
+        event = delivered.event
+        if event is None or delivered.verdict is not Verdict.ACCEPTED:
+            IGNORED.labels(*self._labels, delivered.fault or delivered.verdict.value).inc()
+        elif isinstance(event, RoundCommitted) and event.round >= self._from:
+            self._publish(unfold(event, record.offset))
+            ROUND.labels(*self._labels).set(event.round)
+
+    def _write(self, value: bytes) -> None:
+        part = self._path.with_suffix(".part")
+        try:
+            with part.open("wb") as file:
+                file.write(value)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._path)
+        except OSError as error:
+            raise LogFault(f"can't write {self._path}: {error}") from error
+
+    def _load(self) -> Kept | None:
+        """What was kept, if it is of this format and the topics still hold what it is about. Raises `LogGap` where
+        the rounds that were read are gone.
+        """
+        try:
+            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=Kept)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+        if kept.format != FORMAT:
+            return None
+        start, end = self._log.bounds(self.topic)
+        if kept.position > end:
+            raise gap(self.topic, kept.position, start, end)
+        return None if self._behind(kept.ends) else kept
+
+    def _behind(self, ends: Mapping[str, int]) -> bool:
+        """Whether messages are missing that had been published."""
+        return any(self._log.bounds(topic)[1] < ends.get(topic, 0) for topic in self._outputs)
+
+    def _last_round(self, topic: str, floor: int) -> int:
+        """The highest round of this machine among the last messages of a topic from `floor` on; 0: none. A process
+        that was frozen in a round sends the rest of it late, so looking ends only where a second round is met.
+        """
+        start, end = self._log.bounds(topic)
+        start, step = max(start, floor), TAIL
+        while start < end:
+            begin = max(start, end - step)
+            rounds = {self._round_of(record) for record in self._log.scan(topic, begin)} - {0}
+            if len(rounds) > 1 or begin == start:
+                return max(rounds, default=0)
+            step *= 10
+        return 0
+
+    def _round_of(self, record: LogRecord) -> int:
+        """The round that a message is of; 0 where it is another machine's, or a stranger's."""
+        try:
+            event = decode(record.value)
+        except CodecError:
+            return 0
+        if not isinstance(event, Message) or (event.machine, event.cell) != (self._machine, self._log.cell):
+            return 0
+        return event.round

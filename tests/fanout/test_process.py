@@ -1,0 +1,149 @@
+"""The fan-out as a process on a real Kafka: killed, frozen, moved, cut off; nothing is missing, little comes twice."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from events import kafka_topics
+from events.kafka import KafkaLog
+from events.log import NewRecord
+from events.topics import EVERY, SETTINGS, rounds_of
+from tests.broker import Broker, free_ports
+from tests.broker.security import Security
+from tests.fanout.complete import whole
+from tests.fanout.world import Site, copy, crowd, ends, history
+
+CELLS = 2
+
+
+class World(Site):
+    """A fan-out, and the logs of two cells that it publishes."""
+
+    def __init__(self, folder: Path, broker: Broker) -> None:
+        super().__init__(folder, broker.address)
+        self.address = broker.address
+        self.logs = [KafkaLog(broker.address, cell) for cell in range(CELLS)]
+
+    def whole(self, starts: int | None = None) -> int:
+        """Checks all cells; returns how many messages were decided."""
+        found = [whole(self.address, cell, starts) for cell in range(CELLS)]
+        return sum(each["messages"] for each in found)
+
+
+@pytest.fixture
+def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
+    broker.make_topics([topic.name for topic in EVERY], CELLS, SETTINGS)
+    world = World(tmp_path, broker)
+    yield world
+    world.processes.stop_all()
+    for log in world.logs:
+        log.close()
+
+
+def test_a_process_that_is_killed_in_large_rounds_repeats_at_most_the_last(world: World) -> None:
+    world.start()
+    world.until(lambda: world.cells() == [0, 1])
+    copy(crowd(4000), world.logs[0])
+    copy(history(1), world.logs[1], 0.5)
+    for least in (3000, 9000):
+        world.until(lambda least=least: ends(world.address) > least)
+        world.kill()
+        world.start()
+    copy(history(1), world.logs[1], 1.0, 0.5)
+    world.until_caught_up(cells=CELLS)
+    metrics = world.get("/metrics").text
+    assert 'paceline_fanout_lag_records{cell="0",machine="placement"} 0.0' in metrics
+    assert 'paceline_fanout_messages_total{cell="0",topic="paceline.task-states"}' in metrics
+    assert world.get("/livez").status_code == world.get("/startupz").status_code == 200
+    world.stop()
+    world.start()
+    world.until_caught_up(cells=CELLS)
+    world.stop()
+    assert world.whole(world.starts - 1) > 6 * 4000, "the start after a clean stop repeats nothing"
+
+
+def test_cells_of_a_process_that_dies_or_freezes_go_on_in_another(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name)
+    world.until(lambda: sorted(world.cells("one") + world.cells("two")) == [0, 1] and len(world.cells("one")) == 1)
+    for cell, log in enumerate(world.logs):
+        copy(history(cell), log, 0.3)
+    world.freeze("one")
+    world.until_caught_up("two", CELLS)
+    for cell, log in enumerate(world.logs):
+        copy(history(cell), log, 0.6, 0.3)
+    world.until_caught_up("two", CELLS)
+    world.thaw("one")
+    world.until(lambda: len(world.cells("one")) == len(world.cells("two")) == 1)
+    world.kill("two")
+    for cell, log in enumerate(world.logs):
+        copy(history(cell), log, 1.0, 0.6)
+    world.until_caught_up("one", CELLS)
+    world.stop("one")
+    assert world.whole() > 0
+
+
+def test_bytes_of_strangers_are_passed_over_and_a_broker_that_is_away_is_waited_for(
+    world: World, broker: Broker
+) -> None:
+    world.start()
+    copy(history(0), world.logs[0], 0.5)
+    world.logs[0].append([NewRecord(rounds_of("placement"), b"", b"no round"), NewRecord(rounds_of("sla"), b"", b"")])
+    world.until_caught_up(cells=CELLS)
+    assert 'paceline_fanout_ignored_total{cause="NOT_AVRO",cell="0",machine="placement"}' in world.get("/metrics").text
+    broker.kill()
+    world.until(lambda: world.health().get("ready") is False)
+    broker.start()
+    copy(history(0), world.logs[0], 1.0, 0.5)
+    world.until_caught_up(cells=CELLS)
+    broker.kill()
+    world.until(lambda: world.health().get("ready") is False)
+    world.stop()
+    broker.start()
+    said = [line for line in world.said().splitlines() if "can't be reached" in line]
+    assert len(said) == 2 * CELLS, world.said()
+    assert world.whole() > 0
+
+
+def test_a_cell_whose_log_lost_records_stops_alone_and_says_so(world: World) -> None:
+    world.start()
+    for cell, log in enumerate(world.logs):
+        copy(history(cell), log, 0.5)
+    world.until_caught_up(cells=CELLS)
+    world.stop()
+    lifecycle = rounds_of("lifecycle")
+    for cell, log in enumerate(world.logs):
+        copy(history(cell), log, 1.0, 0.5)
+    world.logs[1].truncate(lifecycle, world.logs[1].bounds(lifecycle)[1])
+    world.start()
+    world.until(lambda: "failed" in world.health().get("cells", {}).get("1", {}))
+    assert "starts" in world.health()["cells"]["1"]["failed"]
+    assert world.get("/readyz").status_code == 503
+    world.until(lambda: world.health()["cells"]["0"]["ready"])
+    world.stop()
+    whole(world.address, 0, world.starts - 1)
+    world.logs[0].truncate(lifecycle, world.logs[0].bounds(lifecycle)[1])
+    (world.folder / "data" / "one" / "fanout" / "lifecycle-0.msgpack").unlink()
+    world.start()
+    assert world.until_ended() == 1
+    assert f"{lifecycle} starts at" in world.said().splitlines()[-1]
+
+
+@pytest.mark.xdist_group("security")
+def test_passwords_and_certificates_are_handed_through(tmp_path: Path) -> None:
+    security = Security(tmp_path / "certificate", *free_ports(2))
+    with Broker(tmp_path / "kafka", security=security) as broker:
+        kafka_topics.create(broker.address, 1)
+        log = KafkaLog(broker.address, 0)
+        for name, share in (("scram", 0.5), ("tls", 1.0)):
+            site = Site(tmp_path / name, getattr(security, f"{name}_address"), getattr(security, name)())
+            try:
+                site.start()
+                copy(history(0), log, share, share - 0.5)
+                site.until_caught_up()
+                site.stop()
+            finally:
+                site.processes.stop_all()
+        log.close()
+        assert whole(broker.address, 0, 2)["messages"] > 0
