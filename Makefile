@@ -1,12 +1,16 @@
-# `make demo` runs the main job on the embedded log; `make test` runs every test, those on a real Kafka included.
+# `make demo` runs the main job on the embedded log; `make test` runs every test, those on a real Kafka included;
+# `make cell` runs two cells on a real Kafka, each part a process of its own; FOLDER=... keeps them for the next time.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check unit storm lock clean
+.PHONY: demo cell test check unit storm lock clean
 
 demo: .venv/ready
 	$(BIN)/paceline demo
+
+cell: .venv/ready .kafka/ready
+	$(BIN)/python -m deploy.cell $(FOLDER)
 
 test: .venv/ready check unit
 
@@ -21,6 +25,7 @@ unit: .venv/ready .kafka/ready
 
 storm: .venv/ready .kafka/ready
 	$(BIN)/python -m tests.storms.storm
+	$(BIN)/python -m tests.processes.storm
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -29,9 +34,11 @@ storm: .venv/ready .kafka/ready
 	touch $@
 
 # Kafka of the tests: its jars from Maven Central, Java and Maven from the system where they are missing.
-.kafka/ready: tests/broker/pom.xml
-	command -v java mvn > /dev/null || (apt-get update -q && apt-get install -qy openjdk-17-jre-headless maven)
+# The reader in Java is compiled with them.
+.kafka/ready: tests/broker/pom.xml $(wildcard examples/java/*)
+	(command -v javac && command -v mvn) > /dev/null || (apt-get update -q && apt-get install -qy openjdk-17-jdk-headless maven)
 	mvn -q -B -f tests/broker/pom.xml process-resources
+	mvn -q -B -f examples/java/pom.xml package
 	touch $@
 
 lock: .venv/ready

@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--json]`.
+"""Benchmarks: `python -m bench NAME [--log memory|embedded|kafka] [--processes] [--json]`.
 
 A bench is a module of this folder with `run(log, options) -> Result`. It prints each figure beside a reference measured
 in the same run, because machines differ; units stand in the names.
@@ -21,9 +21,12 @@ LOGS = ("memory", "embedded", "kafka")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a bench is told besides the log: an empty folder that is removed afterwards."""
+    """What a bench is told besides the log: an empty folder that is removed afterwards, and whether the parts of a
+    cell are processes of their own.
+    """
 
     folder: Path
+    processes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

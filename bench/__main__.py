@@ -19,9 +19,12 @@ def main() -> int:
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--log", choices=LOGS, default="embedded")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
     asked = parser.parse_args()
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
-        result: Result = importlib.import_module(f"bench.{asked.name}").run(asked.log, Options(Path(folder)))
+        result: Result = importlib.import_module(f"bench.{asked.name}").run(
+            asked.log, Options(Path(folder), asked.processes)
+        )
     if asked.json:
         parts = {"figures": dict(result.figures), "references": dict(result.references)}
         print(json.dumps({"bench": asked.name, "log": asked.log, **parts}))

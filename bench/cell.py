@@ -1,6 +1,6 @@
 """The whole system as a user starts it: 1,000 simulated hosts, four shapes of work, a cell of its own for each.
 
-On Kafka the broker is a process beside the cell, on the same two cores.
+On Kafka the broker is a process beside the cell, on the same two cores; with `--processes` each part is one too.
 """
 
 import json
@@ -18,6 +18,12 @@ def run(log: str, options: Options) -> Result:
     """Runs all shapes on the embedded log or on Kafka."""
     if log == "memory":
         raise SystemExit("a cell keeps its log: --log embedded or kafka")
+    if options.processes:
+        if log != "kafka":
+            raise SystemExit("processes of their own meet in Kafka: --log kafka")
+        from bench import _processes
+
+        return _processes.run(options)
     figures: dict[str, float] = {}
     references: dict[str, float] = {}
     for shape in SHAPES:

@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.quantities import Mebibytes, Milli, Milliseconds
+from events.quantities import Mebibytes, Milli, Milliseconds, write_ms
+from events.records.parts import Simulated
 
 INSTANCES_MAX = 100_000
 INT_MAX = (1 << 31) - 1
@@ -89,7 +90,41 @@ class Sim(Spec):
 
     duration: Milliseconds = Field(default=1000, json_schema_extra={"default": "1s"})
     exit_code: Annotated[int, Field(ge=0, le=255)] = 0
-    fail_runs: Annotated[int, Field(ge=0, le=INT_MAX)] = 0
+    fail_runs: Annotated[int, Field(ge=0, le=INT_MAX, description="The first so many runs exit with 1.")] = 0
+    durations: list[Milliseconds] = Field(
+        default=[], description="Of each instance, over and over where there are fewer, instead of `duration`."
+    )
+    ready: Milliseconds = Field(
+        default=0, json_schema_extra={"default": "0s"}, description="How long after its order a run counts as started."
+    )
+    ignores_stop: bool = Field(default=False, description="Goes on after the stop signal until it is killed.")
+
+    def to_part(self) -> Simulated:
+        """The part of the fact."""
+        return Simulated(
+            duration_ms=self.duration,
+            exit_code=self.exit_code,
+            fail_runs=self.fail_runs,
+            durations_ms=tuple(self.durations),
+            ready_ms=self.ready,
+            ignores_stop=self.ignores_stop,
+        )
+
+
+def sim_body(sim: Simulated) -> dict[str, Any]:
+    """The JSON of a simulated part; what was added later only where it says something."""
+    body: dict[str, Any] = {
+        "duration": write_ms(sim.duration_ms),
+        "exit_code": sim.exit_code,
+        "fail_runs": sim.fail_runs,
+    }
+    if sim.durations_ms:
+        body["durations"] = [write_ms(each) for each in sim.durations_ms]
+    if sim.ready_ms:
+        body["ready"] = write_ms(sim.ready_ms)
+    if sim.ignores_stop:
+        body["ignores_stop"] = True
+    return body
 
 
 def at(field: str, message: str, value: Any) -> ValidationError:

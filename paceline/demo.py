@@ -46,7 +46,7 @@ def run_demo(kafka: str = "") -> int:
         if kafka:
             _make_topics(kafka)
         with _cell(settings) as process, Client(data=settings.data) as client:
-            _use(client)
+            use(client)
             _end(process)
         _verify(settings)
     except PacelineError as error:
@@ -110,10 +110,10 @@ def _until_ready(data: Path, process: subprocess.Popen[bytes], said: Path) -> No
     raise Wrong(f"the cell is not ready after {START_S:g} s:\n{said.read_text()}")
 
 
-def _use(client: Client) -> None:
-    """Pools, batch jobs, the service; each checked."""
+def use(client: Client, cell: int = 0) -> None:
+    """Pools of a cell, batch jobs, the service; each checked. Raises `Wrong`."""
     for pool in read_pools([str(EXAMPLES / "pools.yaml")]):
-        client.define_pool(pool.path, pool.body, wait=START_S)
+        client.define_pool(pool.path, {**pool.body, "cell": cell}, wait=START_S)
     batch = [_submit(client, name) for name in BATCH]
     service = _submit(client, SERVICE)
     count = sum(job.spec.instances for job in batch)

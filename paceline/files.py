@@ -111,6 +111,17 @@ def read_pools(sources: Sequence[str]) -> list[PoolFile]:
     return sorted(_unless(faults, pools, "pool", sources), key=lambda pool: pool.path.split("/"))
 
 
+def read_one(source: str, model: type[M]) -> tuple[M, Document]:
+    """The single document of a file, checked, and where its parts stand. Raises `Faults`."""
+    found, faults = _documents([source])
+    if len(found) > 1:
+        faults.append(found[1].fault("", "a second document; one belongs into a file"))
+    checked = _checked(found[0], found[0].value, model, faults) if found else None
+    _unless(faults, found, "document", [source])
+    assert checked is not None
+    return checked, found[0]
+
+
 def _unless(faults: list[Fault], found: list[Any], what: str, sources: Sequence[str]) -> list[Any]:
     if not faults and not found:
         faults.append(Fault(", ".join(sources), 0, 0, f"there is no {what} in it"))
@@ -128,7 +139,7 @@ def _checked(document: Document, value: Any, model: type[M], faults: list[Fault]
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        for pointer, message in problems(error):
+        for pointer, message in problems(error, model):
             faults.append(document.fault(pointer, message + _quotes(value, pointer, message)))
         return None
 

@@ -6,6 +6,7 @@ here: that comes as facts (`paceline pool apply`). `origins` says where each val
 
 import difflib
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -33,6 +34,7 @@ SERVICE_PORTS = {
     "entitlement": 7122,
     "placement": 7123,
     "sla": 7124,
+    "agent": 7125,
 }
 """Where each kind of process listens on 127.0.0.1, unless it is told otherwise."""
 ADDRESS = r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9A-Fa-f:]+\]:[0-9]{1,5}$"
@@ -71,7 +73,7 @@ class ServicePart(Part):
     """`[service]`, what the processes of a cell share where each part is one of its own. `listen`: of health pages,
     metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `name`: of this process over
     restarts, empty: the name of this machine and the data folder. `sim_hosts`: hosts that a gateway simulates;
-    `gateways`: addresses that an API asks for the output of runs.
+    `gateways`: addresses that an API asks for the output of runs, and those of the cell of an agent.
     """
 
     listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
@@ -90,8 +92,9 @@ class LogsPart(Part):
 
 class Settings(BaseSettings):
     """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `kafka` is HOST:PORT,
-    empty: the embedded log; `kafka_options` are librdkafka's by name, for its security. `snapshots` and `archive` are
-    addresses of fsspec, empty: none.
+    empty: the embedded log; `kafka_options` are librdkafka's by name, for its security;
+    `schema_registry_url`: http://[NAME:PASSWORD@]HOST:PORT, empty: none. `snapshots` and `archive` are addresses of
+    fsspec, empty: none; a processor takes a snapshot after every `snapshot_every` offsets of the log.
     """
 
     model_config = SettingsConfigDict(
@@ -106,6 +109,7 @@ class Settings(BaseSettings):
     kafka_options: dict[str, str] = {}
     schema_registry_url: str = ""
     snapshots: str = ""
+    snapshot_every: int = Field(default=20_000, ge=1)
     archive: str = ""
     cell: int = Field(default=0, ge=0)
     up: UpPart = UpPart()
@@ -139,6 +143,7 @@ class UpSettings(Part):
     kafka: str
     cell: int
     kafka_options: dict[str, str] = {}
+    schema_registry_url: str = ""
 
 
 class Origin(NamedTuple):
@@ -213,6 +218,8 @@ def _shown(name: str, value: Any) -> Any:
     if name == "kafka_options":
         hidden = ("password", "secret", "key")
         return {key: "***" if any(word in key for word in hidden) else each for key, each in value.items()}
+    if name == "schema_registry_url":
+        return re.sub("//[^/@]*@", "//***@", value)
     return "***" if isinstance(value, SecretStr) else value
 
 
@@ -227,6 +234,7 @@ def for_up(settings: Settings) -> UpSettings:
         kafka=settings.kafka,
         cell=settings.cell,
         kafka_options=settings.kafka_options,
+        schema_registry_url=settings.schema_registry_url,
     )
 
 

@@ -8,7 +8,6 @@ import functools
 import gc
 import json
 import os
-import secrets
 import signal
 import socket
 import sys
@@ -24,9 +23,10 @@ from fastapi import FastAPI
 from events.clock import SystemClock
 from events.log import Log, LogError, LogUnavailable
 from events.records.parts import Amounts
-from hostagent.agent import Agent, AgentSettings
+from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
+from paceline.data import CannotStart, prepare
 from paceline.machines import machines
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
@@ -36,17 +36,12 @@ if TYPE_CHECKING:
     from events.kafka_membership import Membership
     from paceline.settings import UpSettings
 
-FORMAT = 1
 SWITCH_INTERVAL_S = 0.0002
 """The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
 GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
 KAFKA_RETRY_S = 2.0
-
-
-class CannotStart(Exception):
-    """The cell can't start; the message says why and what to do."""
 
 
 def say(text: str) -> None:
@@ -58,7 +53,7 @@ def run_up(settings: "UpSettings") -> int:
     """Runs a cell until SIGINT or SIGTERM; returns the exit code."""
     try:
         return Up(settings).run()
-    except (CannotStart, LogError, StoreFault, HistoryDiffers) as error:
+    except (AgentFault, CannotStart, LogError, StoreFault, HistoryDiffers) as error:
         say(f"paceline: {error}")
         return 1
     except OSError as error:
@@ -112,13 +107,15 @@ class Up:
         self._data = settings.data
         self._stop = threading.Event()
         self._token = prepare(self._data)
+        keep_cell(self._data, settings.cell)
+        self._others: list[Log] = []
         self.log = self._open_log()
         self._ownership: Ownership | None = None
         components: list[Component] = []
         claimant = f"{socket.gethostname()}-{os.getpid()}"
         if settings.kafka:
             components.append(self._join(settings.kafka))
-        self._processors = [self._processor(make, name, claimant) for name, make in machines().items()]
+        self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
         self._components = [*components, *self._processors, *self._rest()]
 
     def run(self) -> int:
@@ -126,16 +123,18 @@ class Up:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
         server = self._serve()
-        agent = self._start_agent()
-        self._write_cell_file()
-        say(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
+        agent: Agent | None = None
         try:
+            agent = self._start_agent()
+            self._write_cell_file()
+            say(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
             Host(self.log, self._components, self.projector).run(self._stop)
         finally:
             left = agent.stop() if agent else 0
             server.should_exit = True
             self._server_thread.join(timeout=5)
-            self.log.close()
+            for log in (self.log, *self._others):
+                log.close()
             (self._data / "cell.json").unlink(missing_ok=True)
         if left:
             say(f"stopped; {left} runs go on on this host, `paceline down --stop-runs` ends them")
@@ -148,23 +147,33 @@ class Up:
         self._stop.set()
 
     def _open_log(self) -> Log:
+        """The log of the cell; on Kafka those of the other cells too, which are told of pools."""
+        cell = self._settings.cell
         if not self._settings.kafka:
             from events.embedded import EmbeddedLog
 
-            return EmbeddedLog(self._data / "log")
+            return EmbeddedLog(self._data / "log", cell)
         from events.kafka import KafkaLog
-        from events.kafka_topics import check
+        from events.kafka_topics import cells, check
 
+        options = self._settings.kafka_options
         while True:
             try:
-                differences = check(self._settings.kafka, 1)
+                differences = check(self._settings.kafka, cell + 1, options)
+                count = cells(self._settings.kafka, options)
                 break
             except LogUnavailable as away:
                 say(f"{away}; trying again")
                 time.sleep(KAFKA_RETRY_S)
         if differences:
             raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))
-        return KafkaLog(self._settings.kafka, 0, on_trouble=say)
+        if self._settings.schema_registry_url:
+            from events import registry
+
+            registry.use(self._settings.schema_registry_url, say)
+        logs = [KafkaLog(self._settings.kafka, each, options, say) for each in range(count)]
+        self._others = [log for log in logs if log.cell != cell]
+        return logs[cell]
 
     def _join(self, bootstrap: str) -> KafkaOwnership:
         from events.kafka_membership import Membership
@@ -216,6 +225,7 @@ class Up:
             gateway=routes(self._gateway, self._token),
             cell_info=self._cell_info,
             task_log=functools.partial(read_output, self._gateway),
+            others=self._others,
         )
 
     def _start_agent(self) -> Agent | None:
@@ -223,11 +233,12 @@ class Up:
             return None
         agent = Agent(
             AgentSettings(
-                url=f"http://{self.listen()}",
+                urls=(f"http://{self.listen()}",),
                 token=self._token,
                 folder=self._data / "agent",
                 host_id=socket.gethostname().lower()[:100] or "localhost",
-            )
+            ),
+            say,
         )
         agent.start()
         return agent
@@ -257,18 +268,11 @@ class Up:
         target.with_suffix(".tmp").replace(target)
 
 
-def prepare(data: Path) -> str:
-    """Makes the data folder, checks its format, and returns the token that writes need."""
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = data / "format"
+def keep_cell(data: Path, cell: int) -> None:
+    """Remembers which cell a data folder is of. Raises `CannotStart` where it is another's."""
+    held = data / "cell"
     if not held.exists():
-        held.write_text(f"{FORMAT}\n")
-    elif not (text := held.read_text().strip()).isdigit():
-        raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
-    elif int(text) > FORMAT:
-        raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
-    token = data / "token"
-    if not token.exists():
-        with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
-    return token.read_text().strip()
+        held.write_text("0\n" if (data / "store").exists() else f"{cell}\n")
+    kept = held.read_text().strip()
+    if kept != str(cell):
+        raise CannotStart(f"{data} is the data folder of cell {kept}, not {cell}: choose another with --data")

@@ -27,6 +27,9 @@ PASSES_BYTES = 64 * 1024
 ENDS_AGE_MS = 500
 """How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
 
+LAG_AGE_MS = 5000
+DUE_WAIT_S = 0.005
+
 
 class Superseded(Exception):
     """Another process has this machine of this cell now. Whoever meets this stops deciding at once."""
@@ -129,11 +132,13 @@ class Driver:
         applied = self._apply()
         self._starved = applied == 0
         yield "applied"
+        wakeup = self.machine.next_wakeup()
+        forced = len(self.fold.segments) >= SEGMENTS_MAX
+        if not (applied or self._again or forced or (wakeup is not None and wakeup <= self._now(True))):
+            return False
         caught_up = self._caught_up()
         now = self._now(caught_up)
-        wakeup = self.machine.next_wakeup()
         due = wakeup is not None and wakeup <= now
-        forced = len(self.fold.segments) >= SEGMENTS_MAX
         if not (applied or self._again or forced or (due and caught_up)):
             return False
         self._again = False
@@ -165,6 +170,14 @@ class Driver:
             except StopIteration as end:
                 return bool(end.value)
 
+    def wait(self, seconds: float) -> None:
+        """Returns when an input has come or the next deadline is due, at the latest after `seconds`."""
+        deadline = self.wait_ms()
+        if deadline is not None:  # a deadline that is due waits for the ends of the topics: no reason to spin
+            seconds = min(seconds, max(deadline / 1000, DUE_WAIT_S))
+        if not self._inbox.waiting() or self._starved:
+            self._inbox.add(self._reader.poll(self._limits.records, seconds))
+
     def wait_ms(self) -> int | None:
         """How long until the next deadline of the machine, as far as time passes like now; None: no deadline."""
         wakeup = self.machine.next_wakeup()
@@ -172,9 +185,14 @@ class Driver:
 
     def lag(self) -> dict[str, int]:
         """Records not applied yet, per input topic."""
+        self._look_at_ends(LAG_AGE_MS)
         positions = self._inbox.positions
         ends = self._ends[1] if self._ends else {}
         return {topic: max(0, end - positions[topic]) for topic, end in ends.items()}
+
+    def positions(self) -> dict[str, int]:
+        """How far each input topic was applied."""
+        return self._inbox.positions
 
     def close(self) -> None:
         """Gives back reader and store; the state is what the store holds."""
@@ -300,15 +318,19 @@ class Driver:
         )
 
     def _caught_up(self) -> bool:
+        if not self._look_at_ends(ENDS_AGE_MS) or self._ends is None or self._inbox.waiting():
+            return False
+        return all(self._reader.position(topic) >= end for topic, end in self._ends[1].items())
+
+    def _look_at_ends(self, age_ms: int) -> bool:
+        """Asks for the ends of the topics where those that are known are older; False where nobody answers."""
         at = self._clock.monotonic_ms()
-        if self._ends is None or at - self._ends[0] >= ENDS_AGE_MS:
+        if self._ends is None or at - self._ends[0] >= age_ms:
             try:
                 self._ends = (at, self._reader.ends())
             except LogUnavailable:
                 return False
-        if self._inbox.waiting():
-            return False
-        return all(self._reader.position(topic) >= end for topic, end in self._ends[1].items())
+        return True
 
     def _now(self, caught_up: bool) -> int:
         """Logical time: the log's, and when caught up the time that has passed since the newest record was read."""

@@ -19,6 +19,8 @@ IDLE_MS = 10
 """Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
 BACKGROUND_S = 0.03
 RETRY_MS = 1000
+RETRY_LOOK_S = 0.1
+"""How often a processor without its cell looks whether it may take it."""
 STANDS_EVERY_S = 1.0
 
 
@@ -102,11 +104,19 @@ class Processor:
             return max(0, self._retry_at - self._clock.monotonic_ms())
         return self.driver.wait_ms()
 
+    def wait(self, seconds: float) -> None:
+        """Returns when there is something to do, at the latest after `seconds`; for a host with a thread for each."""
+        if self.driver is not None:
+            self.driver.wait(seconds)
+        else:
+            time.sleep(min(seconds, max(0, self._retry_at - self._clock.monotonic_ms()) / 1000 or RETRY_LOOK_S))
+
     def close(self) -> None:
         """See `Component.close`."""
         if self.driver is not None:
             self.driver.close()
             self.driver = None
+            self._metrics.stands(0, {})
 
     def _turn(self, driver: Driver) -> bool:
         turn, before = driver.turn(), time.perf_counter()
@@ -141,7 +151,6 @@ class Processor:
 
     def _drop(self, why: str, wait_ms: int) -> None:
         self._say(why)
-        self._metrics.stands(0, {})
         self.close()
         self._retry_at = self._clock.monotonic_ms() + wait_ms
 

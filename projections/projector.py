@@ -7,6 +7,7 @@ the log gives the same rows.
 
 import time
 from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from sqlalchemy import Connection, Engine, select
 from events.acceptance import Chain, Verdict, digest
 from events.codec import decode
 from events.delivery import Delivered, Inbox
-from events.log import Log, LogUnavailable
+from events.log import Log, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
@@ -38,6 +39,7 @@ DECISIONS_BYTES = 256 * 1024
 """After so many bytes of rounds a step ends: about 20,000 tasks, some tens of milliseconds."""
 RETRY_MS = 1000
 DEPTHS_KEPT = 4096
+WAIT_S = 0.1
 
 LAG = Gauge("paceline_projection_lag_records", "Records not in the views yet.", ("cell", "topic"))
 FOLDED = Counter("paceline_projection_records_total", "Records folded into the views.", ("cell",))
@@ -124,10 +126,26 @@ class Projector:
         except LogUnavailable:
             self._retry_ms = RETRY_MS
             return 0
+        self._take_in(records)
+        return len(records)
+
+    def _take_in(self, records: Sequence[LogRecord]) -> None:
         self._inbox.add(records)
         # A fact's key is the id of its job: those rows are read at once instead of one by one.
         self._soon += [record.key.decode("utf-8", "replace") for record in records if record.topic == JOBS.name]
-        return len(records)
+
+    def wait(self, seconds: float) -> None:
+        """Returns when records have come, at the latest after `seconds`; for a host with a thread for each cell."""
+        if not self._inbox.waiting() or self._blocked:
+            self._take_in(self._reader.poll(RECORDS, seconds))
+
+    def positions(self) -> dict[str, int]:
+        """How far each topic was folded."""
+        return self._inbox.positions
+
+    def reads_before(self, ends: Mapping[str, int]) -> bool:
+        """Whether records before those positions haven't been read yet."""
+        return any(self._reader.position(topic) < end for topic, end in ends.items())
 
     def wait_ms(self) -> int | None:
         """See `Component.wait_ms`."""
@@ -238,9 +256,15 @@ class Projector:
             LAG.labels(**self._labels, topic=topic).set(max(0, end - self._inbox.positions[topic]))
 
 
-def rebuild(log: Log, target: Path | Engine) -> Engine:
-    """Folds the whole log as it stands into an empty target and returns the engine. Raises `LogGap`."""
+def rebuild(log: Log, target: Path | Engine, progress: Callable[[int], None] | None = None) -> Engine:
+    """Folds the log as it stands into a target and returns the engine; `progress` is told how many records are in the
+    views. Raises `LogGap`.
+    """
     projector = Projector(log, target)
-    while projector.step():
-        pass
+    ends = {topic.name: log.bounds(topic.name)[1] for topic in ALL}
+    while projector.step() or projector.reads_before(ends):
+        if progress is not None:
+            progress(sum(projector.positions().values()))
+        projector.wait(WAIT_S)
+    projector._reader.close()
     return projector.views.engine

@@ -3,11 +3,11 @@
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_option
+from paceline.commands.common import data_option, examples, kafka_options
 from paceline.output import note
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def admin() -> None:
 
 @admin.command(epilog=examples("paceline down && paceline admin rebuild && paceline up"))
 @data_option
-@kafka_option
-def rebuild(data: Path | None, config: Path | None, kafka: str | None) -> None:
+@kafka_options
+def rebuild(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> None:
     """Make the views of a cell that does not run anew from its log.
 
     The present views stay in place until the new ones are whole.
@@ -35,7 +35,7 @@ def rebuild(data: Path | None, config: Path | None, kafka: str | None) -> None:
     from paceline.settings import load
     from paceline.verify import open_log
 
-    settings = load(config, data=data, kafka=kafka)
+    settings = load(config, data=data, **kafka)
     found = running.read(settings.data)
     if found is not None and found.alive:
         raise PacelineError(f"A cell runs on {settings.data}. End it first with `paceline down`.")
@@ -50,23 +50,21 @@ def rebuild(data: Path | None, config: Path | None, kafka: str | None) -> None:
 def _rebuild(opened: "Log", data: Path) -> int:
     """Folds the log into views in a folder of their own, then puts them in place; returns how many records."""
     from events.topics import ALL
-    from projections.projector import Projector
-    from projections.views import folded
+    from projections.projector import rebuild
 
     beside = data / "rebuild"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
     ends = sum(opened.bounds(topic.name)[1] for topic in ALL)
-    projector = Projector(opened, beside)
     said = time.monotonic()
-    try:
-        while projector.step():
-            if time.monotonic() - said > SAY_EVERY_S:
-                said = time.monotonic()
-                with projector.views.read() as views:
-                    note(f"{sum(folded(views).values())} of {ends} records")
-    finally:
-        projector.close()
+
+    def progress(records: int) -> None:
+        nonlocal said
+        if time.monotonic() - said > SAY_EVERY_S:
+            said = time.monotonic()
+            note(f"{records} of {ends} records")
+
+    rebuild(opened, beside, progress).dispose()
     for old in data.glob(f"{VIEWS}-*"):
         old.unlink()
     (beside / VIEWS).replace(data / VIEWS)

@@ -1,80 +1,66 @@
 """`paceline agent`: run the agent of this machine."""
 
-import logging
-import socket
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from paceline.commands.common import data_option, examples
+from paceline.commands.serving import log_options, show, some
 
 
 @click.command(
     epilog=examples(
-        "paceline agent --server http://cell.example:7117 --token-file token",
+        "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
         "paceline agent --host-id worker-7 --attribute rack=r12 --gpu-milli 2000",
     )
 )
 @data_option
-@click.option("--server", metavar="ADDRESS", help="Address of the cell. [default: the cell on the data folder]")
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A gateway of the cell; may be repeated: another is tried when one is lost. [default: on the data folder]",
+)
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with the token.")
 @click.option("--host-id", help="Name of this host in the cell. [default: the name of this machine]")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where runs are kept. [default: DATA/agent]")
 @click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="What constraints may ask of it.")
 @click.option("--gpu-milli", type=click.IntRange(0), help="GPUs of this host, in thousandths.")
+@click.option("--listen", metavar="HOST:PORT", help="Address of health pages and metrics.")
+@log_options
 def agent(
     data: Path | None,
     config: Path | None,
-    server: str | None,
+    servers: tuple[str, ...],
     token_file: Path | None,
     host_id: str | None,
     folder: Path | None,
     attributes: tuple[str, ...],
     gpu_milli: int | None,
-) -> None:
+    listen: str | None,
+    log_form: str | None,
+    log_level: str | None,
+    show_config: bool,
+) -> int:
     """Run the agent of this machine: it starts and stops tasks as the cell orders.
 
-    Ctrl-C ends the agent; its tasks go on, and the next agent on the same folder finds them.
+    Ctrl-C or SIGTERM ends the agent; its tasks go on, and the next agent on the same folder finds them. A folder is of
+    one cell, and so is the host.
     """
-    from hostagent.agent import run_agent
     from paceline.settings import load
 
     pairs = dict(each.partition("=")[::2] for each in attributes)
-    given = {"host_id": host_id, "folder": folder, "gpu_milli": gpu_milli, "attributes": pairs or None}
-    part: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    token = token_file.read_text().strip() if token_file else None
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(name)s %(message)s", level=logging.INFO)
-    run_agent(_settings(load(config, data=data, server=server, token=token, agent=part)))
+    given: dict[str, Any] = {
+        "data": data,
+        "token": token_file.read_text().strip() if token_file else None,
+        "agent": some({"host_id": host_id, "folder": folder, "gpu_milli": gpu_milli, "attributes": pairs or None}),
+        "service": some({"gateways": servers or None, "listen": listen}),
+        "logs": some({"form": log_form, "level": log_level}),
+    }
+    if show_config:
+        return show(config, given)
+    from paceline.services.agent import run
 
-
-def _settings(settings: Any) -> Any:
-    """What the agent needs, from all settings."""
-    import msgspec
-
-    from hostagent import capacity
-    from hostagent.agent import AgentSettings
-    from paceline import running
-    from paceline.errors import Unreachable
-
-    part = settings.agent
-    found = running.read(settings.data)
-    address = settings.server or (found.listen if found else "")
-    token = settings.token.get_secret_value() if settings.token else running.token(settings.data)
-    if not address or not token:
-        raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
-    folder = part.folder or settings.data / "agent"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    amounts = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
-    said = {name: getattr(part, name) for name in amounts if getattr(part, name) is not None}
-    return AgentSettings(
-        url=address if "://" in address else f"http://{address}",
-        token=token,
-        folder=folder,
-        host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
-        capacity=msgspec.structs.replace(capacity.detect(folder), **said) if said else None,
-        attributes=part.attributes,
-        port_first=part.port_first,
-        port_last=part.port_last,
-    )
+    return run(load(config, **given))

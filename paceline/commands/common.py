@@ -1,6 +1,6 @@
 """What several commands share: how a cell is named, forms of output, completion of live names."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.output import FORMS
+from paceline.output import FORMS, Column
 
 if TYPE_CHECKING:
     from paceline.client import Client
@@ -65,11 +65,37 @@ def utc_option(function: F) -> F:
     return click.option("--utc", is_flag=True, help="Show times in UTC instead of how long ago they were.")(function)
 
 
-def kafka_option(function: F) -> F:
-    """`--kafka`."""
-    return click.option("--kafka", metavar="HOST:PORT", help="Read the log on Kafka instead of the embedded one.")(
-        function
+def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--kafka` and `--kafka-option`, passed together as `kafka`: what `settings.load` takes of them."""
+
+    @click.option("--kafka", "address", metavar="HOST:PORT,...", help="Brokers of the log. [default: no Kafka]")
+    @click.option(
+        "--kafka-option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_pairs,
+        help="A setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated.",
     )
+    @wraps(function)
+    def command(*args: Any, address: str | None, options: dict[str, str] | None, **rest: Any) -> Any:
+        return function(*args, kafka={"kafka": address, "kafka_options": options}, **rest)
+
+    return command
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = dict(each.partition("=")[::2] for each in given)
+    if any("=" not in each for each in given):
+        raise click.BadParameter("write NAME=VALUE, such as security.protocol=SASL_SSL", ctx, param)
+    return pairs or None
+
+
+def cell_option(function: F) -> F:
+    """`--cell`, taken by `with_client`."""
+    return click.option(
+        "--cell", type=click.IntRange(0), metavar="N", help="Ask this cell. [default: the server finds the cell]"
+    )(function)
 
 
 def with_client(function: Callable[..., Any]) -> Callable[..., None]:
@@ -80,13 +106,19 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     @data_option
     @wraps(function)
     def command(
-        *args: Any, server: str | None, token: str | None, data: Path | None, config: Path | None, **rest: Any
+        *args: Any,
+        server: str | None,
+        token: str | None,
+        data: Path | None,
+        config: Path | None,
+        cell: int | None = None,
+        **rest: Any,
     ) -> Any:
         from paceline.client import Client
         from paceline.settings import load
 
         settings = load(config, server=server, token=token, data=data)
-        with Client.of(settings) as client:
+        with Client.of(settings, cell=cell) as client:
             return function(client, *args, **rest)
 
     return command
@@ -112,7 +144,13 @@ def _client(ctx: click.Context) -> "Client":
 
     given = ctx.params
     settings = load(given.get("config"), server=given.get("server"), token=given.get("token"), data=given.get("data"))
-    return Client.of(settings, COMPLETION_S)
+    return Client.of(settings, COMPLETION_S, given.get("cell"))
+
+
+def cell_column(items: Sequence[Any]) -> list[Column]:
+    """The column of cells, where there are several."""
+    several = len({each.get("cell") for each in items}) > 1
+    return [Column("CELL", lambda each: each["cell"], right=True)] if several else []
 
 
 def job_ids(client: "Client") -> Iterator[str]:

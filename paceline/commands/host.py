@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import DECIDED_S, complete, examples, host_ids, output_option, with_client
+from paceline.commands.common import (
+    DECIDED_S,
+    cell_column,
+    cell_option,
+    complete,
+    examples,
+    host_ids,
+    output_option,
+    with_client,
+)
 from paceline.output import Column, cores, facts, gib, note, show, table, words
 
 if TYPE_CHECKING:
@@ -21,6 +30,7 @@ def host() -> None:
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
 @output_option
+@cell_option
 @with_client
 def list_(client: "Client", form: str) -> None:
     """List the hosts: state, what each has and what of it is allocated."""
@@ -38,6 +48,7 @@ def list_(client: "Client", form: str) -> None:
         Column("MEM GiB", amount("allocated", "memory_mib", gib), right=True),
         Column("OF", amount("capacity", "memory_mib", gib), right=True),
         Column("ATTRIBUTES", lambda each: words(each["attributes"])),
+        *cell_column(hosts),
     ]
     body = {"hosts": hosts, "next_page_token": ""}
     show(form, body, (each["host_id"] for each in hosts), lambda: table(hosts, columns))
@@ -46,6 +57,7 @@ def list_(client: "Client", form: str) -> None:
 @host.command(epilog=examples("paceline host get worker-7"))
 @ID
 @output_option
+@cell_option
 @with_client
 def get(client: "Client", host_id: str, form: str) -> None:
     """Show a host and the tasks on it."""
@@ -76,6 +88,7 @@ def _print(client: "Client", body: Any) -> None:
 @click.option("--reason", default="", help="Why; it stands in the log.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
+@cell_option
 @with_client
 def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: str) -> None:
     """Say that a silent host is gone for good.

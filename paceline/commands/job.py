@@ -11,6 +11,8 @@ from paceline.bodies import GOALS
 from paceline.commands.common import (
     DECIDED_S,
     Duration,
+    cell_column,
+    cell_option,
     complete,
     examples,
     job_ids,
@@ -53,6 +55,7 @@ def job() -> None:
 @click.option("--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs are ended, or =STATE.")
 @TIMEOUT
 @output_option
+@cell_option
 @with_client
 def submit(client: "Client", files: tuple[str, ...], wait: str | None, timeout: float | None, form: str) -> int:
     """Submit the jobs of files, folders or standard input (-).
@@ -93,6 +96,7 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
 @click.option("--for", "goal", type=click.Choice(GOALS), default="ended", show_default=True, help="What to wait for.")
 @TIMEOUT
+@cell_option
 @with_client
 def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | None) -> int:
     """Wait for jobs.
@@ -131,6 +135,7 @@ def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | No
 @click.option("--page-token", help="Go on where the last page ended.")
 @utc_option
 @output_option
+@cell_option
 @with_client
 def list_(
     client: "Client",
@@ -155,6 +160,7 @@ def list_(
         Column("RUNNING", lambda each: each["tasks"]["running"], right=True),
         Column("FAILED", lambda each: each["tasks"]["failed"], right=True),
         Column("SUBMITTED", lambda each: when(each["submitted_at"], utc)),
+        *cell_column(jobs),
     ]
     show(form, body, (each["job_id"] for each in jobs), lambda: table(jobs, columns))
     if body.get("next_page_token"):
@@ -165,6 +171,7 @@ def list_(
 @ID
 @utc_option
 @output_option
+@cell_option
 @with_client
 def get(client: "Client", job_id: str, utc: bool, form: str) -> None:
     """Show a job."""
@@ -176,6 +183,7 @@ def get(client: "Client", job_id: str, utc: bool, form: str) -> None:
 @ID
 @click.option("--state", help="Only tasks in these states, such as QUEUED,BACKOFF.")
 @output_option
+@cell_option
 @with_client
 def tasks(client: "Client", job_id: str, state: str | None, form: str) -> None:
     """Show the tasks of a job: where each runs or ran, and how it ended."""
@@ -188,6 +196,7 @@ def tasks(client: "Client", job_id: str, state: str | None, form: str) -> None:
 @ID
 @utc_option
 @output_option
+@cell_option
 @with_client
 def explain(client: "Client", job_id: str, utc: bool, form: str) -> None:
     """Say why a job is where it is, and who can change it."""
@@ -200,6 +209,7 @@ def explain(client: "Client", job_id: str, utc: bool, form: str) -> None:
 @ID
 @utc_option
 @output_option
+@cell_option
 @with_client
 def history(client: "Client", job_id: str, utc: bool, form: str) -> None:
     """Show what happened to a job: each fact, and each decision with its round."""
@@ -216,6 +226,7 @@ def history(client: "Client", job_id: str, utc: bool, form: str) -> None:
 @click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
 @TIMEOUT
 @output_option
+@cell_option
 @with_client
 def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeout: float | None, form: str) -> int:
     """Stop jobs: each task gets the stop signal, its grace, then the kill."""
@@ -235,6 +246,7 @@ def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeo
 @click.option("--run", type=click.IntRange(1), help="Which run. [default: the last]")
 @click.option("--stderr", is_flag=True, help="The error output instead of the output.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@cell_option
 @with_client
 def logs(client: "Client", job_id: str, instance: int, run: int | None, stderr: bool, follow: bool) -> None:
     """Print the output of a run."""

@@ -3,16 +3,18 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_option, output_option, utc_option, with_client
+from paceline.commands.common import data_option, examples, kafka_options, output_option, utc_option, with_client
+from paceline.commands.log_archive import archive
 from paceline.output import Column, note, show, table, when, words
 
 if TYPE_CHECKING:
     from events.log import Log, LogRecord
     from paceline.client import Client
+    from paceline.settings import Settings
     from paceline.verify import Checked
     from processors.replay import Difference
 
@@ -22,25 +24,28 @@ POLL_S = 0.5
 
 @click.group()
 def log() -> None:
-    """Follow, verify and check the log."""
+    """Follow, verify, check and archive the log."""
 
 
-def _open(data: Path | None, config: Path | None, kafka: str | None) -> "Log":
+log.add_command(archive)
+
+
+def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log":
     from paceline.settings import load
     from paceline.verify import open_log
 
-    return open_log(load(config, data=data, kafka=kafka))
+    return open_log(load(config, data=data, **kafka))
 
 
 @log.command(
     epilog=examples("paceline log verify", "paceline log verify --kafka broker:9092", "paceline log verify -o json")
 )
 @data_option
-@kafka_option
+@kafka_options
 @click.option(
     "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
 )
-def verify(data: Path | None, config: Path | None, kafka: str | None, form: str) -> int:
+def verify(data: Path | None, config: Path | None, kafka: dict[str, Any], form: str) -> int:
     """Decide every round of the log again and compare, byte for byte; the cell may run or not.
 
     Rounds of another logic number are folded, not decided again. Exits with 1 at the first difference.
@@ -51,7 +56,7 @@ def verify(data: Path | None, config: Path | None, kafka: str | None, form: str)
 
     opened = _open(data, config, kafka)
     try:
-        found = verify_log(opened, machines(), note)
+        found = verify_log(opened, machines(opened.cell), note)
     finally:
         opened.close()
     difference = found[-1].result.difference
@@ -107,7 +112,7 @@ def _print_difference(difference: "Difference") -> None:
 
 @log.command(epilog=examples("paceline log tail", "paceline log tail --from-start --no-follow -o json"))
 @data_option
-@kafka_option
+@kafka_options
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic, such as jobs; may be repeated."
 )
@@ -120,7 +125,7 @@ def _print_difference(difference: "Difference") -> None:
 def tail(
     data: Path | None,
     config: Path | None,
-    kafka: str | None,
+    kafka: dict[str, Any],
     topics: tuple[str, ...],
     from_start: bool,
     follow: bool,
@@ -175,22 +180,33 @@ def _brief(body: dict[str, object], key: str) -> str:
     return f"{key}  {words(plain)}"
 
 
-@log.command(epilog=examples("paceline log topics", "paceline log topics --create --kafka broker:9092 --partitions 3"))
+@log.command(
+    epilog=examples(
+        "paceline log topics",
+        "paceline log topics --create --kafka broker:9092 --partitions 3 --replication 3",
+        "paceline log topics --create --kafka broker:9092 --partitions 4",
+    )
+)
 @data_option
-@kafka_option
-@click.option("--create", is_flag=True, help="Make the topics that are missing on Kafka.")
+@kafka_options
+@click.option("--create", is_flag=True, help="Make the topics that are missing on Kafka, add the cells that are.")
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Cells, a partition each.")
-@click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of each partition.")
+@click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of new topics.")
 def topics(
-    data: Path | None, config: Path | None, kafka: str | None, create: bool, partitions: int, replication: int
+    data: Path | None,
+    config: Path | None,
+    kafka: dict[str, Any],
+    create: bool,
+    partitions: int,
+    replication: int,
 ) -> int:
     """List the topics of a log; on Kafka make them, or check that they are as they must be (exit code 1 if not)."""
     from events.topics import ALL
     from paceline.settings import load
 
-    settings = load(config, data=data, kafka=kafka)
+    settings = load(config, data=data, **kafka)
     if settings.kafka:
-        return _kafka_topics(settings.kafka, create, partitions, replication)
+        return _kafka_topics(settings, create, partitions, replication)
     if create:
         raise click.UsageError("--create is for Kafka: name it with --kafka")
     opened = _open(data, config, kafka)
@@ -210,17 +226,21 @@ def topics(
     return 0
 
 
-def _kafka_topics(bootstrap: str, create: bool, partitions: int, replication: int) -> int:
+def _kafka_topics(settings: "Settings", create: bool, partitions: int, replication: int) -> int:
     from events import kafka_topics
 
+    address, options = settings.kafka, settings.kafka_options
     if create:
-        made = kafka_topics.create(bootstrap, partitions, replication)
+        made = kafka_topics.create(address, partitions, replication, options)
         click.echo(f"made {', '.join(made)}" if made else "all topics were there")
-    differences = kafka_topics.check(bootstrap, partitions)
+        more = kafka_topics.add_cells(address, partitions, options)
+        if more:
+            click.echo(f"added cells, there are {partitions} now: {', '.join(more)}")
+    differences = kafka_topics.check(address, partitions, options)
     for line in differences:
         click.echo(line)
     if not differences:
-        click.echo(f"all topics at {bootstrap} are as they must be")
+        click.echo(f"all topics at {address} are as they must be")
     return 1 if differences else 0
 
 

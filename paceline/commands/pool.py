@@ -5,15 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import DECIDED_S, complete, examples, output_option, pool_paths, with_client
+from paceline.commands.common import (
+    DECIDED_S,
+    cell_column,
+    cell_option,
+    complete,
+    examples,
+    output_option,
+    pool_paths,
+    with_client,
+)
 from paceline.output import Column, cores, facts, gib, note, show, table, words
 
 if TYPE_CHECKING:
     from paceline.bodies import Pool
     from paceline.client import Client
     from paceline.files import PoolFile
-
-SPEC_FIELDS = ("reservation", "limit", "share", "open_jobs_max", "open_tasks_max")
 
 
 @click.group()
@@ -24,11 +31,13 @@ def pool() -> None:
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_option
+@cell_option
 @with_client
 def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
     """Create or change the pools of files, folders or standard input (-).
 
-    All files are checked first. A pool that is already as its file says is left alone.
+    All files are checked first. A pool that is already as its file says is left alone. A pool belongs to the cell that
+    its file names, or to that of the pool above.
     """
     from paceline.files import read_pools
 
@@ -39,23 +48,22 @@ def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
 
 
 def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
-    import msgspec
-
     from paceline.errors import NotFound
 
     try:
         present: Pool | None = client.pool(file.path)
     except NotFound:
         present = None
-    wanted = msgspec.to_builtins(file.spec.to_event(file.path, ""))
-    if present is not None and all(present.get(name) == wanted[name] for name in SPEC_FIELDS):
-        return present, "unchanged"
+    # Written in any case: a cell that came later has not been told of the pool yet.
     answer = client.define_pool(file.path, file.body, wait=DECIDED_S)
+    if answer.get("code") == "REPEATED":
+        return answer, "unchanged"
     return answer, "created" if present is None else "changed"
 
 
 @pool.command("list", epilog=examples("paceline pool list", "paceline pool list -o name"))
 @output_option
+@cell_option
 @with_client
 def list_(client: "Client", form: str) -> None:
     """List the pools: what each may use, holds and demands."""
@@ -70,12 +78,14 @@ def list_(client: "Client", form: str) -> None:
         columns.append(Column("GiB", amount(name, "memory_mib", gib), right=True))
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
+    columns += cell_column(pools)
     show(form, {"pools": pools}, (each["path"] for each in pools), lambda: table(pools, columns))
 
 
 @pool.command(epilog=examples("paceline pool get /maps/tiles"))
 @click.argument("path", shell_complete=complete(pool_paths))
 @output_option
+@cell_option
 @with_client
 def get(client: "Client", path: str, form: str) -> None:
     """Show a pool."""
@@ -86,6 +96,7 @@ def get(client: "Client", path: str, form: str) -> None:
 @pool.command(epilog=examples("paceline pool remove /maps/tiles"))
 @click.argument("path", shell_complete=complete(pool_paths))
 @output_option
+@cell_option
 @with_client
 def remove(client: "Client", path: str, form: str) -> None:
     """Remove a pool that has no children and no open jobs."""

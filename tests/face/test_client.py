@@ -59,6 +59,26 @@ def test_reads_are_at_least_as_new_as_writes(cell, client):
     assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs:17,paceline.lifecycle:5"
 
 
+def test_positions_are_of_the_cell_that_answered(cell, client):
+    cell.answer("POST", "/v1/jobs", {"job_id": "a", "position": "paceline.jobs:17"}, 202, Log_Cell="0")
+    cell.answer("POST", "/v1/jobs", {"job_id": "b", "position": "paceline.jobs:3"}, 202, Log_Cell="1")
+    cell.answer("GET", "/v1/jobs/a", job())
+    client.submit_job({"pool": "/maps"})
+    client.submit_job({"pool": "/far"})
+    client.job("a")
+    assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs@0:17,paceline.jobs@1:3"
+
+
+def test_a_client_may_be_of_one_cell(cell):
+    cell.answer("GET", "/v1/jobs/a", job())
+    cell.answer("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
+    with Client(cell.address, "secret", cell=1) as client:
+        client.job("a")
+        client.jobs_page(state="RUNNING")
+    assert [each.query.get("cell") for each in cell.asked] == ["1", "1"]
+    assert cell.asked[-1].query["state"] == "RUNNING"
+
+
 def test_a_job_without_an_id_gets_one(cell, client):
     cell.answer("POST", "/v1/jobs", job())
     client.submit_job({"pool": "/maps"})
@@ -186,7 +206,8 @@ def test_the_order_of_settings(monkeypatch, tmp_path):
     assert for_up(load(data=data)).listen == "127.0.0.1:7117"
     (tmp_path / "paceline.toml").write_text('kafka = "of-file:1"\n[up]\nlisten = "of-file:2"\nsim_hosts = 5\n')
     assert for_up(load(data=data)).model_dump() == {
-        "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1", "cell": 0,
+        "data": data, "listen": "of-file:2", "sim_hosts": 5, "agent": False, "kafka": "of-file:1",
+        "kafka_options": {}, "cell": 0,
     }  # fmt: skip
     monkeypatch.setenv("PACELINE_UP__LISTEN", "of-env:3")
     monkeypatch.setenv("PACELINE_DATA", str(data))

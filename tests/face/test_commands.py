@@ -225,7 +225,7 @@ def test_validating_needs_no_cell(cli, tmp_path):
     assert json.loads(cli("job", "schema")[1])["properties"]["pool"]
 
 
-def test_applying_pools_writes_what_is_new_or_changed(cli, cell, tmp_path):
+def test_applying_pools_says_what_is_new_or_changed(cli, cell, tmp_path):
     path = tmp_path / "pools.yaml"
     path.write_text("""\
 - {path: /maps/tiles, reservation: {cpu: 1500m, memory: 2GiB}}
@@ -235,13 +235,55 @@ def test_applying_pools_writes_what_is_new_or_changed(cli, cell, tmp_path):
     cell.answer("GET", "/v1/pools/maps/tiles", POOL)
     cell.answer("GET", "/v1/pools/maps", POOL | {"path": "/maps"})
     cell.answer("PUT", "/v1/pools/maps", {"code": "DONE", "message": ""})
+    cell.answer("PUT", "/v1/pools/maps/tiles", {"code": "REPEATED", "message": "as before"})
     cell.answer("PUT", "/v1/pools/maps/routes", {"code": "DONE", "message": ""})
     code, out, _ = cli("pool", "apply", str(path))
     assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
     assert [(each.path, each.body) for each in cell.writes()] == [
         ("/v1/pools/maps", {"reservation": {"cpu": 3}}),
         ("/v1/pools/maps/routes", {"share": 2}),
+        ("/v1/pools/maps/tiles", {"reservation": {"cpu": "1500m", "memory": "2GiB"}}),
     ]
+
+
+def test_a_pool_is_applied_to_the_cell_of_its_file(cli, cell, tmp_path):
+    path = tmp_path / "pools.yaml"
+    path.write_text("{path: /far, cell: 1}")
+    cell.answer("PUT", "/v1/pools/far", {"code": "DONE", "message": ""}, Log_Cell="1")
+    assert cli("pool", "apply", str(path))[:2] == (0, "pool /far created\n")
+    assert [each.body for each in cell.writes()] == [{"cell": 1}]
+    path.write_text("{path: /far, cell: -1}")
+    assert "/cell: must be greater than or equal to 0" in cli("pool", "apply", str(path))[2]
+
+
+def test_a_pool_of_a_cell_that_the_server_does_not_serve(cli, cell, tmp_path):
+    cell.problem("GET", "/v1/pools/far", 409, "WRONG_CELL", "pool /far belongs to cell 1; ask there", cell=1)
+    code, _, err = cli("pool", "get", "/far")
+    assert (code, err) == (1, "paceline: pool /far belongs to cell 1; ask there (WRONG_CELL)\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "body"),
+    [
+        (("job", "get", "a"), "GET", "/v1/jobs/a", job()),
+        (("job", "stop", "a"), "POST", "/v1/jobs/a/stops", {"code": "DONE"}),
+        (("pool", "remove", "/p"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
+        (("host", "confirm-loss", "h1", "--yes"), "POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE"}),
+    ],
+)
+def test_a_cell_may_be_named(cli, cell, words, method, path, body):
+    cell.answer(method, path, body)
+    assert cli(*words)[0] == 0
+    assert cli(*words, "--cell", "3")[0] == 0
+    assert [each.query.get("cell") for each in cell.asked] == [None, "3"]
+
+
+def test_lists_over_several_cells_name_them(cli, cell):
+    cell.answer("GET", "/v1/hosts", {"hosts": [HOST | {"cell": 0}, HOST | {"cell": 1}], "next_page_token": ""})
+    lines = cli("host", "list")[1].splitlines()
+    assert [line.split()[-1] for line in lines] == ["CELL", "0", "1"]
+    cell.answer("GET", "/v1/pools", {"pools": [POOL | {"cell": 1}]})
+    assert "CELL" not in cli("pool", "list")[1]
 
 
 def test_pools(cli, cell):

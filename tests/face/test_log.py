@@ -13,7 +13,7 @@ from events.embedded import EmbeddedLog
 from events.kafka import KafkaLog
 from events.log import Log, NewRecord
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.topics import ALL, SETTINGS
+from events.topics import EVERY, SETTINGS
 from paceline.verify import _near
 from processors.driver import Driver
 from processors.store import MemoryStore
@@ -55,7 +55,7 @@ def history(log: Log) -> None:
 
 def use(monkeypatch, left: type[Left] = Left) -> None:
     found = {"left": left, "right": Right}
-    monkeypatch.setitem(sys.modules, "paceline.machines", SimpleNamespace(machines=lambda: found))
+    monkeypatch.setitem(sys.modules, "paceline.machines", SimpleNamespace(machines=lambda cell: found))
 
 
 @pytest.fixture
@@ -183,15 +183,15 @@ def test_views_of_a_cell_that_runs_are_left_alone(cli, tmp_path):
 
 @pytest.mark.xdist_group("broker")
 def test_topics_on_kafka_are_checked_and_made_and_a_log_there_is_verified(cli, broker: Broker, monkeypatch):
-    broker.remove_topics([topic.name for topic in ALL])
+    broker.remove_topics([topic.name for topic in EVERY])
     at = ("--kafka", broker.address)
     code, out, _ = cli("log", "topics", *at)
-    assert (code, out.count("is missing")) == (1, len(ALL))
+    assert (code, out.count("is missing")) == (1, len(EVERY))
     code, out, _ = cli("log", "topics", *at, "--create")
-    assert (code, out.count("paceline."), "are as they must be" in out) == (0, len(ALL), True)
+    assert (code, out.count("paceline."), "are as they must be" in out) == (0, len(EVERY), True)
     assert cli("log", "topics", *at, "--create")[:2] == (0, out.replace(out.splitlines()[0], "all topics were there"))
     code, out, _ = cli("log", "topics", *at, "--partitions", "2")
-    assert (code, out.count("2 are wanted")) == (1, len(ALL))
+    assert (code, out.count("2 are wanted")) == (1, len(EVERY))
     broker.make_topics(["paceline.left", "paceline.right"], 1, SETTINGS)
     log = KafkaLog(broker.address)
     history(log)

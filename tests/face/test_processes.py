@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import hostagent.agent
+import paceline.services.agent
 from hostagent.runs import RunKey, Runs
 from paceline.settings import UpSettings
 
@@ -46,7 +46,7 @@ def test_an_address_that_is_none_is_refused(cli, started, tmp_path, listen):
 
 def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_path):
     told = []
-    monkeypatch.setattr(hostagent.agent, "run_agent", told.append)
+    monkeypatch.setattr(paceline.services.agent, "follow", lambda own, listen, say: told.append(own) or 0)
     (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": "127.0.0.1:9"}))
     (tmp_path / "token").write_text("secret\n")
     assert (
@@ -54,7 +54,7 @@ def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_pat
         == 0
     )
     [settings] = told
-    assert (settings.url, settings.token, settings.host_id) == ("http://127.0.0.1:9", "secret", "h7")
+    assert (settings.urls, settings.token, settings.host_id) == (("http://127.0.0.1:9",), "secret", "h7")
     assert settings.folder == tmp_path / "agent"
     assert settings.attributes == {"rack": "r1"}
     assert settings.capacity.gpu_milli == 2000

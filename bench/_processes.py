@@ -1,0 +1,189 @@
+"""The shapes of `python -m bench cell` through a cell whose parts are processes of their own.
+
+All times are the broker's: a figure is the difference between the append times of two records. The receipt of an order
+is taken from the record that says so (`RunsReported`, STARTED), so the latency holds that append too.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from bench import Options, Result
+from bench._shapes import BATCHES, HOSTS, RAW, STEADY_RATE, STEADY_S, append, bytes_by_topic, job, raw, until
+from deploy.processes import Processes
+from events.codec import decode
+from events.codes import RunReport
+from events.columns import ints
+from events.kafka import KafkaLog
+from events.kafka_topics import create
+from events.log import LogRecord, NewRecord
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import HostReconciled, JobChanged, RunsOrdered
+from events.records.pools import PoolDefined
+from events.records.rounds import RoundCommitted
+from events.records.tasks import RunsReported
+from events.topics import JOBS, MACHINES, SETTINGS, TASKS, rounds_of
+from tests.broker import Broker, free_ports
+
+LIFECYCLE = rounds_of("lifecycle")
+KINDS = (*MACHINES, "projector", "fanout", "gateway", "api")
+IDLE_S = 30
+LOOK_S = 0.1
+
+
+def run(options: Options) -> Result:
+    """All shapes and the idle cell, each with a broker and processes of its own."""
+    figures: dict[str, float] = {}
+    references: dict[str, float] = {}
+    for shape in (*BATCHES, "steady", "idle"):
+        with cell(options.folder / shape) as (log, processes, broker):
+            before = cpu(processes, broker)
+            if shape == "idle":
+                time.sleep(IDLE_S)
+            elif shape == "steady":
+                figures |= steady(log)
+            else:
+                figures |= batch(log, shape)
+                tasks = sum(each.instances for each in BATCHES[shape])
+                references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}
+            if shape == "steady":
+                references |= five_appends(log)
+            figures |= used(shape, before, cpu(processes, broker))
+            figures |= {
+                f"processes_{shape}_{name}_memory_mib": psutil.Process(processes.pid(name)).memory_info().rss / 2**20
+                for name in processes.names()
+                if shape == "one_job"
+            }
+    return Result(figures, references)
+
+
+@contextmanager
+def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker]]:
+    """A broker and one process of each kind; yields when all hosts are up."""
+    with Broker(folder / "kafka") as broker:
+        create(broker.address, 1)
+        broker.make_topics([RAW], 1, SETTINGS)
+        log = KafkaLog(broker.address)
+        processes = Processes(
+            folder / "logs", {"PACELINE_KAFKA": broker.address, "PACELINE_DATA": str(folder / "data")}
+        )
+        for kind, port in zip(KINDS, free_ports(len(KINDS)), strict=True):
+            command = ["paceline", *(("processor",) if kind in MACHINES else ()), kind]
+            command += ["--sim-hosts", str(HOSTS)] if kind == "gateway" else []
+            processes.start(kind, [*command, "--listen", f"127.0.0.1:{port}"])
+        try:
+            append(log, PoolDefined(path="/bench", command_id="bench"))
+            until(lambda: settled(log) >= HOSTS, LOOK_S)
+            time.sleep(3.0)
+            yield log, processes, broker
+        finally:
+            processes.stop_all()
+            log.close()
+
+
+def decisions(log: KafkaLog, start: int = 0) -> Iterator[tuple[LogRecord, Event]]:
+    """The decisions of lifecycle with the records that hold them."""
+    for record in log.scan(LIFECYCLE, start):
+        event = decode(record.value)
+        if isinstance(event, RoundCommitted):
+            for value in event.decisions:
+                yield record, decode(value)
+
+
+def settled(log: KafkaLog) -> int:
+    """Hosts that may get tasks."""
+    return sum(isinstance(event, HostReconciled) for _, event in decisions(log))
+
+
+def batch(log: KafkaLog, shape: str) -> dict[str, float]:
+    """All jobs of a shape at once, to their ends."""
+    jobs = BATCHES[shape]
+    tasks = sum(each.instances for each in jobs)
+    before, start = bytes_by_topic(log), log.bounds(LIFECYCLE)[1]
+    append(log, *jobs)
+    until(lambda: ended(log, start) >= len(jobs), 0.5)
+    first = next(iter(log.scan(JOBS.name, 0))).at_ms
+    last = max(record.at_ms for record, event in decisions(log, start) if isinstance(event, RunsOrdered))
+    done = max(record.at_ms for record, event in decisions(log, start) if isinstance(event, JobChanged))
+    after = bytes_by_topic(log)
+    name = "single_jobs" if shape == "single_jobs" else f"{shape}_tasks"
+    return {
+        f"processes_{name}_per_s": 1000 * tasks / max(1, last - first),
+        f"processes_{name}_to_done_per_s": 1000 * tasks / max(1, done - first),
+        f"processes_{shape}_bytes_per_task": (sum(after.values()) - sum(before.values())) / tasks,
+    }
+
+
+def ended(log: KafkaLog, start: int) -> int:
+    """Jobs that have succeeded."""
+    return sum(isinstance(event, JobChanged) and event.state == "SUCCEEDED" for _, event in decisions(log, start))
+
+
+def steady(log: KafkaLog) -> dict[str, float]:
+    """Single-task jobs at a steady rate."""
+    begin = time.perf_counter()
+    for number in range(STEADY_RATE * STEADY_S):
+        time.sleep(max(0.0, begin + number / STEADY_RATE - time.perf_counter()))
+        append(log, job(f"steady-{number}", 1))
+    until(lambda: len(started(log)) >= STEADY_RATE * STEADY_S, 0.5)
+    sent = {event.job_id: record.at_ms for record in log.scan(JOBS.name, 0) if (event := submitted(record))}
+    latencies = np.array([at - sent[job_id] for job_id, at in started(log).items()])
+    return {
+        "processes_submit_to_order_p50_ms": float(np.percentile(latencies, 50)),
+        "processes_submit_to_order_p99_ms": float(np.percentile(latencies, 99)),
+        "processes_submit_to_order_max_ms": float(latencies.max()),
+    }
+
+
+def submitted(record: LogRecord) -> JobSubmitted | None:
+    """The job in a record of the topic of jobs."""
+    event = decode(record.value)
+    return event if isinstance(event, JobSubmitted) else None
+
+
+def started(log: KafkaLog) -> dict[str, int]:
+    """When a run of each job was first reported as started."""
+    found: dict[str, int] = {}
+    for record in log.scan(TASKS.name, 0):
+        event = decode(record.value)
+        if isinstance(event, RunsReported):
+            for index in ints(event.job)[ints(event.state) == RunReport.STARTED].tolist():
+                found.setdefault(event.job_ids[index], record.at_ms)
+    return found
+
+
+def five_appends(log: KafkaLog) -> dict[str, float]:
+    """A submission and the four rounds to its order, as appends alone."""
+    times = []
+    for _ in range(300):
+        begin = time.perf_counter()
+        for _ in range(5):
+            log.append([NewRecord(RAW, b"", bytes(300))])
+        times.append((time.perf_counter() - begin) * 1000)
+    return {"processes_raw_five_appends_p99_ms": float(np.percentile(times, 99))}
+
+
+def cpu(processes: Processes, broker: Broker) -> dict[str, float]:
+    """Milliseconds of CPU by process; under no name, the time now."""
+    found = {"": 1000 * time.monotonic()}
+    for name, pid in [*((name, processes.pid(name)) for name in processes.names()), ("broker", broker.pid)]:
+        times = psutil.Process(pid).cpu_times()
+        found[name] = 1000 * (times.user + times.system)
+    return found
+
+
+def used(shape: str, before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """CPU by process: per task, or in percent of a core where there are none."""
+    spent = {name: after[name] - before[name] for name in after}
+    wall = spent.pop("")
+    if shape in BATCHES:
+        tasks = sum(each.instances for each in BATCHES[shape])
+        return {f"processes_{shape}_{name}_cpu_us_per_task": 1000 * each / tasks for name, each in spent.items()}
+    shares = {f"processes_{shape}_{name}_cpu_percent": 100 * each / wall for name, each in spent.items()}
+    own = 100 * sum(each for name, each in spent.items() if name != "broker") / wall
+    return {**shares, f"processes_{shape}_without_broker_cpu_percent": own}

@@ -1,0 +1,162 @@
+"""Whether everything of the cells is there: topics, the history of each machine, who runs it, how far behind it is."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from events.acceptance import NO_HASH, Chain, Verdict
+from events.codec import CodecError, decode
+from events.kafka_groups import Group
+from events.log import Log, LogRecord
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.topics import rounds_of
+from processors.machine import Machine
+
+TAIL_RECORDS = 500
+"""So much of the end of a machine's topic is looked at; rounds before that are for `paceline log verify`."""
+BEGINNINGS = 20
+"""A tail may begin with records that were refused: so many of them are tried as the first of the history."""
+BEHIND_MAX = 10_000
+"""A machine that hasn't read more records than this is behind."""
+
+
+@dataclass(slots=True)
+class History:
+    """The end of a machine's topic, judged. `first` is the offset where the judging began, 0 for the whole history;
+    `last` the newest accepted record, `ignored` counts the records that were refused or could not be read.
+    """
+
+    chain: Chain
+    first: int
+    claim: EpochStarted | None = None
+    last: LogRecord | None = None
+    hash: bytes = b""
+    hash_round: int = 0
+    ignored: int = 0
+    seen: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether there is any history."""
+        return self.last is not None
+
+
+@dataclass(slots=True)
+class Standing:
+    """One machine of one cell: its history, who runs it (empty: nobody), records behind per topic."""
+
+    cell: int
+    machine: str
+    history: History
+    runner: str
+    behind: Mapping[str, int]
+    problems: list[str]
+
+    def body(self) -> dict[str, Any]:
+        """As JSON has it."""
+        history, claim = self.history, self.history.claim
+        return {
+            "cell": self.cell,
+            "machine": self.machine,
+            "epoch": history.chain.epoch,
+            "claimant": claim.claimant if claim else None,
+            "runner": self.runner or None,
+            "round": history.chain.round,
+            "at_ms": history.last.at_ms if history.last else None,
+            "behind": dict(self.behind),
+            "hash": history.hash.hex() or None,
+            "hash_after_round": history.hash_round,
+            "verified_from": history.first,
+            "ignored": history.ignored,
+            "problems": self.problems,
+        }
+
+
+def history(log: Log, machine: str) -> History:
+    """Judges the end of a machine's topic. Raises `LogError`."""
+    topic = rounds_of(machine)
+    first, end = log.bounds(topic)
+    start = max(first, end - TAIL_RECORDS)
+    read: list[tuple[LogRecord, EpochStarted | RoundCommitted | None]] = [
+        (record, _event(record)) for record in log.scan(topic, start)
+    ]
+    if start == 0:
+        return _judge(read, History(Chain(), 0), machine, log.cell)
+    found, most = History(Chain(), start), 0
+    beginnings = [(at, event) for at, (_, event) in enumerate(read) if event is not None]
+    for at, event in beginnings[:BEGINNINGS]:
+        tried = _judge(read[at:], History(_before(event), read[at][0].offset), machine, log.cell)
+        accepted = len(read) - at - tried.ignored
+        if accepted > most:
+            found, most = tried, accepted
+        if 2 * most > len(read):
+            break
+    return found
+
+
+def stand(log: Log, machine: Machine, ends: Mapping[str, int], group: Group | None, runner: str) -> Standing:
+    """Looks at one machine of a cell; `ends` are those of its inputs, `group` where Kafka has one for it."""
+    found = history(log, machine.name)
+    behind = {}
+    for topic, end in ends.items():
+        told = group.read.get((topic, log.cell), 0) if group else 0
+        behind[topic] = max(0, end - max(told, found.chain.inputs.get(topic, found.seen.get(topic, 0))))
+    out = Standing(log.cell, machine.name, found, runner, behind, [])
+    where = f"{machine.name} of cell {log.cell}"
+    if not runner:
+        out.problems.append(f"Nobody runs {where}. Start `paceline processor {machine.name}`, or `paceline up`.")
+    elif not found.accepted:
+        out.problems.append(f"{where} has decided nothing yet. Look at what {runner} says.")
+    late = sum(behind.values())
+    if runner and group and late > BEHIND_MAX:
+        out.problems.append(f"{where} is {late} records behind. Look at what {runner} says.")
+    return out
+
+
+def age_seconds(standing: Standing) -> float | None:
+    """How long ago the newest record of a machine was appended, by the log's time and this machine's clock."""
+    last = standing.history.last
+    return None if last is None else max(0.0, time.time() - last.at_ms / 1000)
+
+
+def _event(record: LogRecord) -> EpochStarted | RoundCommitted | None:
+    try:
+        event = decode(record.value)
+    except CodecError:
+        return None
+    return event if isinstance(event, EpochStarted | RoundCommitted) else None
+
+
+def _before(event: EpochStarted | RoundCommitted) -> Chain:
+    """What a reader must have known for this record to be accepted next."""
+    if isinstance(event, EpochStarted):
+        return Chain(epoch=event.epoch - 1, round=event.round)
+    return Chain(epoch=event.epoch, round=event.round - 1, hash=event.prev_hash)
+
+
+def _judge(
+    read: Iterable[tuple[LogRecord, EpochStarted | RoundCommitted | None]], out: History, machine: str, cell: int
+) -> History:
+    chain, partly = out.chain, out.first > 0
+    for record, event in read:
+        if event is None:
+            out.ignored += 1
+            continue
+        if partly and isinstance(event, RoundCommitted):
+            for segment in event.inputs:  # where a topic begins that hasn't come yet, this round says
+                chain.inputs.setdefault(segment.topic, segment.start)
+            if chain.hash == NO_HASH:  # so far only a claim is known, which doesn't say
+                chain.hash = event.prev_hash
+        if chain.judge(event, machine, cell) is not Verdict.ACCEPTED:
+            out.ignored += 1
+            continue
+        chain.follow(event, record.value, record.offset + 1)
+        out.last = record
+        out.hash = event.start_hash
+        if isinstance(event, EpochStarted):
+            out.claim, out.hash_round = event, event.round
+        else:
+            out.hash_round = event.round - 1
+            out.seen = {seen.topic: seen.position for seen in event.seen}
+    return out

@@ -1,0 +1,41 @@
+"""The data folder: its format, and the token of the cells that are kept there."""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from paceline.errors import PacelineError
+
+FORMAT = 1
+
+
+class CannotStart(PacelineError):
+    """A process can't start, or can't go on; the message says why and what to do."""
+
+
+def prepare(data: Path) -> str:
+    """Makes the data folder, checks its format, and returns the token that writes need."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = data / "format"
+    if not held.exists():
+        part = data / f"format.{os.getpid()}"
+        part.write_text(f"{FORMAT}\n")
+        part.replace(held)
+    elif not (text := held.read_text().strip()).isdigit():
+        raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
+    elif int(text) > FORMAT:
+        raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
+    return _token(data / "token")
+
+
+def _token(path: Path) -> str:
+    """The token of a data folder; several processes may start on it at once."""
+    if not path.exists():
+        part = path.with_name(f"token.{os.getpid()}")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+        with contextlib.suppress(FileExistsError):
+            os.link(part, path)
+        part.unlink()
+    return path.read_text().strip()

@@ -1,0 +1,113 @@
+"""`paceline agent`: the agent of this machine, with pages by which a supervisor looks at it."""
+
+import asyncio
+import os
+import signal
+import socket
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from prometheus_client import Gauge
+
+from hostagent import capacity
+from hostagent.agent import Agent, AgentFault, AgentSettings
+from hostagent.gateway.service import bound
+from paceline import running
+from paceline.data import CannotStart
+from paceline.errors import Unreachable
+from paceline.services.health import Health, pages
+from paceline.services.logs import configure, logger
+from paceline.services.serving import Server
+from paceline.settings import SERVICE_PORTS, Settings
+
+GRACE_S = 1
+AMOUNTS = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
+RUNS = Gauge("paceline_agent_runs", "Runs of this host that have not ended.", ("host",))
+CONNECTED = Gauge("paceline_agent_connected", "1 while the agent has a session with a gateway.", ("host",))
+
+
+def run(settings: Settings) -> int:
+    """Runs until SIGTERM or SIGINT; runs of tasks go on. Raises `CannotStart`, `Unreachable`."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet
+    configure(settings.logs.form, settings.logs.level)
+    own = agent_settings(settings)
+    say = logger(process="agent", host=own.host_id).info
+    try:
+        left = follow(own, settings.service.listen, say)
+    except* (AgentFault, OSError) as faults:
+        raise CannotStart(str(_first(faults))) from faults
+    say(f"stopped; {left} runs go on")
+    return 0
+
+
+def follow(own: AgentSettings, listen: str, say: Any) -> int:
+    """Runs an agent and its pages in the foreground; returns how many runs go on. `listen` empty: at the port of
+    agents, or where another agent of the machine has that, at any. Raises `AgentFault`, `OSError`, or a group of it.
+    """
+    agent = Agent(own, say)
+    agent.take()
+    if listen:
+        listening = bound(listen)
+    else:
+        try:
+            listening = bound(f"127.0.0.1:{SERVICE_PORTS['agent']}")
+        except OSError:
+            listening = bound("127.0.0.1:0")
+    host, port = listening.getsockname()[:2]
+    say(f"its pages are at http://{host}:{port}")
+    asyncio.run(_serve(agent, listening))
+    return len(agent.runs.alive())
+
+
+def agent_settings(settings: Settings) -> AgentSettings:
+    """What the agent needs, from all settings. Raises `CannotStart`, `Unreachable`."""
+    part = settings.agent
+    found = running.read(settings.data)
+    known = settings.server or (found.listen if found else "")
+    addresses = settings.service.gateways or ((known,) if known else ())
+    token = settings.token.get_secret_value() if settings.token else running.token(settings.data)
+    if not addresses or not token:
+        raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
+    folder = part.folder or settings.data / "agent"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CannotStart(f"{folder}: {error.strerror}. Choose another folder with --folder.") from error
+    said = {name: getattr(part, name) for name in AMOUNTS if getattr(part, name) is not None}
+    return AgentSettings(
+        urls=tuple(each if "://" in each else f"http://{each}" for each in addresses),
+        token=token,
+        folder=folder,
+        host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
+        capacity=msgspec.structs.replace(capacity.detect(folder), **said) if said else None,
+        attributes=part.attributes,
+        port_first=part.port_first,
+        port_last=part.port_last,
+        ports_moved=not part.model_fields_set & {"port_first", "port_last"},
+    )
+
+
+async def _serve(agent: Agent, listening: socket.socket) -> None:
+    host_id = agent.settings.host_id
+    RUNS.labels(host_id).set_function(lambda: len(agent.runs.alive()))
+    CONNECTED.labels(host_id).set_function(lambda: agent.connected)
+    server = Server(
+        pages(lambda: Health(True, agent.connected, {"host": host_id, "cell": agent.standing.cell})), GRACE_S
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    following = asyncio.create_task(agent.run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, following.cancel)
+    try:
+        with suppress(asyncio.CancelledError):
+            await following
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def _first(fault: BaseException) -> BaseException:
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault

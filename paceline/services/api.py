@@ -1,0 +1,98 @@
+"""`paceline api`: the HTTP API over the views that a projector keeps in the same data folder."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from events.kafka import KafkaLog
+from events.kafka_topics import cells as count_cells
+from hostagent.gateway.remote import RemoteOutput
+from paceline.data import CannotStart
+from paceline.services.common import Start, begin, folder_of
+from paceline.services.health import Health, pages
+from paceline.services.serving import Late, serve
+from paceline.settings import Settings
+from projections import tables
+from projections.api.app import create_app
+from projections.api.cells import create_cells_app
+from projections.views import Views
+
+LOOK_S = 0.2
+
+
+class Api:
+    """The apps of all cells; those whose views aren't there yet are waited for."""
+
+    def __init__(self, settings: Settings, start: Start) -> None:
+        self._settings = settings
+        self._start = start
+        self._apps: dict[int, Any] = {}
+        self._logs: list[KafkaLog] = []
+        self._cells = range(count_cells(settings.kafka, settings.kafka_options))
+        self.app = Late(pages(self._health))
+
+    def come_up(self, stop: threading.Event) -> None:
+        """Waits for the views of all cells, then serves them until `stop` is set."""
+        for cell in self._cells:
+            path = folder_of(self._settings, cell) / "views.sqlite"
+            said = False
+            while (views := _attached(path)) is None:
+                if not said:
+                    self._start.say(cell, f"waits for the views in {path}: does `paceline projector` run here?")
+                said = True
+                if stop.wait(LOOK_S):
+                    return
+            self._apps[cell] = self._app(cell, views)
+        self.app.app = create_cells_app(self._apps)
+        self._start.say(None, f"serves cells {', '.join(map(str, self._cells))}")
+        stop.wait()
+
+    def close(self) -> None:
+        """Gives back the logs."""
+        for log in self._logs:
+            log.close()
+
+    def _app(self, cell: int, views: Views) -> Any:
+        settings, start = self._settings, self._start
+        log = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=lambda text: start.say(cell, text))
+        self._logs.append(log)
+        return create_app(
+            views,
+            log,
+            token=start.token,
+            listen=f"{start.listen[0]}:{start.listen[1]}",
+            cell_info=lambda: self._info(cell, views),
+            task_log=RemoteOutput(settings.service.gateways, start.token, cell),
+        )
+
+    def _health(self) -> Health:
+        waits = [cell for cell in self._cells if cell not in self._apps]
+        return Health(not waits, not waits, {"waits_for_views_of": waits})
+
+    def _info(self, cell: int, views: Views) -> dict[str, Any]:
+        with views.read() as connection:
+            chains = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
+            standing = {machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains}
+        listen = f"{self._start.listen[0]}:{self._start.listen[1]}"
+        return {"cell": cell, "listen": listen, "log": f"kafka {self._settings.kafka}", "machines": standing}
+
+
+def _attached(path: Path) -> Views | None:
+    engine = tables.attach(path)
+    return Views(engine) if engine is not None else None
+
+
+def run_api(settings: Settings) -> int:
+    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
+    start = begin(settings, "api")
+    api, stop = Api(settings, start), threading.Event()
+    try:
+        serve(api.app, start.listen, stop, lambda: api.come_up(stop))
+    except OSError as fault:
+        raise CannotStart(str(fault)) from fault
+    finally:
+        api.close()
+    start.say(None, "stopped")
+    return 0

@@ -1,0 +1,91 @@
+"""The faust App that hosts the cells of a processor or of the projector.
+
+faust gives life cycle, supervision, sensors and signals, and serves the health pages; it has no Kafka consumer of its
+own here (decision 008): reading is the matter of the parts, who joins is the matter of `Cells`.
+"""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import faust
+from faust.app.base import BootStrategy
+from faust.contrib.asgi import serve_asgi
+from mode.types import ServiceT
+
+from paceline.services.cells import Cells
+from paceline.services.health import pages
+
+SWITCH_INTERVAL_S = 0.0005
+"""Threads give way this often: a cell that is busy leaves the others and the health pages their turn."""
+GC_THRESHOLDS = (50_000, 20, 100)
+"""State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
+
+
+class Boot(BootStrategy):
+    """Starts sensors, agents and the cells, and no consumer, producer or tables of faust's."""
+
+    enable_kafka = False
+
+    def server(self) -> Iterable[ServiceT]:
+        """See faust."""
+        services: Iterable[ServiceT] = self._chain(
+            self.sensors(), self.web_server(), self.agents(), [cells_of(self.app)]
+        )
+        return services
+
+
+class HostApp(faust.App):
+    """An App whose work is a `Cells` service."""
+
+    BootStrategy = Boot
+    cells: Cells
+
+
+def cells_of(app: Any) -> Cells:
+    """The cells of an App of this form."""
+    cells: Cells = app.cells
+    return cells
+
+
+def run(
+    name: str, listen: tuple[str, int], folder: Path, make_cells: Callable[[Callable[[Exception], None]], Cells]
+) -> str | None:
+    """Runs an App until SIGTERM, SIGINT, or a fault of all its cells; returns the sentence of the fault, if any.
+    `folder`: where faust may keep what it likes.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(*GC_THRESHOLDS)
+    faults: list[Exception] = []
+    app = HostApp(
+        name,
+        store="memory://",
+        datadir=folder / "faust",
+        agent_supervisor="mode.CrashingSupervisor",
+        web_enabled=True,
+        web_tables_enabled=False,
+    )
+    worker = faust.Worker(app, quiet=True, override_logging=False, redirect_stdouts=False, loop=_loop())
+
+    def give_up(fault: Exception) -> None:
+        faults.append(fault)
+        worker.loop.call_soon(lambda: asyncio.ensure_future(worker.stop()))
+
+    worker.spinner = None  # it writes to the terminal
+    app.cells = make_cells(give_up)
+    serve_asgi(app, pages(app.cells.health), host=listen[0], port=listen[1], log_level="warning", access_log=False)
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as end:
+        if end.code and not faults:
+            return f"ended with {end.code}"
+    return str(faults[0]) if faults else None
+
+
+def _loop() -> Any:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop

@@ -1,0 +1,187 @@
+"""The cells that a group of Kafka gives to this process: a thread for each, which steps the part that serves it.
+
+While the group is being made anew all cells are parked: they keep what they know, and one that stays goes on without a
+new epoch. A cell that fails stops alone, and says why; the process ends when none is left.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from mode import Service
+
+from events.kafka_membership import Membership
+from events.log import LogFault
+from paceline.services.health import Health
+
+LOOK_S = 0.1
+"""How often the group is asked."""
+COMMIT_S = 5.0
+"""How often the group is told how far each cell is."""
+WAIT_S = 0.5
+END_S = 8.0
+"""So long a cell that is in the middle of something may take to end."""
+
+
+class Part(Protocol):
+    """What serves one cell; used by one thread."""
+
+    def step(self) -> bool:
+        """Does some work; True: there may be more at once."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Returns when there is something to do, at the latest after `seconds`."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...
+
+    def positions(self) -> Mapping[str, int]:
+        """How far it has read each topic; empty while it doesn't know."""
+        ...
+
+    def standing(self) -> dict[str, Any]:
+        """Where it stands; `ready`: whether it does its work."""
+        ...
+
+
+class Cell:
+    """One cell of this process with its thread."""
+
+    def __init__(self, number: int, make: Callable[[int], Part], say: Callable[[int, str], None]) -> None:
+        self.failed: Exception | None = None
+        self.part: Part | None = None
+        self._number = number
+        self._make = make
+        self._say = say
+        self._ending = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
+        self._thread = threading.Thread(target=self._run, name=f"cell-{number}", daemon=True)
+        self._thread.start()
+
+    def park(self) -> None:
+        """Stops after the step that runs; nothing is given up."""
+        self._going.clear()
+
+    def go_on(self) -> None:
+        """Goes on where it was parked."""
+        self._going.set()
+
+    def end(self) -> None:
+        """Stops after the step that runs and gives everything back; `join` waits for it."""
+        self._ending.set()
+        self._going.set()
+
+    def join(self, seconds: float) -> None:
+        """Waits until the thread has ended."""
+        self._thread.join(seconds)
+
+    def standing(self) -> dict[str, Any]:
+        """Where it stands, for health pages."""
+        if self.failed is not None:
+            return {"ready": False, "failed": str(self.failed)}
+        if self.part is None:
+            return {"ready": False}
+        return {**self.part.standing(), **({} if self._going.is_set() else {"parked": True, "ready": False})}
+
+    def _run(self) -> None:
+        try:
+            self.part = self._make(self._number)
+            while not self._ending.is_set():
+                self._going.wait()
+                if not self.part.step() and not self._ending.is_set():
+                    self.part.wait(WAIT_S)
+        except Exception as error:  # whatever it is: this cell stops, the others go on
+            self.failed = error
+            self._say(self._number, f"stopped: {error}")
+        finally:
+            if self.part is not None:
+                self.part.close()
+
+
+class Cells(Service):
+    """Keeps a member of a group, and a `Cell` for each cell that the group has given to it."""
+
+    abstract = False
+
+    def __init__(
+        self,
+        join: Callable[[], Membership],
+        make: Callable[[int], Part],
+        say: Callable[[int | None, str], None],
+        give_up: Callable[[Exception], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._join = join
+        self._make = make
+        self._say = say
+        self._give_up = give_up
+        self._cells: dict[int, Cell] = {}
+        self._member: Membership | None = None
+        self._known = False
+
+    async def on_start(self) -> None:
+        """Joins the group and follows it until the service stops."""
+        self._member = self._join()
+        self.add_future(self._follow(self._member))
+
+    async def on_stop(self) -> None:
+        """Ends all cells, each after the step that runs, then leaves the group."""
+        await self._end(list(self._cells))
+        if self._member is not None:
+            await asyncio.to_thread(self._member.close)
+
+    def health(self) -> Health:
+        """See `Health`. A process that waits for cells that others have is ready: it stands by."""
+        standing = {number: cell.standing() for number, cell in sorted(self._cells.items())}
+        ready = self._known and all(each["ready"] for each in standing.values())
+        return Health(self._known, ready, {"cells": standing})
+
+    async def _follow(self, member: Membership) -> None:
+        commit_at = 0.0
+        try:
+            while not self.should_stop:
+                await self._assign(member.cells())
+                if self._known and asyncio.get_running_loop().time() >= commit_at:
+                    commit_at = asyncio.get_running_loop().time() + COMMIT_S
+                    member.commit({number: cell.part.positions() for number, cell in self._cells.items() if cell.part})
+                failed = [cell.failed for cell in self._cells.values() if cell.failed]
+                if failed and len(failed) == len(self._cells):
+                    self._give_up(failed[0])
+                    return
+                await asyncio.sleep(LOOK_S)
+        except LogFault as fault:
+            self._give_up(fault)
+
+    async def _assign(self, given: frozenset[int] | None) -> None:
+        if given is None:
+            for cell in self._cells.values():
+                cell.park()
+            return
+        if not self._known:
+            self._known = True
+            self._say(None, f"in the group, with {_named(given)}")
+        elif given != self._cells.keys():
+            self._say(None, f"the group gives {_named(given)}")
+        await self._end([number for number in self._cells if number not in given])
+        for number in sorted(given):
+            if number in self._cells:
+                self._cells[number].go_on()
+            else:
+                self._cells[number] = Cell(number, self._make, self._say)
+
+    async def _end(self, numbers: list[int]) -> None:
+        ending = [self._cells.pop(number) for number in numbers]
+        for cell in ending:
+            cell.end()
+        for cell in ending:
+            await asyncio.to_thread(cell.join, END_S)
+
+
+def _named(cells: frozenset[int]) -> str:
+    return f"cells {', '.join(map(str, sorted(cells)))}" if cells else "no cell yet: others have them"

@@ -1,0 +1,115 @@
+"""What all processes share at their start: a name, a data folder, a broker that answers, topics that are right."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from events.log import LogFault, LogUnavailable
+from events.topics import MACHINES
+from paceline.data import CannotStart, prepare
+from paceline.services.logs import configure, logger
+from paceline.settings import SERVICE_PORTS, Settings
+
+KAFKA_RETRY_S = 2.0
+
+
+class Say(Protocol):
+    """Writes a line about the process, or about one of its cells, with what is known of it."""
+
+    def __call__(self, cell: int | None, text: str, **known: Any) -> None: ...  # noqa: D102
+
+
+class Start(NamedTuple):
+    """What a process knows once it may begin: its name, that of its data folder (`place`), where it listens, the token
+    of its cells.
+    """
+
+    name: str
+    place: str
+    listen: tuple[str, int]
+    token: str
+    say: Say
+
+
+def begin(settings: Settings, kind: str) -> Start:
+    """Prepares the data folder and the logs, waits for the broker, checks the topics, and
+    registers the schemas where there is a registry. Raises `CannotStart`.
+    """
+    configure(settings.logs.form, settings.logs.level)
+    log = logger(**({"machine": kind} if kind in MACHINES else {"process": kind}))
+    if not settings.kafka:
+        raise CannotStart(
+            "processes of their own meet in Kafka: name it with --kafka HOST:PORT. For one process: paceline up"
+        )
+    token = _prepared(settings)
+    listen = _address(settings, kind)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
+    _await_topics(settings, log.warning)
+    _use_registry(settings.schema_registry_url, log.warning)
+
+    def say(cell: int | None, text: str, **known: Any) -> None:
+        log.info(text, **({} if cell is None else {"cell": cell}), **known)
+
+    place = f"{socket.gethostname()}-{settings.data.resolve()}".replace("/", "_")[:200]
+    return Start(settings.service.name or place, place, listen, token, say)
+
+
+def folder_of(settings: Settings, cell: int) -> Path:
+    """Where a process keeps what it has of a cell."""
+    folder = settings.data / f"cell-{cell}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _prepared(settings: Settings) -> str:
+    try:
+        token = prepare(settings.data)
+    except OSError as error:
+        where = error.filename or settings.data
+        raise CannotStart(f"{where}: {error.strerror}. Choose another folder with --data.") from error
+    return settings.token.get_secret_value() if settings.token else token
+
+
+def _address(settings: Settings, kind: str) -> tuple[str, int]:
+    host, _, port = (settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}").rpartition(":")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]"), int(port)))
+        except (OSError, OverflowError) as error:
+            raise CannotStart(
+                f"can't listen on {host}:{port}: {error}. Choose another address with --listen."
+            ) from error
+        return host.strip("[]"), probe.getsockname()[1]
+
+
+def _use_registry(url: str, warn: Callable[[str], None]) -> None:
+    if not url:
+        return
+    from events import registry
+
+    try:
+        registry.use(url, warn)
+    except LogFault as fault:
+        raise CannotStart(str(fault)) from fault
+
+
+def _await_topics(settings: Settings, warn: Callable[[str], None]) -> None:
+    from events.kafka_topics import check
+
+    said = ""
+    while True:
+        try:
+            differences = check(settings.kafka, settings.cell + 1, settings.kafka_options)
+            break
+        except LogUnavailable as away:
+            if str(away) != said:
+                warn(str(away))
+            said = str(away)
+            time.sleep(KAFKA_RETRY_S)
+    if differences:
+        raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))

@@ -1,0 +1,25 @@
+"""`paceline fanout`: each decision again as one message of its own type."""
+
+from paceline.data import CannotStart
+from paceline.services.common import begin
+from paceline.settings import Settings
+from projections.fanout.app import run_fanout
+
+
+def run(settings: Settings) -> int:
+    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
+    start = begin(settings, "fanout")
+    fault = run_fanout(
+        settings.kafka,
+        settings.data,
+        start.name,
+        settings.service.session_timeout_ms,
+        settings.kafka_options,
+        start.listen,
+        start.say,
+        settings.archive,
+    )
+    if fault:
+        raise CannotStart(fault)
+    start.say(None, "stopped")
+    return 0

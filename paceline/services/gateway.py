@@ -1,0 +1,40 @@
+"""`paceline gateway --cell N`: turns rounds into orders for agents, and what agents say into facts."""
+
+import signal
+import threading
+
+from events.archived import ArchivedLog
+from events.kafka import KafkaLog
+from events.log import Log, LogError
+from hostagent.gateway.service import run_gateway
+from paceline.data import CannotStart
+from paceline.services.common import begin, folder_of
+from paceline.settings import Settings
+
+
+def run(settings: Settings) -> int:
+    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
+    start, cell, stop = begin(settings, "gateway"), settings.cell, threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    kafka = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=lambda text: start.say(cell, text))
+    # one without a store folds the whole history
+    log: Log = ArchivedLog(kafka, settings.archive) if settings.archive else kafka
+    try:
+        run_gateway(
+            log,
+            folder_of(settings, cell) / start.name,
+            start.name,
+            start.token,
+            f"{start.listen[0]}:{start.listen[1]}",
+            lambda address: start.say(cell, f"serves agents at http://{address}"),
+            stop,
+            settings.service.sim_hosts,
+            lambda: kafka.link.trouble,
+        )
+    except (LogError, OSError) as fault:
+        raise CannotStart(str(fault)) from fault
+    finally:
+        log.close()
+    start.say(cell, "stopped")
+    return 0

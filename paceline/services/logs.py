@@ -1,0 +1,44 @@
+"""What processes write to stderr about themselves: lines for people, or one JSON object each."""
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+NAME = "paceline.process"
+SHARED: list[Any] = [
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+
+
+def configure(form: str, level: str) -> None:
+    """Sends all logs of this process through one handler; what libraries say only where it is a warning."""
+    structlog.configure(
+        processors=[*SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    renderer: Any = structlog.processors.JSONRenderer()
+    if form == "console":
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=SHARED,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level="DEBUG" if level == "debug" else "WARNING", force=True)
+    logging.getLogger(NAME).setLevel(level.upper())
+
+
+def logger(**bound: Any) -> Any:
+    """A logger whose lines carry what is bound."""
+    return structlog.get_logger(NAME).bind(**bound)

@@ -1,0 +1,146 @@
+"""`paceline processor MACHINE`: one machine, for the cells that its group gives to this process."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from events.kafka import KafkaLog
+from events.kafka_membership import Membership
+from events.log import LogUnavailable
+from events.topics import rounds_of
+from paceline.data import CannotStart
+from paceline.machines import machines
+from paceline.services import app, common
+from paceline.services.cells import Cells
+from paceline.services.common import Start, folder_of
+from paceline.settings import Settings
+from processors.beginning import begin
+from processors.driver import Driver
+from processors.inprocess import Processor
+from processors.keeper import Keeper
+from processors.store import RocksStore
+
+
+class MachinePart:
+    """A machine of one cell; see `cells.Part`. Without a store it begins from a snapshot where there is one, and keeps
+    snapshots while it works, if a place for them is set.
+    """
+
+    def __init__(self, settings: Settings, start: Start, machine: str, cell: int) -> None:
+        self._settings = settings
+        self._start = start
+        self._make = machines(cell)[machine]
+        self._folder = folder_of(settings, cell) / "store" / machine
+        self._cell = cell
+        self._processor: Processor | None = None
+        self._log = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=self._say)
+        self._store: RocksStore | None = None
+        self._keeper: Keeper | None = None
+        if settings.snapshots:
+            self._keeper = Keeper(settings.snapshots, cell, self._make(), settings.snapshot_every, self._say)
+        self._epoch_said = 0
+        self._waits_for = ""
+
+    def step(self) -> bool:
+        """See `Part.step`."""
+        if self._processor is None:
+            self._processor = self._begin()
+            return self._processor is not None
+        busy = self._processor.step()
+        driver = self._processor.driver
+        if driver is not None and driver.epoch:
+            if driver.epoch != self._epoch_said:
+                self._epoch_said = driver.epoch
+                self._say("decides from here on")
+            if self._keeper is not None and self._store is not None:
+                self._keeper.look(self._store, driver.fold.own)
+        return busy
+
+    def wait(self, seconds: float) -> None:
+        """See `Part.wait`."""
+        if self._processor is not None:
+            self._processor.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    def close(self) -> None:
+        """See `Part.close`."""
+        if self._processor is not None:
+            self._processor.close()
+        self._log.close()
+
+    def positions(self) -> dict[str, int]:
+        """See `Part.positions`."""
+        driver = self._driver()
+        return driver.positions() if driver is not None and driver.epoch else {}
+
+    def standing(self) -> dict[str, Any]:
+        """See `Part.standing`."""
+        driver = self._driver()
+        said = self._log.link.trouble or self._waits_for
+        trouble = {"trouble": said} if said else {}
+        if driver is None or not driver.epoch:
+            return {"ready": False, **trouble}
+        own = driver.fold.own
+        return {
+            "ready": not trouble,
+            **trouble,
+            "epoch": driver.epoch,
+            "round": own.round,
+            "hash": driver.fold.state.hash.hex(),
+            **({"snapshot": self._keeper.round} if self._keeper is not None else {}),
+        }
+
+    def _begin(self) -> Processor | None:
+        """Makes the processor once the store is there, or what it is made from; None: it must wait for something."""
+        settings = self._settings
+        try:
+            log, said = begin(self._log, self._make(), self._folder, settings.snapshots, settings.archive)
+        except LogUnavailable as away:
+            if str(away) != self._waits_for and not self._log.link.trouble:  # what is of Kafka as a whole was said
+                self._say(str(away))
+            self._waits_for = str(away)
+            return None
+        self._waits_for = ""
+        if said:
+            self._say(said)
+        return Processor(self._make, log, self._open, self._start.name, say=self._say)
+
+    def _open(self) -> RocksStore:
+        self._store = RocksStore(self._folder)
+        return self._store
+
+    def _say(self, text: str) -> None:
+        driver = self._driver()
+        known = {"epoch": driver.epoch, "round": driver.fold.own.round} if driver is not None else {}
+        self._start.say(self._cell, text, **known)
+
+    def _driver(self) -> Driver | None:
+        return self._processor.driver if self._processor is not None else None
+
+
+def run_processor(settings: Settings, machine: str) -> int:
+    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
+    start = common.begin(settings, machine)
+    made = machines()[machine]()
+    topics = (*made.facts, *(rounds_of(peer) for peer in made.peers))
+
+    def join() -> Membership:
+        return Membership(
+            settings.kafka,
+            f"paceline.processor.{machine}",
+            start.name,
+            topics,
+            settings.service.session_timeout_ms,
+            settings.kafka_options,
+            lambda text: start.say(None, text),
+        )
+
+    def cells(give_up: Callable[[Exception], None]) -> Cells:
+        return Cells(join, lambda cell: MachinePart(settings, start, machine, cell), start.say, give_up)
+
+    fault = app.run(f"paceline.processor.{machine}", start.listen, settings.data, cells)
+    if fault:
+        raise CannotStart(fault)
+    start.say(None, "stopped")
+    return 0

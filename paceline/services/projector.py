@@ -1,0 +1,79 @@
+"""`paceline projector`: the views of the cells that its group gives to this process, in a database for each.
+
+The group is that of a data folder: each machine that serves an API keeps views of its own, of all cells.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from events.kafka import KafkaLog
+from events.kafka_membership import Membership
+from events.topics import ALL
+from paceline.data import CannotStart
+from paceline.services import app
+from paceline.services.cells import Cells
+from paceline.services.common import Start, begin, folder_of
+from paceline.settings import Settings
+from paceline.verify import with_archive
+from projections.projector import Projector
+
+PACE = {"fetch.min.bytes": 65536, "fetch.wait.max.ms": 50}
+"""Many records at once cost the views, and the broker, much less than one by one."""
+
+
+class ViewsPart:
+    """The views of one cell; see `cells.Part`."""
+
+    def __init__(self, settings: Settings, start: Start, cell: int) -> None:
+        self._log = KafkaLog(
+            settings.kafka, cell, {**PACE, **settings.kafka_options}, on_trouble=lambda text: start.say(cell, text)
+        )
+        # views that are made anew begin before the log where that was cut
+        self._projector = Projector(with_archive(self._log, settings.archive), folder_of(settings, cell))
+
+    def step(self) -> bool:
+        """See `Part.step`."""
+        return self._projector.step()
+
+    def wait(self, seconds: float) -> None:
+        """See `Part.wait`."""
+        self._projector.wait(seconds)
+
+    def close(self) -> None:
+        """See `Part.close`."""
+        self._projector.close()
+        self._log.close()
+
+    def positions(self) -> dict[str, int]:
+        """See `Part.positions`."""
+        return self._projector.positions()
+
+    def standing(self) -> dict[str, Any]:
+        """See `Part.standing`."""
+        trouble = {"trouble": self._log.link.trouble} if self._log.link.trouble else {}
+        return {"ready": not trouble, **trouble, "positions": dict(self._projector.positions())}
+
+
+def run_projector(settings: Settings) -> int:
+    """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
+    start = begin(settings, "projector")
+
+    def join() -> Membership:
+        return Membership(
+            settings.kafka,
+            f"paceline.projector.{start.place}",
+            start.name,
+            [topic.name for topic in ALL],
+            settings.service.session_timeout_ms,
+            settings.kafka_options,
+            lambda text: start.say(None, text),
+        )
+
+    def cells(give_up: Callable[[Exception], None]) -> Cells:
+        return Cells(join, lambda cell: ViewsPart(settings, start, cell), start.say, give_up)
+
+    fault = app.run("paceline.projector", start.listen, settings.data, cells)
+    if fault:
+        raise CannotStart(fault)
+    start.say(None, "stopped")
+    return 0

@@ -1,0 +1,92 @@
+"""Alarms speak of metrics that are there, and the operator's page explains each."""
+
+import re
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+import hostagent.gateway.metrics
+import paceline.services.agent
+import processors.metrics
+import projections.fanout.cells
+import projections.fanout.follower
+import projections.projector
+from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
+
+SOURCES = (
+    hostagent.gateway.metrics,
+    paceline.services.agent,
+    processors.metrics,
+    projections.fanout.cells,
+    projections.fanout.follower,
+    projections.projector,
+)
+"""Whose import registers the metrics."""
+FUNCTIONS = {
+    *(
+        "changes",
+        "deriv",
+        "group",
+        "histogram_quantile",
+        "increase",
+        "max",
+        "max_over_time",
+        "min_over_time",
+        "rate",
+        "sum",
+    ),
+    *("by", "and", "unless", "offset", "on"),
+}
+AGGREGATED = re.compile(r"(changes\(\()?(sum|group|max|histogram_quantile)\b")
+"""What begins so has the labels of its first grouping; anything else those of its first metric."""
+OF_PROMETHEUS = {"up": {"job", "instance"}}
+OF_TARGETS = {"instance", "job"}
+
+
+def rules() -> list[dict[str, Any]]:
+    [file] = documents(DEPLOY / "prometheus" / "alerts.yaml")
+    return [rule for group in file["groups"] for rule in group["rules"]]
+
+
+def labels_of(metric: str) -> set[str]:
+    """The labels of a metric of ours; a name that nobody registers is a `KeyError`."""
+    if metric in OF_PROMETHEUS:
+        return OF_PROMETHEUS[metric]
+    collector = REGISTRY._names_to_collectors[metric]
+    le = {"le"} if metric.endswith("_bucket") else set()
+    return {*getattr(collector, "_labelnames", ()), *OF_TARGETS, *le}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alarm_speaks_of_metrics_that_are_there(rule: dict[str, Any]) -> None:
+    expression = rule["expr"]
+    assert expression.count("(") == expression.count(")")
+    groupings = re.findall(r"(?:by|on) \(([^)]*)\)", expression)
+    bare = re.sub(r'(?:by|on) \([^)]*\)|\{[^}]*\}|\[[^]]*\]|offset \w+|"[^"]*"', " ", expression)
+    words = [word for word in re.findall(r"[a-z_]{2,}", bare) if word not in FUNCTIONS]
+    known = set.intersection(*map(labels_of, words))
+    for grouping in groupings:
+        assert set(re.split(r",\s*", grouping)) <= known, grouping
+    said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    left = set(re.split(r",\s*", groupings[0])) if AGGREGATED.match(expression) else labels_of(words[0])
+    assert said <= left
+    assert rule["labels"]["severity"] in ("page", "ticket")
+
+
+def test_the_operators_page_explains_every_alarm_and_no_other() -> None:
+    alarms = [rule["alert"] for rule in rules()]
+    text = OPERATIONS.read_text()
+    assert re.findall(r"^### (Paceline\w+)$", text, re.M) == alarms
+    for rule in rules():
+        assert re.search(rf"^### {rule['alert']}\n\n\*{rule['labels']['severity']}\.\*", text, re.M), rule["alert"]
+    assert set(re.findall(r"Paceline[A-Z]\w+", text)) == set(alarms)
+
+
+def test_prometheus_looks_at_every_process_of_make_cell() -> None:
+    [file] = documents(DEPLOY / "prometheus" / "prometheus.yaml")
+    [job] = file["scrape_configs"]
+    assert job["job_name"] == "paceline"
+    assert all((DEPLOY / "prometheus" / name).is_file() for name in file["rule_files"])
+    targets = [target for each in job["static_configs"] for target in each["targets"]]
+    assert sorted(targets) == sorted(each.words[each.words.index("--listen") + 1] for each in of_procfile())

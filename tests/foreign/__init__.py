@@ -1,0 +1,1 @@
+"""Software that knows nothing of Paceline but its topics and schemas."""

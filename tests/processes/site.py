@@ -1,0 +1,237 @@
+"""Cells whose parts are processes of their own, on a real Kafka: started, asked, killed, verified from the log.
+
+Names of parts: `placement`, or `placement.b` for a second one on another "machine", with a data folder of its own;
+`gateway.1` is the one of cell 1, `gateway.1.b` a second one; `agent.1` is a host of cell 1.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from sqlalchemy import select
+
+from deploy.processes import Processes
+from events.kafka import KafkaLog
+from events.log import NewRecord
+from events.topics import EVERY, MACHINES, SETTINGS
+from paceline.machines import machines
+from processors.replay import replay
+from projections import tables
+from projections.projector import rebuild
+from tests.broker import Broker, free_ports
+from tests.fanout.complete import caught_up, whole
+from tests.storms.cell import runs_in_sequence
+
+TOKEN = "secret"
+SESSION_MS = 1500
+READY_S = 60.0
+POLL_S = 0.05
+
+
+class Site:
+    """Everything on one broker; `cells` partitions."""
+
+    def __init__(self, folder: Path, bootstrap: str, cells: int = 1, sim_hosts: int = 4, **settings: str) -> None:
+        self.folder, self.bootstrap, self.cells, self.sim_hosts = folder, bootstrap, cells, sim_hosts
+        self.listens: dict[str, str] = {}
+        environment = {
+            "PACELINE_KAFKA": bootstrap,
+            "PACELINE_TOKEN": TOKEN,
+            "PACELINE_SERVICE__SESSION_TIMEOUT_MS": str(SESSION_MS),
+            **settings,
+        }
+        self.processes = Processes(folder / "logs", environment)
+
+    def start(self, *names: str) -> None:
+        """Starts parts; each keeps its address over restarts."""
+        for name in names:
+            if name not in self.listens:
+                self.listens[name] = f"127.0.0.1:{free_ports(1)[0]}"
+            self.processes.start(name, self._command(name))
+
+    def begin(self, *more: str) -> None:
+        """Starts one of each kind and waits until all are ready."""
+        names = [*MACHINES, "projector", "fanout", *(f"gateway.{cell}" for cell in range(self.cells)), "api", *more]
+        self.start(*names)
+        self.until_ready(*names)
+
+    def until_ready(self, *names: str) -> None:
+        """Waits until parts do their work; agents have no pages."""
+        for name in names:
+            if not name.startswith("agent"):
+                self.until(lambda name=name: self.ready(name), f"{name} to be ready")
+
+    def ready(self, name: str) -> bool:
+        """Whether a part says that it does its work."""
+        return bool((self.health(name) or {}).get("ready"))
+
+    def health(self, name: str) -> dict[str, Any] | None:
+        """What /readyz of a part says; None where it doesn't answer."""
+        with suppress(httpx2.TransportError, ValueError):
+            return dict(httpx2.get(f"http://{self.listens[name]}/readyz", timeout=2.0, trust_env=False).json())
+        return None
+
+    def owned(self, name: str) -> dict[int, int]:
+        """The cells that a processor decides for, with the epoch of each."""
+        cells = (self.health(name) or {}).get("cells", {})
+        return {int(cell): standing["epoch"] for cell, standing in cells.items() if standing.get("epoch")}
+
+    def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = READY_S) -> None:
+        """Waits for a condition; raises with what all parts have said."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            if time.monotonic() > deadline or self.processes.ended():
+                said = {name: self.processes.output(name).read_text()[-1500:] for name in self.listens}
+                raise AssertionError(
+                    f"waited for {what or holds}:\n" + "\n".join(f"{n}:\n{t}" for n, t in said.items())
+                )
+            time.sleep(POLL_S)
+
+    def until_ended(self, name: str) -> int:
+        """Waits until a part has ended by itself; returns its code."""
+        deadline = time.monotonic() + READY_S
+        while name not in self.processes.ended():
+            assert time.monotonic() < deadline, f"{name} goes on: {self.said(name)}"
+            time.sleep(POLL_S)
+        return self.processes.stop(name)
+
+    def request(self, method: str, path: str, body: Any = None, api: str = "api") -> httpx2.Response:
+        """Asks an API server."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        url = f"http://{self.listens[api]}{path}"
+        return httpx2.request(method, url, json=body, headers=headers, timeout=30.0, trust_env=False)
+
+    def pool(self, path: str, cell: int = 0) -> None:
+        """Defines a pool in a cell and waits for the answer."""
+        answer = self.request("PUT", f"/v1/pools{path}?wait=20s", {"reservation": {}, "cell": cell})
+        assert answer.status_code < 300, answer.text
+
+    def submit(self, job_id: str, instances: int = 1, duration: str = "300ms", pool: str = "/p", **more: Any) -> None:
+        """Submits a job of simulated tasks."""
+        spec = {"job_id": job_id, "pool": pool, "instances": instances, "resources": {"cpu": "100m"}}
+        answer = self.request("POST", "/v1/jobs", {**spec, "sim": {"duration": duration}, **more})
+        assert answer.status_code < 300, answer.text
+
+    def state(self, job_id: str) -> str:
+        """The state of a job in the views; empty where there is none."""
+        with suppress(httpx2.TransportError):
+            answer = self.request("GET", f"/v1/jobs/{job_id}")
+            return str(answer.json()["state"]) if answer.status_code == 200 else ""
+        return ""
+
+    def running(self, job_id: str) -> int:
+        """How many tasks of a job run, in the views."""
+        with suppress(httpx2.TransportError):
+            answer = self.request("GET", f"/v1/jobs/{job_id}")
+            return int(answer.json()["tasks"]["running"]) if answer.status_code == 200 else 0
+        return 0
+
+    def finish(self, *job_ids: str) -> None:
+        """Waits until jobs have succeeded."""
+        for job_id in job_ids:
+            self.until(lambda job_id=job_id: self.state(job_id) == "SUCCEEDED", f"{job_id} to succeed")
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self.processes.kill(name)
+
+    def stop(self, name: str) -> None:
+        """SIGTERM; it must end by itself, with 0."""
+        code = self.processes.stop(name)
+        assert code == 0, f"{name} has ended with {code}: {self.processes.output(name).read_text()[-2000:]}"
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP."""
+        self.processes.send(name, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT."""
+        self.processes.send(name, signal.SIGCONT)
+
+    def said(self, name: str) -> str:
+        """What a part has said."""
+        return self.processes.output(name).read_text()
+
+    def append(self, cell: int, *records: NewRecord) -> list[int]:
+        """Writes to the log of a cell, as a stranger may."""
+        log = KafkaLog(self.bootstrap, cell)
+        try:
+            return log.append(records)
+        finally:
+            log.close()
+
+    def end(self) -> None:
+        """Ends everything; each part must end by itself, with 0."""
+        codes = self.processes.stop_all()
+        wrong = {name: self.said(name)[-1500:] for name, code in codes.items() if code}
+        assert not wrong, (codes, wrong)
+
+    def verify(self) -> dict[str, int]:
+        """What must hold of stopped cells: no task doubled, replay and rebuilt views agree with what is there, and the
+        fan-out, which is given time to end its work, has published it all.
+        """
+        counted: dict[str, int] = {}
+        for cell in range(self.cells):
+            log = KafkaLog(self.bootstrap, cell)
+            try:
+                for make in machines(cell).values():
+                    found = replay(make(), log)
+                    assert found.difference is None, found.difference
+                for name, count in runs_in_sequence(log).items():
+                    counted[name] = counted.get(name, 0) + count
+                self._views_agree(log, cell)
+            finally:
+                log.close()
+        if "fanout" in self.listens:
+            self._fan_out_whole()
+        return counted
+
+    def _fan_out_whole(self) -> None:
+        self.start("fanout")
+        self.until(lambda: caught_up(self.health("fanout"), self.cells), "the fan-out to catch up")
+        self.stop("fanout")
+        for cell in range(self.cells):
+            whole(self.bootstrap, cell)
+
+    def _views_agree(self, log: KafkaLog, cell: int) -> None:
+        """The views that were kept, brought to the end of the log, against views made anew."""
+        kept = rebuild(log, self.folder / "data" / f"cell-{cell}")
+        folder = self.folder / "anew" / f"cell-{cell}"
+        folder.mkdir(parents=True, exist_ok=True)
+        anew = rebuild(log, folder)
+        for table in tables.metadata.sorted_tables:
+            with kept.connect() as left, anew.connect() as right:
+                rows = [sorted(map(repr, each.execute(select(table)))) for each in (left, right)]
+            assert rows[0] == rows[1], (
+                f"views of cell {cell} differ in {table.name}: {[set(a) - set(b) for a, b in (rows, rows[::-1])]}"
+            )
+        kept.dispose()
+        anew.dispose()
+
+    def _command(self, name: str) -> list[str]:
+        kind, *rest = name.split(".")
+        data = self.folder / ("data" if rest[-1:] != ["b"] else "data-b")
+        common = ["--data", str(data), "--listen", self.listens[name], "--name", name]
+        if kind in MACHINES:
+            return ["paceline", "processor", kind, *common]
+        if kind == "gateway":
+            return ["paceline", kind, "--cell", rest[0], "--sim-hosts", str(self.sim_hosts), *common]
+        if kind == "agent":
+            gateways = self._flags("--server", f"gateway.{rest[0]}")
+            return ["paceline", kind, *gateways, "--folder", str(self.folder / name), "--host-id", name]
+        return ["paceline", kind, *common, *(self._flags("--gateway", "gateway") if kind == "api" else ())]
+
+    def _flags(self, flag: str, kind: str) -> Iterable[str]:
+        for name, listen in self.listens.items():
+            if name.startswith(kind):
+                yield from (flag, f"http://{listen}")
+
+
+def empty(broker: Broker, cells: int) -> str:
+    """Makes the topics anew and returns the broker's address."""
+    broker.make_topics([topic.name for topic in EVERY], cells, SETTINGS)
+    return broker.address

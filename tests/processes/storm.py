@@ -1,0 +1,184 @@
+"""Processes of a cell are ended in every way under load, again and again; nothing may be lost or doubled.
+
+    python -m tests.processes.storm [FAULTS [LIVE]]
+
+A fault is followed by a probe: a job that is submitted then and must succeed. The seconds until it has are the time
+back to full service, with the start of the process that was ended, or the takeover by another. LIVE tasks run all the
+time on simulated hosts.
+"""
+
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import cycle, islice, product
+from pathlib import Path
+
+from events.codec import encode
+from events.kafka_topics import create
+from events.log import NewRecord
+from events.records.jobs import JobSubmitted
+from events.records.parts import Constraint, Simulated
+from events.topics import MACHINES
+from tests.broker import Broker
+from tests.processes.site import SESSION_MS, Site
+
+KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "api", "agent.0")
+STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
+FREEZE_S = 1.5 + SESSION_MS / 1000
+"""Longer than the session of the group: where there is a standby, it takes over."""
+AWAY_S = 30.0
+PER_HOST = 100
+"""Live tasks on a simulated host."""
+DAY_MS = 86_400_000
+
+
+class Storm:
+    """Faults on one cell, with load beside them."""
+
+    def __init__(self, site: Site, broker: Broker, seed: int, live: int = 0) -> None:
+        self.site, self.broker = site, broker
+        self.draw = random.Random(seed)
+        self.jobs: list[str] = []
+        self.faults: Counter[str] = Counter()
+        self.back_s: list[float] = []
+        self._live = live
+        self._ways: dict[str, Callable[[str], None]] = {
+            "kill -9": self._killed,
+            "SIGTERM": self._ended,
+            "SIGSTOP": self._frozen,
+            "rebalance": self._joined,
+            "away": self._away,
+        }
+
+    def begin(self) -> None:
+        """The pool, and the tasks that run all the time."""
+        self.site.pool("/p")
+        if self._live:
+            self._submit("live", self._live, 10, DAY_MS)
+            self.site.until(lambda: self.site.running("live") == self._live, "the live tasks to run", 180.0)
+
+    def load(self) -> None:
+        """Some jobs, straight into the log."""
+        for _ in range(self.draw.randrange(1, 4)):
+            self.jobs.append(f"job-{len(self.jobs)}")
+            self._submit(self.jobs[-1], self.draw.choice([1, 20, 200]), 100, 500)
+
+    def fault(self, way: str, name: str) -> None:
+        """One fault under load, then the probe."""
+        self.load()
+        time.sleep(self.draw.uniform(0.0, 0.5))
+        begin = time.monotonic()
+        self._ways[way](name)
+        if way in ("away", "SIGSTOP"):
+            begin = time.monotonic()
+        self.faults[f"{way} {name}"] += 1
+        self.load()
+        self.site.finish(self.jobs[-1])
+        self.back_s.append(time.monotonic() - begin)
+
+    def result(self) -> dict[str, object]:
+        """Waits for all jobs, ends all parts, checks what must hold, and says what was counted."""
+        self.site.finish(*self.jobs)
+        self.site.end()
+        found = self.site.verify()
+        assert found["live"] == self._live, "all other runs have ended"
+        back = sorted(self.back_s)
+        return {
+            "faults": dict(sorted(self.faults.items())),
+            "jobs": len(self.jobs),
+            "runs": found["ordered"],
+            "live": self._live,
+            "lost": 0,
+            "doubled": 0,
+            "back_median_s": round(back[len(back) // 2], 2),
+            "back_p99_s": round(back[min(len(back) - 1, int(0.99 * len(back)))], 2),
+            "back_max_s": round(back[-1], 2),
+        }
+
+    def _submit(self, job_id: str, instances: int, cpu_milli: int, duration_ms: int) -> None:
+        job = JobSubmitted(
+            job_id=job_id,
+            pool="/p",
+            instances=instances,
+            command=("sleep", str(duration_ms / 1000)),
+            cpu_milli=cpu_milli,
+            memory_mib=16,
+            retries_max=1,
+            simulated=Simulated(duration_ms),
+            constraints=(Constraint("os", "absent"),) if job_id == "live" else (),
+        )
+        self.site.append(0, NewRecord(job.topic, job_id.encode(), encode(job)))
+
+    def _killed(self, name: str) -> None:
+        if name == "broker":
+            self.broker.kill()
+            self.broker.start()
+        else:
+            self.site.kill(name)
+            self.site.start(name)
+
+    def _ended(self, name: str) -> None:
+        self.site.stop(name)
+        self.site.start(name)
+
+    def _frozen(self, name: str) -> None:
+        self.site.freeze(name)
+        time.sleep(FREEZE_S)
+        self.site.thaw(name)
+
+    def _joined(self, name: str) -> None:
+        """Another comes, and goes again: the cell changes hands twice in the middle of its rounds."""
+        self.site.start(f"{name}.c")
+        self.site.until_ready(f"{name}.c")
+        self.load()
+        self.site.stop(f"{name}.c")
+
+    def _away(self, name: str) -> None:
+        assert name == "broker"
+        self.broker.stop()
+        time.sleep(AWAY_S)
+        assert not self.site.processes.ended(), "all parts wait for the broker"
+        self.broker.start()
+
+
+def storm(
+    folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed: int, live: int = 0, standbys: bool = False
+) -> dict[str, object]:
+    """Faults, each a way and the name of a part, one after the other; what was counted."""
+    site = Site(folder, broker.address, sim_hosts=4 + live // PER_HOST)
+    try:
+        site.begin("agent.0", *(STANDBYS if standbys else ()))
+        found = Storm(site, broker, seed, live)
+        found.begin()
+        for way, name in faults:
+            found.fault(way, name)
+        return found.result()
+    finally:
+        site.processes.stop_all()
+
+
+def all_faults() -> Iterable[tuple[str, str]]:
+    """Each way at each part, the broker's in between, again and again."""
+    once = [
+        *product(("kill -9", "SIGTERM", "kill -9", "SIGSTOP"), KINDS),
+        *product(("rebalance",), ("placement", "lifecycle", "entitlement", "sla")),
+        ("kill -9", "broker"),
+        ("away", "broker"),
+    ]
+    return cycle(once)
+
+
+def main(faults: int, live: int) -> None:
+    """Storms and prints what was counted, the last line as JSON."""
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
+        create(broker.address, 1)
+        found = storm(Path(folder) / "site", broker, islice(all_faults(), faults), 1, live, standbys=True)
+        sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main(*(int(each) for each in (*sys.argv[1:], *("100", "100000")[len(sys.argv) - 1 :])))

@@ -1,0 +1,119 @@
+"""`paceline cell check`: one look at everything of the cells, with a code for scripts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from events import kafka_topics
+from events.codec import encode
+from events.log import NewRecord
+from events.records.pools import PoolDefined
+from events.topics import EVERY, MACHINES
+from paceline.main import run
+from tests.broker import Broker, free_ports
+from tests.processes.site import Site, empty
+from tests.storms.cell import CellProcess
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Checks and returns the exit code with what was printed: an object, or the text where that is asked for."""
+
+    def checked(*words: str, form: str = "json") -> Any:
+        capsys.readouterr()
+        code = run(["cell", "check", "-o", form, *words])
+        printed = capsys.readouterr()
+        assert printed.err.count("\n") == (code == 6), printed.err
+        return code, json.loads(printed.out) if form == "json" and printed.out else printed.out + printed.err
+
+    return checked
+
+
+def retention(broker: Broker, value: str) -> None:
+    entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, "paceline.jobs", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result()
+
+
+def test_what_is_there_is_shown_and_what_is_missing_is_named(broker: Broker, tmp_path: Path, check: Any) -> None:
+    site = Site(tmp_path, empty(broker, 2), cells=2)
+    try:
+        site.start(*MACHINES, "projector")
+        site.until_ready(*MACHINES, "projector")
+        code, body = check("--kafka", site.bootstrap)
+        assert (code, body["well"], body["problems"]) == (0, True, [])
+        found = {(each["cell"], each["machine"]): each for each in body["machines"]}
+        assert found.keys() == {(cell, machine) for cell in (0, 1) for machine in MACHINES}
+        for (cell, machine), each in found.items():
+            assert each["runner"] == each["claimant"] == machine
+            assert each["epoch"] == site.owned(machine)[cell]
+            assert each["at_ms"] > 0
+            assert len(bytes.fromhex(each["hash"])) == 32
+            assert each["behind"].keys() > {"paceline.pools"} or machine == "placement"
+        code, text = check("--kafka", site.bootstrap, "--cell", "1", form="table")
+        assert (code, text.splitlines()[-1]) == (0, "all is well")
+        assert [line.split()[:2] for line in text.splitlines()[1:5]] == [["1", machine] for machine in MACHINES]
+
+        site.kill("placement")
+        site.stop("projector")
+        event = PoolDefined(path="/p", command_id="p")
+        site.append(0, NewRecord(event.topic, b"/p", encode(event)))
+        retention(broker, "3600000")
+        missing = [
+            f"{who} of cell {cell}. Start `paceline {what}`, or `paceline up`."
+            for cell in (0, 1)
+            for who, what in (("Nobody runs placement", "processor placement"), ("the views", "projector"))
+        ]
+        wanted = sorted([*missing, "--add-config retention.ms=-1`."])
+
+        def named() -> bool:
+            code, body = check("--kafka", site.bootstrap)
+            assert code == 1
+            behind = {(each["cell"], each["machine"]): sum(each["behind"].values()) for each in body["machines"]}
+            said = sorted(body["problems"])
+            return (
+                behind[0, "placement"] > 0
+                and len(said) == len(wanted)
+                and all(any(line.endswith(end) for line in said) for end in wanted)
+            )
+
+        site.until(named, "the group to miss the one that was killed")
+        site.end()
+    finally:
+        site.processes.stop_all()
+
+
+def test_topics_and_cells_that_are_not_there_are_named(broker: Broker, check: Any) -> None:
+    broker.remove_topics([topic.name for topic in EVERY])
+    code, body = check("--kafka", broker.address)
+    assert (code, body["machines"]) == (1, [])
+    assert [line for line in body["problems"] if "is missing. Make it with" in line] == body["problems"]
+    assert len(body["problems"]) == len(EVERY)
+    kafka_topics.create(broker.address, 1)
+    code, body = check("--kafka", broker.address, "--cell", "3")
+    assert code == 1
+    assert any("has no partition 3 of" in line for line in body["problems"])
+
+
+def test_a_broker_that_is_away_is_named(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_topics, "REACH_SECONDS", 0.3)
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    code, said = check("--kafka", address)
+    assert (code, f"Kafka at {address} can't be reached" in said) == (6, True)
+
+
+def test_a_cell_on_the_embedded_log_is_checked_too(tmp_path: Path, check: Any) -> None:
+    cell = CellProcess(tmp_path / "data", sim_hosts=1)
+    cell.start()
+    cell.pool("/p")
+    code, body = check("--data", str(cell.data))
+    assert (code, body["problems"]) == (0, [])
+    assert {each["machine"] for each in body["machines"]} == set(MACHINES)
+    cell.stop()
+    code, text = check("--data", str(cell.data), form="table")
+    assert (code, text.count("Nobody runs")) == (1, len(MACHINES))

@@ -1,0 +1,84 @@
+"""A cell of separate processes on three brokers, of which two must have each record before it counts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from events.kafka_topics import copies, create
+from events.topics import EVERY, MACHINES
+from tests.broker.cluster import Cluster
+from tests.processes.site import Site
+
+pytestmark = pytest.mark.xdist_group("cluster")
+LIFECYCLE = "paceline.lifecycle"
+SERVING = (*MACHINES, "projector", "fanout", "gateway.0")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """All topics of one cell, three copies of each."""
+    with Cluster(tmp_path / "kafka") as running:
+        create(running.address, 1, replication=3)
+        yield running
+
+
+@pytest.fixture
+def site(cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
+    """One of each kind of process, and a pool."""
+    found = Site(tmp_path / "site", cluster.address)
+    try:
+        found.begin()
+        found.pool("/p")
+        yield found
+    finally:
+        found.processes.stop_all()
+
+
+def whole(site: Site, cluster: Cluster) -> None:
+    """All brokers are there again, each with all records, and every part does its work."""
+    cluster.start()
+    cluster.wait_in_sync([topic.name for topic in EVERY], 0)
+    assert copies(cluster.address) == []
+    site.until_ready(*SERVING, "api")
+
+
+def leader_killed(site: Site, cluster: Cluster) -> None:
+    site.submit("before", 20, duration="2s")
+    leader = cluster.leader(LIFECYCLE, 0)
+    cluster[leader].kill()
+    site.submit("while", 20)
+    site.finish("before", "while")
+    assert cluster.leader(LIFECYCLE, 0) != leader
+    assert any(f"start broker {leader}." in line for line in copies(cluster.address))
+
+
+def two_killed(site: Site, cluster: Cluster) -> None:
+    site.submit("during", 20, duration="2s")
+    for node in cluster.nodes()[:2]:
+        cluster[node].kill()
+    site.until(lambda: not any(map(site.ready, SERVING)), "every part to say that it is not ready")
+    for name in SERVING:
+        site.until(lambda name=name: "Kafka at" in site.said(name), f"{name} to say why")
+    whole(site, cluster)
+    site.finish("during")
+
+
+def controller_moved(site: Site, cluster: Cluster) -> None:
+    site.submit("moving", 20, duration="2s")
+    was = cluster.controller()
+    cluster[was].kill()
+    site.until(lambda: cluster.controller() not in (was, -1), "another controller")
+    site.submit("moved", 20)
+    site.finish("moving", "moved")
+
+
+def test_a_cell_goes_on_through_the_loss_of_brokers(site: Site, cluster: Cluster) -> None:
+    for fault in (leader_killed, two_killed, controller_moved):
+        fault(site, cluster)
+        whole(site, cluster)
+    site.submit("after", 20)
+    site.finish("after")
+    site.end()
+    found = site.verify()
+    assert (found["ordered"], found["live"]) == (6 * 20, 0)

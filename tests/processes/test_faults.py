@@ -1,0 +1,43 @@
+"""A fault of each kind, at each kind of process, under load."""
+
+import resource
+from pathlib import Path
+
+from tests.broker import Broker
+from tests.processes.site import Site, empty
+from tests.processes.storm import KINDS, storm
+
+FAULTS = [
+    *(("kill -9", kind) for kind in KINDS),
+    ("kill -9", "broker"),
+    ("SIGSTOP", "placement"),
+    ("SIGSTOP", "gateway.0"),
+    ("SIGTERM", "projector"),
+    ("rebalance", "lifecycle"),
+]
+FILE_MAX = 16 * 1024
+"""No file grows beyond it: more than what the process says, less than what it keeps of a big job."""
+
+
+def test_each_kind_of_process_may_die_freeze_or_lose_its_cell(broker: Broker, tmp_path: Path) -> None:
+    empty(broker, 1)
+    found = storm(tmp_path, broker, FAULTS, seed=1, standbys=True)
+    assert found["lost"] == found["doubled"] == 0
+    assert sum(found["faults"].values()) == len(FAULTS)
+
+
+def test_a_full_disk_ends_a_processor_with_its_reason_and_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
+    site = Site(tmp_path, empty(broker, 1))
+    try:
+        site.begin()
+        site.pool("/p")
+        resource.prlimit(site.processes.pid("lifecycle"), resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
+        site.submit("late", 2000)
+        assert site.until_ended("lifecycle") == 1
+        assert "can't be written" in site.said("lifecycle")
+        site.start("lifecycle")
+        site.finish("late")
+        site.end()
+    finally:
+        site.processes.stop_all()
+    assert site.verify()["ordered"] == 2000

@@ -1,0 +1,65 @@
+"""Acknowledged records are gone: each kind of process stops and says so, and none of them skips anything."""
+
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from events.kafka_topics import create
+from events.log import NewRecord
+from events.topics import ALL, MACHINES
+from tests.broker import Broker
+from tests.processes.site import Site, empty
+
+FOLLOWERS = (*MACHINES, "projector", "fanout", "gateway.0")
+
+
+def ends_with_its_reason(site: Site, name: str, reason: str) -> None:
+    """One sentence that names a topic and what to do, in the last line that it says."""
+    assert site.until_ended(name) == 1, name
+    last = site.said(name).splitlines()[-1]
+    assert "paceline." in last, last
+    assert reason in last, last
+    assert "estore " in last, last
+    assert "Traceback" not in site.said(name), name
+
+
+def test_a_broker_that_lost_its_data_stops_the_cell(tmp_path: Path) -> None:
+    with Broker(tmp_path / "kafka") as broker:
+        create(broker.address, 1)
+        site = Site(tmp_path / "site", broker.address)
+        try:
+            site.begin()
+            site.pool("/p")
+            site.submit("before", 5)
+            site.finish("before")
+            broker.kill()
+            broker.lose_data()
+            broker.start()
+            create(broker.address, 1)
+            for name in FOLLOWERS:
+                ends_with_its_reason(site, name, "")
+            assert site.state("before") == "SUCCEEDED", "what was read is still shown"
+        finally:
+            site.processes.stop_all()
+
+
+def test_records_that_were_removed_before_they_were_read_stop_the_cell(broker: Broker, tmp_path: Path) -> None:
+    site = Site(tmp_path, empty(broker, 1))
+    names = ("entitlement", "projector", "fanout", "gateway.0")
+    try:
+        site.start(*names)
+        site.until_ready(*names)
+        for name in names:
+            site.freeze(name)
+        ends = [site.append(0, NewRecord(topic.name, b"", b"nobody reads this"))[0] + 1 for topic in ALL]
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        cuts = [TopicPartition(topic.name, 0, end) for topic, end in zip(ALL, ends, strict=True)]
+        for done in admin.delete_records(cuts).values():
+            done.result()
+        for name in names:
+            site.thaw(name)
+        for name in names:
+            ends_with_its_reason(site, name, "starts at")
+    finally:
+        site.processes.stop_all()

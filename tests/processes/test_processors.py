@@ -1,0 +1,177 @@
+"""Processors as processes of their own: how a group shares cells, loses one of its members, and meets a bad cell."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from events.codec import decode, encode
+from events.kafka import KafkaLog
+from events.log import NewRecord
+from events.records.entitlement import PoolAnswered
+from events.records.pools import PoolDefined
+from events.records.rounds import RoundCommitted
+from events.topics import MACHINES
+from paceline.machines import machines
+from processors.replay import replay
+from tests.broker import Broker, free_ports
+from tests.processes.site import Site, empty
+
+CELLS = 4
+
+
+@pytest.fixture
+def site(broker: Broker, tmp_path: Path) -> Iterator[Site]:
+    """Four cells, no process yet."""
+    found = Site(tmp_path, empty(broker, CELLS), CELLS)
+    yield found
+    found.processes.stop_all()
+
+
+def pool(site: Site, cell: int, path: str) -> None:
+    """An admin defines a pool."""
+    event = PoolDefined(path=path, command_id=path, cell=cell)
+    site.append(cell, NewRecord(event.topic, path.encode(), encode(event)))
+
+
+def answered(site: Site, cell: int) -> set[str]:
+    """The pools that entitlement has answered."""
+    log = KafkaLog(site.bootstrap, cell)
+    try:
+        rounds = [decode(record.value) for record in log.scan("paceline.entitlement", 0)]
+    finally:
+        log.close()
+    decisions = [decode(each) for found in rounds if isinstance(found, RoundCommitted) for each in found.decisions]
+    return {each.path for each in decisions if isinstance(each, PoolAnswered)}
+
+
+def verified(site: Site, cell: int) -> None:
+    log = KafkaLog(site.bootstrap, cell)
+    try:
+        for make in machines(cell).values():
+            found = replay(make(), log)
+            assert found.difference is None, found.difference
+    finally:
+        log.close()
+
+
+def test_cells_are_spread_move_on_death_and_those_that_stay_are_not_disturbed(site: Site) -> None:
+    site.start(*MACHINES)
+    for machine in MACHINES:
+        site.until(lambda machine=machine: site.owned(machine) == dict.fromkeys(range(CELLS), 1))
+    site.start(*(f"{machine}.b" for machine in MACHINES))
+    stayed, moved = {}, {}
+    for machine in MACHINES:
+        site.until(lambda machine=machine: len(site.owned(machine)) == len(site.owned(f"{machine}.b")) == 2)
+        stayed[machine], moved[machine] = site.owned(machine), site.owned(f"{machine}.b")
+        assert set(stayed[machine].values()) == {1}, "what stays goes on in its epoch"
+        assert set(moved[machine].values()) == {2}
+    for cell in range(CELLS):
+        pool(site, cell, f"/before-{cell}")
+    site.until(lambda: all(answered(site, cell) == {f"/before-{cell}"} for cell in range(CELLS)))
+
+    for machine in MACHINES:
+        site.kill(f"{machine}.b")
+    for machine in MACHINES:
+        site.until(lambda machine=machine: len(site.owned(machine)) == CELLS)
+        assert site.owned(machine) == stayed[machine] | dict.fromkeys(moved[machine], 3)
+    for cell in range(CELLS):
+        pool(site, cell, f"/after-{cell}")
+    site.until(lambda: all(f"/after-{cell}" in answered(site, cell) for cell in range(CELLS)))
+    for machine in MACHINES:
+        site.stop(machine)
+    for cell in range(CELLS):
+        verified(site, cell)
+
+
+def test_an_owner_that_is_frozen_loses_its_cells_and_does_no_harm_when_it_wakes(site: Site) -> None:
+    site.start("entitlement", "entitlement.b")
+    site.until(lambda: len(site.owned("entitlement")) == len(site.owned("entitlement.b")) == 2)
+    lost = site.owned("entitlement.b")
+    site.freeze("entitlement.b")
+    site.until(lambda: len(site.owned("entitlement")) == CELLS)
+    for cell in lost:
+        pool(site, cell, "/while-away")
+    site.until(lambda: all(answered(site, cell) == {"/while-away"} for cell in lost))
+    site.thaw("entitlement.b")
+    for cell in range(CELLS):
+        pool(site, cell, "/together")
+    site.until(lambda: all("/together" in answered(site, cell) for cell in range(CELLS)))
+    site.until(lambda: len(site.owned("entitlement")) == len(site.owned("entitlement.b")) == 2)
+    site.end()
+    for cell in range(CELLS):
+        verified(site, cell)
+
+
+def test_a_cell_with_a_gap_stops_alone_and_says_why(site: Site) -> None:
+    for cell in range(CELLS):
+        pool(site, cell, "/p")
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    [gone] = admin.delete_records([TopicPartition("paceline.pools", 2, 1)]).values()
+    gone.result()
+    site.start("entitlement")
+    site.until(lambda: all(answered(site, cell) == {"/p"} for cell in (0, 1, 3)))
+    site.until(lambda: "failed" in (site.health("entitlement") or {"cells": {"2": {}}})["cells"]["2"])
+    health = site.health("entitlement")
+    assert health is not None
+    assert not health["ready"]
+    assert "archive" in health["cells"]["2"]["failed"]
+    assert [cell for cell, standing in health["cells"].items() if standing["ready"]] == ["0", "1", "3"]
+    assert "stopped: paceline.pools starts at 1" in site.said("entitlement")
+    site.stop("entitlement")
+
+
+def test_a_process_with_no_cell_left_ends_with_its_reason(site: Site) -> None:
+    for cell in range(CELLS):
+        pool(site, cell, "/p")
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    for gone in admin.delete_records([TopicPartition("paceline.pools", cell, 1) for cell in range(CELLS)]).values():
+        gone.result()
+    site.start("entitlement")
+    assert site.until_ended("entitlement") == 1
+    assert "paceline: paceline.pools starts at 1" in site.said("entitlement")
+    assert "Traceback" not in site.said("entitlement")
+
+
+def test_wrong_starts_are_one_sentence(site: Site, tmp_path: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "paceline", "processor", "sla", "--data", str(tmp_path / "x"), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    without = run()
+    assert (without.returncode, without.stderr.count("\n")) == (1, 1)
+    assert "--kafka" in without.stderr
+    site.start("sla")
+    site.until(lambda: site.health("sla") is not None)
+    taken = run("--kafka", site.bootstrap, "--listen", site.listens["sla"])
+    assert (taken.returncode, taken.stderr.count("\n")) == (1, 1)
+    assert "--listen" in taken.stderr
+    site.stop("sla")
+
+
+def test_a_broker_that_is_not_there_yet_is_waited_for_and_named(tmp_path: Path) -> None:
+    site = Site(tmp_path, f"127.0.0.1:{free_ports(1)[0]}")
+    site.start("sla")
+    site.until(lambda: site.bootstrap in site.said("sla"))
+    site.processes.send("sla", signal.SIGTERM)
+    assert site.until_ended("sla") == 0
+
+
+def test_settings_are_shown_with_their_origins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "paceline.toml").write_text('kafka = "file:9092"\n[logs]\nform = "json"\n')
+    command = [sys.executable, "-m", "paceline", "processor", "sla", "--show-config", "--name", "one"]
+    monkeypatch.setenv("PACELINE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PACELINE_KAFKA_OPTIONS", '{"sasl.username": "u", "sasl.password": "hidden"}')
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert lines["service.name"].split()[1:] == ["one", "flag"]
+    assert lines["data"].split()[1:] == [str(tmp_path / "data"), "PACELINE_DATA"]
+    assert lines["kafka"].split()[1:] == ["file:9092", str(tmp_path / "paceline.toml")]
+    assert lines["service.session_timeout_ms"].split()[1:] == ["6000", "default"]
+    assert "hidden" not in done.stdout
