@@ -100,7 +100,7 @@ class Admission:
             job_id = (firm[firm_at] if is_firm else soft[at])[2]
             firm_at, at = firm_at + is_firm, at + (not is_firm)
             taken, why, rest = self._job(job_id, self._queues.jobs[job_id], budget)
-            budget -= max(1, taken)
+            budget -= taken
             if why is None:
                 continue
             behind: list[Place] = []

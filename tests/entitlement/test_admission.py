@@ -243,3 +243,13 @@ def test_forgotten_jobs_leave_their_place() -> None:
     world.submit("b", instances=2)
     assert world.machine.queues.jobs["b"].base == 0
     assert world.holds("/p") == 2
+
+
+def test_jobs_that_must_wait_use_nothing_of_a_rounds_budget() -> None:
+    world = World(cpu(10), budget=1)
+    world.define("/full", limit=cpu(1))
+    world.define("/p")
+    world.submit("holds", pool="/full", need=cpu(1))
+    world.submit("earlier", pool="/p", need=cpu(1))
+    assert world.submit("waits", pool="/full", need=cpu(1)) == []
+    assert world.submit("goes", pool="/p", need=cpu(1)) == [("goes", 0, 1)]
