@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from events.embedded import EmbeddedLog
 from events.kafka import KafkaLog
@@ -172,6 +175,33 @@ def test_the_views_of_the_data_folder_hold_what_they_have_not_read(cli: Cli, dat
     assert archived(cli)[JOBS]["needed_from"] == 30
 
 
+def test_every_snapshot_that_is_kept_holds_what_it_needs(cli: Cli, data: Path) -> None:
+    for first in (30, 60, 90):
+        cli("snapshot", "create")
+        work(data, first, first + 30)
+    assert archived(cli)[JOBS]["needed_from"] == 30
+    cli("snapshot", "create")
+    assert archived(cli, "--remove")[JOBS]["log_from"] == 60, "the oldest is gone: a few are kept"
+    work(data, 120, 150)
+    newest = max((data.parent / "snapshots" / "cell-0" / "left").iterdir())
+    (newest / "manifest.json").unlink()
+    assert archived(cli)[JOBS]["needed_from"] == 60, "what is not good is not needed, the next one is"
+
+
+def test_gateways_and_the_fanout_of_the_data_folder_hold_what_they_have_not_read(cli: Cli, data: Path) -> None:
+    cli("snapshot", "create")
+    folder = data / "cell-0" / "gateway-a"
+    folder.mkdir(parents=True)
+    (folder / "gateway.msgpack").write_bytes(msgspec.msgpack.encode({"cell": 0, "positions": {JOBS: 7}}))
+    left = rounds_of("left")
+    (data / "fanout").mkdir()
+    (data / "fanout" / "left-0.msgpack").write_bytes(msgspec.msgpack.encode({"position": 2}))
+    (data / "fanout" / "left-1.msgpack").write_bytes(msgspec.msgpack.encode({"position": 1}))
+    found = archived(cli)
+    assert (found[JOBS]["needed_from"], found[JOBS]["needed_by"]) == (7, f"the gateway of {folder}")
+    assert (found[left]["needed_from"], found[left]["needed_by"]) == (2, f"the fan-out of {data}")
+
+
 def test_a_cell_that_runs_is_archived_and_not_cut(cli: Cli, data: Path) -> None:
     cli("snapshot", "create")
     log = EmbeddedLog(data / "log")
@@ -203,8 +233,17 @@ def test_a_cell_on_kafka_is_archived_cut_and_verified(
     assert cli("snapshot", "create", *at)[0] == 0, "their processor runs meanwhile"
     throw(kafka, 30, 60)
     toys.rest()
+    group = "paceline.projector.elsewhere"
+    read = [TopicPartition(JOBS, cell, offset) for cell, offset in ((0, 0), (1, 12))]
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for told in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, read)]).values():
+        told.result()
     done = archived(cli, "--remove", *at)
-    assert (done[JOBS]["removed"], kafka.bounds(JOBS)) == (30, (30, 60))
+    assert (done[JOBS]["removed"], done[JOBS]["needed_by"]) == (12, f"the group {group}")
+    for gone in admin.delete_consumer_groups([group]).values():
+        gone.result()
+    done = archived(cli, "--remove", *at)
+    assert (done[JOBS]["removed"], kafka.bounds(JOBS)) == (18, (30, 60))
     throw(kafka, 60, 70)
     toys.rest()
     hashes = toys.hashes()
