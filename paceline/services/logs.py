@@ -1,5 +1,6 @@
 """What processes write to stderr about themselves: lines for people, or one JSON object each."""
 
+import asyncio
 import logging
 import sys
 from typing import Any
@@ -11,6 +12,11 @@ SHARED: list[Any] = [
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
+
+
+def _of_the_end(record: logging.LogRecord) -> bool:
+    """Whether a line says only that a request was cut off: what becomes of open streams when a process ends."""
+    return bool(record.exc_info) and isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 def configure(form: str, level: str) -> None:
@@ -25,6 +31,7 @@ def configure(form: str, level: str) -> None:
     if form == "console":
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(lambda record: not _of_the_end(record))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=SHARED,

@@ -33,7 +33,7 @@ def test_a_cell_with_too_much_to_do_slows_alone(broker: Broker, tmp_path: Path) 
         site.pool("/p", cell=0)
         site.pool("/q", cell=1)
         for number in range(BUSY_JOBS):
-            site.submit(f"busy-{number}", 2000)
+            site.submit(f"busy-{number}", 2000, "5s")
         site.submit("quick", 10, pool="/q")
         site.finish("quick")
         busy = [f"busy-{number}" for number in range(BUSY_JOBS)]
