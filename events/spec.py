@@ -293,7 +293,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
-    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it isn't a job's or a pool's."""
+    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it's neither job nor pool."""
     whose = model or (JobSpec if error.title == JobSpec.__name__ else PoolSpec)
     return [(_pointer(detail["loc"]), _message(whose, detail)) for detail in error.errors(include_url=False)]
 

@@ -65,8 +65,9 @@ class Peers:
 
 
 class Watch:
-    """Says which facts are due: beats, hosts that fell silent, hosts that are back. `now`: its clock, in ms, or NEVER_MS
-    for one that never has anything to do.
+    """Says which facts are due: beats, hosts that fell silent, hosts that are back.
+
+    `now`: its clock, in ms, or NEVER_MS for one that never has anything to do.
     """
 
     def __init__(self, name: str, now: int) -> None:

@@ -16,7 +16,7 @@ SHARED: list[Any] = [
 
 def _of_the_end(record: logging.LogRecord) -> bool:
     """Whether a line says only that a request was cut off: what becomes of open streams when a process ends."""
-    return bool(record.exc_info) and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 def configure(form: str, level: str) -> None:
