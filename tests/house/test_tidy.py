@@ -1,6 +1,7 @@
 """The habits of the house that a tool can check: sizes, words, purity."""
 
 import ast
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -105,3 +106,9 @@ def test_no_unfinished_work_and_no_trace_of_a_machine() -> None:
             text = path.read_text()
             assert not host.search(text), path
             assert path.suffix != ".py" or not todo.search(text), path
+
+
+@pytest.mark.xdist_group("house")
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="all tests run in one process")
+def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
+    assert request.node.nodeid.endswith("@house")  # how pytest-xdist tells groups; some pytests take no notice
