@@ -82,8 +82,13 @@ class Membership:
 
     def close(self) -> None:
         """Leaves the group, so that another has the cells at once."""
-        if not self._out:
-            self._consumer.unsubscribe()  # a static member that only closes stays until its session times out
+        try:
+            if not self._out:
+                self._consumer.unsubscribe()  # a static member that only closes stays until its session times out
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._FATAL:
+                raise
+            self._out = True  # another has its name, and it hadn't heard of that yet
         last = monotonic() + LEAVE_SECONDS
         while self._assigned and not self._out and monotonic() < last:
             self._consumer.poll(0.05)

@@ -280,11 +280,10 @@ def formatted() -> Path:
         write_properties(properties, {**SETTINGS, **node, "listeners": listeners})
         command = [*JAVA, "-cp", f"{CACHE}/lib/*", "kafka.tools.StorageTool", "format"]
         user = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
-        subprocess.run(
-            [*command, "-t", CLUSTER_ID, "-c", str(properties), "--add-scram", user],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        words = [*command, "-t", CLUSTER_ID, "-c", str(properties), "--add-scram", user]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"the data folder of a broker could not be formatted: {done.stderr}")
         draft.rename(template)
     return template
 

@@ -13,7 +13,7 @@ from events.log import Log, LogGap, LogRecord, NewRecord, Reader
 
 A = "contract.a"
 B = "contract.b"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """How long a test waits for what must come; nothing is decided by it but a failure."""
 
 

@@ -54,7 +54,7 @@ def test_a_process_that_is_killed_in_large_rounds_repeats_at_most_the_last(world
     world.until_caught_up(cells=CELLS)
     metrics = world.get("/metrics").text
     assert 'paceline_fanout_lag_records{cell="0",machine="placement"} 0.0' in metrics
-    assert 'paceline_fanout_messages_total{cell="0",topic="paceline.task-states"}' in metrics
+    assert 'paceline_fanout_messages_total{cell="1",topic="paceline.task-states"}' in metrics
     assert world.get("/livez").status_code == world.get("/startupz").status_code == 200
     world.stop()
     world.start()
