@@ -88,7 +88,7 @@ class Inbox:
         """
         given = 0
         while given < limit:
-            topic = next((name for name in self._waiting if self._ready(name)), None)
+            topic = next((name for name, queue in self._waiting.items() if queue and self._ready(name)), None)
             if topic is None:
                 return
             machine = self._machines.get(topic)

@@ -36,7 +36,10 @@ class MemoryLog:
 
     def topic(self, name: str) -> _Topic:
         """The topic of a name, made when first used."""
-        return self._topics.setdefault(name, _Topic())
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _Topic()
+        return topic
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """See `Log.append`; never fails."""
@@ -86,18 +89,18 @@ class MemoryReader:
     """See `Reader`."""
 
     def __init__(self, log: MemoryLog, positions: Mapping[str, int]) -> None:
-        self._log = log
+        self._topics = {name: log.topic(name) for name in positions}
         self._positions = dict(positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`; never waits."""
         out: list[LogRecord] = []
-        for name, position in self._positions.items():
-            topic = self._log.topic(name)
-            if not topic.start <= position <= topic.end:
-                raise gap(name, position, topic.start, topic.end)
+        for name, topic in self._topics.items():
+            position = self._positions[name]
             if position == topic.end:
                 continue
+            if not topic.start <= position <= topic.end:
+                raise gap(name, position, topic.start, topic.end)
             first = topic.index_of(position)
             taken = topic.records[first : first + limit - len(out)]
             out += taken
@@ -109,7 +112,7 @@ class MemoryReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
-        return {name: self._log.topic(name).end for name in self._positions}
+        return {name: topic.end for name, topic in self._topics.items()}
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""

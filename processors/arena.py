@@ -31,6 +31,7 @@ class Arena:
         self._end = 0
         self._returned = False
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
+        self.table.columns = tuple(self._index)
 
     def __getitem__(self, column: str) -> I32:
         """The whole column, to look at; it is replaced when the arena grows, so it isn't kept."""
@@ -111,8 +112,8 @@ class Arena:
     def _mark(self, slots: Slots) -> None:
         if not len(slots):
             return
-        first, last = int(slots[0]) // BLOCK, int(slots[-1]) // BLOCK
-        blocks = [first] if first == last and len(slots) < 3 else np.unique(slots // BLOCK).tolist()
+        first, last = int(slots.min()) // BLOCK, int(slots.max()) // BLOCK
+        blocks = [first] if first == last else np.unique(slots // BLOCK).tolist()
         for number in blocks:
             self.table.put(number, self._view(number))
 

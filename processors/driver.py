@@ -119,7 +119,6 @@ class Driver:
         self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
         self._reader = self._open(fold.positions())
         self._own_reader = self._open({fold.topic: fold.own.position})
-        self._anchor = (fold.newest_ms, self._clock.monotonic_ms())
         yield "owned"
 
     def turn(self) -> Generator[str, None, bool]:
@@ -170,6 +169,12 @@ class Driver:
             except StopIteration as end:
                 return bool(end.value)
 
+    def idle(self) -> bool:
+        """Whether another turn would find nothing to do but for deadlines: all is read, applied and decided on."""
+        if self._again or self._inbox.waiting():
+            return False
+        return all(self._reader.position(topic) >= end for topic, end in self._reader.ends().items())
+
     def wait(self, seconds: float) -> None:
         """Returns when an input has come or the next deadline is due, at the latest after `seconds`."""
         deadline = self.wait_ms()
@@ -212,6 +217,7 @@ class Driver:
             event = self._fold_own(record, recorded)
             if record.offset == claim:
                 accepted = isinstance(event, EpochStarted)
+                self._anchor = (record.at_ms, self._clock.monotonic_ms())
                 break
         if claim is not None and not accepted:
             raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
@@ -245,7 +251,9 @@ class Driver:
         found = False
         while not found:
             for record in self._own_reader.poll(self._limits.records, 1.0):
-                found = self._look(record, offset) or found
+                if self._look(record, offset):
+                    found = True
+                    self._anchor = (record.at_ms, self._clock.monotonic_ms())
 
     def _apply(self) -> int:
         applied = 0
@@ -333,7 +341,10 @@ class Driver:
         return True
 
     def _now(self, caught_up: bool) -> int:
-        """Logical time: the log's, and when caught up the time that has passed since the newest record was read."""
+        """Logical time: the log's, and when caught up the time that has passed since the newest record was read.
+
+        What is read back was written just now, so the time that a clock has got wrong lasts until the next round.
+        """
         at = self._clock.monotonic_ms()
         newest, since = self._anchor
         if self.fold.newest_ms > newest + (at - since):

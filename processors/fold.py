@@ -57,7 +57,6 @@ class Fold:
                 "it is damaged. Delete it; it is made anew from the log."
             )
         self.own, self.known, self.now = standing.own, standing.known, standing.now
-        self.newest_ms = standing.now
         self._begin()
         self.machine.restored()
 

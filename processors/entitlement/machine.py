@@ -47,7 +47,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 2
+    logic: ClassVar[int] = 3
     state: ClassVar[int] = 1
 
     def __init__(self, cell: int = 0) -> None:
@@ -124,8 +124,8 @@ class Entitlement:
                 self._idle = self.queues.changes
         if caught_up:
             out += self._leave(now)
-            if self._unsaid() and self.cell.said_ms + SAY_EVERY_MS <= now:
-                out.append(self._say())
+            if not out and self._unsaid() and self.cell.said_ms + SAY_EVERY_MS <= now:
+                out.append(self._say())  # after what else is decided, so that it is said once
         return out
 
     def next_wakeup(self) -> int | None:
@@ -272,10 +272,12 @@ class Entitlement:
 
     def _held(self, event: GangsHeld, now: int) -> None:
         row = self.queues.jobs.change(event.job_id)
-        if not row.aside and refused_for_good(self.pools, self.cell, row, four(event.asked)):
-            self.queues.put_aside(event.job_id, event.code, 0)
+        why = None if row.aside else refused_for_good(self.pools, self.cell, row, four(event.asked))
+        if why is not None:
+            self.queues.put_aside(event.job_id, why.code, 0)
         row.said = event.code
-        self.queues.untold.pop(event.job_id, None)
+        if not row.aside or row.said == row.returned:  # who stood behind others and is refused for good hears that next
+            self.queues.untold.pop(event.job_id, None)
 
     def _preempted(self, event: PreemptionsOrdered, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)

@@ -124,9 +124,14 @@ class Jobs:
         state = self._tasks.arena["state"][row.base : row.base + row.gang_min]
         return not row.stopping and bool(among(state, (GANG_WAIT, TaskState.SUCCEEDED)).all())
 
+    def _next_run(self, row: JobRow) -> int:
+        """The run of a gang that starts again: members that wait for it have its number already."""
+        arena, members = self._tasks.arena, slice(row.base, row.base + row.gang_min)
+        return int((arena["run"][members] + (arena["state"][members] != GANG_WAIT)).max())
+
     def _queue_gang(self, job_id: str) -> GangsQueued:
         row = self.table[job_id]
-        run = int(self._tasks.arena["run"][row.base : row.base + row.gang_min].max()) + 1
+        run = self._next_run(row)
         one = {"job": 0, "first": 0, "count": row.gang_min, "run": run, "gang": 1, "admitted": 0}
         return GangsQueued(job_ids=(job_id,), **{name: pack_ints([value]) for name, value in one.items()})
 

@@ -67,7 +67,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 2
+    logic: ClassVar[int] = 3
     state: ClassVar[int] = 2
 
     def __init__(self, cell: int = 0) -> None:
@@ -160,8 +160,9 @@ class Lifecycle:
         """See `Machine.decide`."""
         out = list(Answers(self, now, caught_up).all(budget))
         slots = self.tasks.attention()
-        if caught_up:
-            slots = np.union1d(slots, self.tasks.due(now))
+        due = self.tasks.due(now) if caught_up else slots[:0]
+        if len(due):
+            slots = np.union1d(slots, due)
         if len(slots):
             out += verdicts(self.tasks.arena, slots[:budget], self._lookup)
         if len(slots) <= budget:  # what an inventory ended is said no later than its answer

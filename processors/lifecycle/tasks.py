@@ -59,7 +59,7 @@ Mask = NDArray[np.bool_]
 
 def among(values: NDArray[np.int32], wanted: Iterable[int]) -> Mask:
     """Which values are among a few wanted."""
-    found = np.zeros(len(values), dtype=np.bool_)
+    found = np.zeros(values.shape, dtype=np.bool_)
     for one in wanted:
         found |= values == one
     return found
@@ -68,6 +68,22 @@ def among(values: NDArray[np.int32], wanted: Iterable[int]) -> Mask:
 LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
 ENDED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
+
+
+def _needed() -> NDArray[np.bool_]:
+    """Whether there is something to decide, by state, report and ask; what a wait adds stands in `Tasks`."""
+    state, report, ask = np.indices((STATES, LOST + 1, len(Ask)), dtype=np.int32)
+    live = among(state, (TaskState.ORDERED, TaskState.RUNNING))
+    waiting = among(state, WAITING)
+    needs = (report > RunReport.STARTED) | ((report == RunReport.STARTED) & (state == TaskState.ORDERED))
+    needs |= state == PLACED
+    needs |= (live | waiting) & among(ask, (Ask.PREEMPT, Ask.ALLOWED, Ask.GANG, Ask.STOP))
+    needs |= (state == GANG_WAIT) & (ask == Ask.STOP)
+    return np.asarray(needs | (ask == Ask.DEFERRED))
+
+
+_NEEDS = _needed()
+BACKOFF = int(TaskState.BACKOFF)
 
 
 class Tasks:
@@ -145,14 +161,10 @@ class Tasks:
 
     def _needs(self, slots: I64) -> Mask:
         arena = self.arena
-        state, report, ask = arena["state"][slots], arena["report"][slots], arena["ask"][slots]
-        live = among(state, (TaskState.ORDERED, TaskState.RUNNING))
-        waiting = among(state, WAITING)
-        needs = (report > RunReport.STARTED) | ((report == RunReport.STARTED) & (state == TaskState.ORDERED))
-        needs |= (state == PLACED) | ((state == TaskState.BACKOFF) & (arena["due"][slots] == 0))
-        needs |= (live | waiting) & among(ask, (Ask.PREEMPT, Ask.ALLOWED, Ask.GANG, Ask.STOP))
-        needs |= (state == GANG_WAIT) & (ask == Ask.STOP)
-        return np.asarray(needs | (ask == Ask.DEFERRED))
+        state = arena["state"][slots]
+        needs: Mask = _NEEDS[state, np.minimum(arena["report"][slots], LOST), arena["ask"][slots]]
+        needs |= (state == BACKOFF) & (arena["due"][slots] == 0)
+        return needs
 
     def end(self, slots: I64, outcome: NDArray[np.int32], kept: NDArray[np.int32], wait_ms: I64, now: int) -> I64:
         """Applies ends of the present runs of distinct slots; returns the new states.
@@ -177,13 +189,14 @@ class Tasks:
         final = gang & (traits & Trait.GANG_FINAL != 0) & (outcome != Outcome.SUCCEEDED)
         state[final] = TaskState.FAILED
 
-        next_run = state == TaskState.BACKOFF
+        next_run = among(state, (TaskState.BACKOFF, GANG_WAIT))
+        backoff = state == TaskState.BACKOFF
         wait_s = np.where(wait_ms > 0, -(-(now + wait_ms) // 1000) - EPOCH_S, 0)
-        due = np.where(next_run & (kept == 1), wait_s, 0)
+        due = np.where(backoff & (kept == 1), wait_s, 0)
         arena.set("state", slots, state)
         arena.set("run", slots, arena["run"][slots] + next_run)
         arena.set("failures", slots, failures + (own_end & ((outcome == Outcome.FAILED) | stateless)))
-        arena.set("admitted", slots, np.where(next_run, kept, 0))
+        arena.set("admitted", slots, np.where(backoff, kept, 0))
         arena.set("due", slots, due)
         for column in ("host", "cause", "report", "exit"):
             arena.set(column, slots, 0)

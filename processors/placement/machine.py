@@ -31,7 +31,7 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 2
+    logic: ClassVar[int] = 3
     state: ClassVar[int] = 1
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
 """One decision about waiting tasks: in order onto the board; who finds no place is explained and, in time, returned."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -128,16 +129,19 @@ class Match:
 
     def _ports(self) -> list[int]:
         """Port numbers for all that was put, per host the lowest that are free."""
-        free = {}
+        free: dict[int, Iterator[int]] = {}
         out: list[int] = []
         for job_id, _, chosen in self._put:
             each = self._runs.jobs[job_id].need[-1]
             for number in chosen.tolist() if each else ():
                 if number not in free:
-                    row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
-                    free[number] = (p for p in range(row.port_first, row.port_last + 1) if p not in taken)
+                    free[number] = self._free_ports(number)
                 out += (next(free[number]) for _ in range(each))
         return out
+
+    def _free_ports(self, number: int) -> Iterator[int]:
+        row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
+        return (port for port in range(row.port_first, row.port_last + 1) if port not in taken)
 
     def _by_job(self) -> dict[str, list[Left]]:
         parts: dict[str, list[Left]] = {}

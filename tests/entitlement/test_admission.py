@@ -253,3 +253,12 @@ def test_jobs_that_must_wait_use_nothing_of_a_rounds_budget() -> None:
     world.submit("earlier", pool="/p", need=cpu(1))
     assert world.submit("waits", pool="/full", need=cpu(1)) == []
     assert world.submit("goes", pool="/p", need=cpu(1)) == [("goes", 0, 1)]
+
+
+def test_who_stood_behind_others_and_can_never_go_on_hears_that() -> None:
+    world = World(cpu(10))
+    world.define("/p", reservation=cpu(1))
+    world.submit("holds", need=cpu(1), preemptible=False)
+    world.submit("waits", need=cpu(1), preemptible=False)
+    world.submit("never", need=cpu(2), preemptible=False)
+    assert waits(world.said)[-1] == ("never", Code.RESERVATION_REACHED)

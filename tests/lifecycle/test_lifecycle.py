@@ -188,6 +188,21 @@ def test_a_gang_fails_as_one_and_is_queued_again_as_one() -> None:
     assert state_of(world.report(RunReport.EXITED, ("a", 3, 1))) == "FAILED"
 
 
+def test_a_gang_that_is_stopped_while_it_waits_for_its_last_member_ends_each_run_once() -> None:
+    world = World()
+    world.submit("a", instances=2, gang_min=2, retries_max=3)
+    members = [("a", n, 1) for n in range(2)]
+    world.place(*members)
+    world.report(RunReport.STARTED, *members)
+    said = world.report(RunReport.EXITED, members[0], exit_code=1)
+    assert runs_of(one(said, RunsEnded)) == [members[0]]
+    said = world.stop("a")
+    assert runs_of(one(said, RunsEnded)) == [("a", 0, 2)], "the run that it waited for"
+    said = world.report(RunReport.STOPPED, members[1])
+    assert runs_of(one(said, RunsEnded)) == [members[1]]
+    assert state_of(said) == "KILLED"
+
+
 def test_a_service_runs_again_after_a_growing_wait() -> None:
     world = World()
     world.submit("a", kind="stateless")

@@ -133,6 +133,16 @@ def test_ports_are_unique_on_a_host_and_the_lowest_free_ones(world: World) -> No
     assert places(world.end(("a", 0, 1)), {"a": 2}) == {("a", 2, 1): ("h1", (31000, 31001))}
 
 
+def test_each_host_gives_out_its_own_free_ports(world: World) -> None:
+    for host_id in ("h1", "h2"):
+        world.fact(offered(host_id, 1, port_first=31000, port_last=31004, attributes={"rack": f"r-{host_id}"}))
+    there = (Constraint("rack", "in", ("r-h2",)),)
+    world.run("before", 2, ports=1, cpu=0, constraints=there)
+    both = (Constraint("rack", "in", ("r-h1", "r-h2")),)
+    found = places(world.run("a", 4, ports=1, cpu=0, constraints=both, strategy="spread"), {"a": 1})
+    assert sorted(found.values()) == [("h1", (31000,)), ("h1", (31001,)), ("h2", (31002,)), ("h2", (31003,))]
+
+
 def test_ports_held_outside_a_new_range_do_not_count_against_it(world: World) -> None:
     world.run("a", 1, ports=3)
     world.fact(offered("h1", 1, port_first=31002, port_last=31003))
