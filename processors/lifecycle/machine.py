@@ -249,11 +249,12 @@ class Lifecycle:
             self._note_ports(event, known)
 
     def _note_ports(self, event: TasksPlaced, known: np.ndarray[Any, Any]) -> None:
-        rows = [self.jobs.get(job_id) for job_id in event.job_ids]
+        counts = ints(event.port_count).tolist()
+        if not counts:  # of a release that didn't say; a job of it may be forgotten by now
+            counts = [row.ports if (row := self.jobs.get(job_id)) else 0 for job_id in event.job_ids]
         ports, at = ints(event.ports).tolist(), 0
         for index, instance, wanted in zip(ints(event.job), ints(event.instance), known, strict=True):
-            row = rows[index]
-            count = row.ports if row else 0
+            count = counts[index]
             if count and wanted:
                 self.ports.put((event.job_ids[index], int(instance)), ports[at : at + count])
             at += count

@@ -57,7 +57,7 @@ RETRIES_SHIFT = 4
 Mask = NDArray[np.bool_]
 
 
-def among(values: NDArray[np.int32], wanted: Iterable[int]) -> Mask:
+def among(values: NDArray[np.int32] | I64, wanted: Iterable[int]) -> Mask:
     """Which values are among a few wanted."""
     found = np.zeros(values.shape, dtype=np.bool_)
     for one in wanted:

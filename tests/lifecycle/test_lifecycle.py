@@ -322,3 +322,20 @@ def test_ports_reach_the_order() -> None:
         ),
     )
     assert ints(one(said, RunsOrdered).ports).tolist() == [31000, 31001, 31005, 31006]
+
+
+def test_ports_of_a_job_that_is_forgotten_by_now_are_nobody_elses() -> None:
+    world = World()
+    world.submit("a", ports=("http",), instances=2)
+    said = world.peer(
+        "placement",
+        TasksPlaced(
+            **columns([("gone", 0, 1), A0, A1]),
+            host_ids=("h1",),
+            host_session=pack_longs([1]),
+            host=pack_ints([0, 0, 0]),
+            ports=pack_ints([31000, 31001, 31002]),
+            port_count=pack_ints([1, 1]),
+        ),
+    )
+    assert ints(one(said, RunsOrdered).ports).tolist() == [31001, 31002]
