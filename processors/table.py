@@ -55,6 +55,8 @@ class Table(Generic[K, R]):
         key_type: Any = str,
     ) -> None:
         self.name = name
+        self.columns: tuple[str, ...] = ()
+        """Names of the columns, where rows are matrices."""
         self._pack = pack
         self._unpack = unpack
         self._unpack_key = msgspec.msgpack.Decoder(key_type).decode
@@ -119,6 +121,10 @@ class Table(Generic[K, R]):
         self._rows[typed] = self._unpack(row)
         self._digests[typed] = row_hash(self._prefix, key, row)
         return self._digests[typed]
+
+    def read(self, key: bytes, row: bytes) -> tuple[K, R]:
+        """A key and a row as the store holds them, to look at."""
+        return self._unpack_key(key), self._unpack(row)
 
     def take_changes(self) -> tuple[list[RowChange], int]:
         """The rows changed since the last call, and what they add to the hash (before the modulus)."""
