@@ -110,6 +110,7 @@ class Watch:
         if not heard or now - heard >= SILENT_MS:
             return None
         host.silent = False
+        host.cut(host_id)  # it may have been given up meanwhile, which only a new session mends
         return HostBack(host_id=host_id, session=host.session)
 
 

@@ -63,10 +63,12 @@ class Admission:
         self._cell = cell
         self._entitlement = entitlement
         self._allocation = dict(allocation)
-        self._firm = dict(queues.firm)
+        self._above: dict[str, list[str]] = {}
+        self._firm: dict[str, Amount4] = {}
+        for pool, held_ in queues.firm.items():
+            self._hold_firm(pool, held_)
         self._taken: list[tuple[str, int, I64]] = []
         self._waits: dict[str, list[Wait]] = {}
-        self._above: dict[str, list[str]] = {}
         self._left = NOTHING
         """What the pool that is served, and all above it, have left."""
 
@@ -144,7 +146,15 @@ class Admission:
         return plus(self._entitlement.get(pool, NOTHING), self._allocation.get(pool, NOTHING), -1)
 
     def _firm_free(self, pool: str) -> Amount4:
-        return plus(self._pools[pool].reservation, self._firm.get(pool, NOTHING), -1)
+        """What a pool has left of its reservation, and those above it of theirs."""
+        levels = [level for level in self._levels(pool) if level != "/"]
+        free = [plus(self._pools[level].reservation, self._firm.get(level, NOTHING), -1) for level in levels]
+        cpu, memory, disk, gpu = (min(column) for column in zip(*free, strict=True))
+        return cpu, memory, disk, gpu
+
+    def _hold_firm(self, pool: str, amount: Amount4, times: int = 1) -> None:
+        for level in self._levels(pool):
+            self._firm[level] = plus(self._firm.get(level, NOTHING), amount, times)
 
     def _room(self, row: JobRow) -> int:
         room = fits(row.need, self._left) if row.pool in self._pools else 0
@@ -209,7 +219,7 @@ class Admission:
         for level in self._levels(row.pool):
             self._allocation[level] = plus(self._allocation.get(level, NOTHING), row.need, len(slots))
         if not row.preemptible:
-            self._firm[row.pool] = plus(self._firm.get(row.pool, NOTHING), row.need, len(slots))
+            self._hold_firm(row.pool, row.need, len(slots))
 
     def _news(self, wait: Wait) -> list[Event]:
         """What is said of a job that waits and of those behind it, where it wasn't said before."""

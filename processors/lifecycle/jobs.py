@@ -157,6 +157,7 @@ class Jobs:
         """Jobs whose state is another than was said."""
         out: list[Event] = []
         changed = [job_id for job_id in self._touched if self.table[job_id].state != job_state(self.table[job_id])]
+        changed.sort(key=lambda job_id: self.table[job_id].number)  # a process that was restored has touched all
         self._touched = dict.fromkeys(changed)
         for job_id in self._touched:
             state, counts = job_state(self.table[job_id]), self.table[job_id].counts

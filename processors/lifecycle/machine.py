@@ -159,6 +159,8 @@ class Lifecycle:
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`."""
         out = list(Answers(self, now, caught_up).all(budget))
+        if any(isinstance(each, CommandAnswered) and each.code == Code.DONE for each in out):
+            return out  # a stop comes first: whether a run that is over keeps its admission depends on it
         slots = self.tasks.attention()
         due = self.tasks.due(now) if caught_up else slots[:0]
         if len(due):

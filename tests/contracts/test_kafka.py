@@ -26,6 +26,7 @@ from events.records.base import Event
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import RoundCommitted
 from events.topics import EVERY, SETTINGS, rounds_of
+from processors.driver import Driver
 from processors.replay import replay
 from tests.broker import Broker, free_ports
 from tests.contracts.log import PATIENCE, meets_gap, new, read, values
@@ -147,7 +148,7 @@ def test_a_round_of_unknown_outcome_is_settled_by_what_the_log_holds(broker: Bro
         broker.resume()
     else:
         broker.start()
-    again = start(log, "left", tmp_path, "second")
+    again = started_when_it_answers(log, tmp_path)
     run_until([again, right], 20)
     for driver in (again, right):
         found = replay(TOYS[driver.machine.name](), log)
@@ -156,6 +157,16 @@ def test_a_round_of_unknown_outcome_is_settled_by_what_the_log_holds(broker: Bro
     answered = [decision for decision in decisions(log, "left") if isinstance(decision, CommandAnswered)]
     assert len(answered) == len({each.command_id for each in answered}) == 20
     log.close()
+
+
+def started_when_it_answers(log: KafkaLog, folder: Path) -> Driver:
+    """The second process of `left`: a broker that has come back has no leaders for a moment."""
+    end = monotonic() + PATIENCE
+    while True:
+        try:
+            return start(log, "left", folder, "second")
+        except LogUnavailable:
+            assert monotonic() < end, "no leader came"
 
 
 def decisions(log: KafkaLog, machine: str) -> list[Event]:

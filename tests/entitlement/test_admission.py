@@ -262,3 +262,16 @@ def test_who_stood_behind_others_and_can_never_go_on_hears_that() -> None:
     world.submit("waits", need=cpu(1), preemptible=False)
     world.submit("never", need=cpu(2), preemptible=False)
     assert waits(world.said)[-1] == ("never", Code.RESERVATION_REACHED)
+
+
+def test_what_cannot_leave_stays_within_the_reservations_of_all_pools_above() -> None:
+    world = World(cpu(10))
+    world.define("/a", reservation=cpu(2))
+    world.define("/a/x", reservation=cpu(2))
+    world.define("/a/y")
+    assert world.submit("old", pool="/a/x", need=cpu(2), preemptible=False) == [("old", 0, 1)]
+    world.define("/a/x")
+    world.define("/a/y", reservation=cpu(2))
+    assert world.submit("new", pool="/a/y", need=cpu(1), preemptible=False) == []
+    assert waits(world.said)[-1] == ("new", Code.RESERVATION_REACHED)
+    assert world.end(("old", 0, 1)) == [("new", 0, 1)]

@@ -228,6 +228,7 @@ def test_a_host_that_is_not_heard_is_silent_and_back_when_heard_again(cell: Cell
     later(cell, clock, 1000)
     assert cell.facts("paceline.hosts", HostBack) == [HostBack(host_id="h1", session=1)]
     assert len(cell.facts("paceline.hosts", HostSilent)) == 1
+    assert host.closed, "it may have been given up, and connects anew"
 
 
 def test_a_pause_of_the_gateway_itself_makes_no_host_silent(cell: Cell, clock: TestClock) -> None:

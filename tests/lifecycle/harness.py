@@ -37,10 +37,14 @@ class World:
         self.peer("entitlement", PoolAnswered(path="/p", pools_offset=0, command_id="1", code="DONE"))
 
     def fact(self, topic: str, event: Event) -> list[Event]:
+        self.caught(event, topic)
+        return self.quiet()
+
+    def caught(self, event: Event, topic: str) -> None:
+        """A fact that is applied and not decided on yet."""
         offset = self.offsets.get(topic, -1) + 1
         self.offsets[topic] = offset
         self.machine.apply(Fact(topic, offset, self.now, event))
-        return self.quiet()
 
     def peer(self, machine: str, *decisions: Event) -> list[Event]:
         self.machine.apply(PeerRound(machine, 1, self.now, decisions))

@@ -5,6 +5,7 @@ import pytest
 from events.codes import Outcome, RunReport
 from events.columns import ints, pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.jobs import JobStopRequested
 from events.records.lifecycle import (
     CommandAnswered,
     DisruptionWithdrawn,
@@ -339,3 +340,14 @@ def test_ports_of_a_job_that_is_forgotten_by_now_are_nobody_elses() -> None:
         ),
     )
     assert ints(one(said, RunsOrdered).ports).tolist() == [31001, 31002]
+
+
+def test_a_run_that_ends_as_its_job_is_stopped_keeps_no_admission() -> None:
+    world = World()
+    world.submit("a", kind="stateless")
+    world.place(A0)
+    world.report(RunReport.STARTED, A0)
+    world.caught(JobStopRequested(job_id="a", command_id="stop"), "paceline.jobs")
+    said = world.report(RunReport.EXITED, A0)
+    ended = one(said, RunsEnded)
+    assert ints(ended.kept).tolist() == [0]
