@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo cell test check unit storm lock clean
+.PHONY: demo cell test check unit soak storm lock clean
 
 demo: .venv/ready
 	$(BIN)/paceline demo
@@ -22,6 +22,10 @@ check: .venv/ready
 
 unit: .venv/ready .kafka/ready
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+SECONDS ?= 60
+soak: .venv/ready
+	$(BIN)/paceline simulate --faults all --for $(SECONDS)s
 
 storm: .venv/ready .kafka/ready
 	$(BIN)/python -m tests.storms.storm

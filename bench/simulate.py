@@ -1,0 +1,102 @@
+"""The simulator: the whole KTH SP2 trace, and 50,000 tasks on 1,000 hosts, from first submission to last end."""
+
+import csv
+import gzip
+import heapq
+import time
+from pathlib import Path
+
+from bench import Options, Result
+from events.codec import encode
+from events.log import NewRecord
+from events.memory import MemoryLog
+from events.records.tasks import RunsReported
+from paceline.simulate.scenario import Scenario
+from paceline.simulate.session import Session, Wanted, of_scenario
+from paceline.simulate.traces import Asked, session
+
+KTH = Path(__file__).parent / "traces" / "kth_sp2_jobs.csv.gz"
+PROCESSORS = 100
+HOSTS, TASKS = 1000, 50_000
+
+
+def run(log: str, options: Options) -> Result:
+    """On the memory log, whichever is asked for: a simulation keeps no other unless a user wants it."""
+    many = played(of_scenario(fleet(), "", Wanted()))
+    kth = played(session(Asked(KTH, "swf", PROCESSORS), Wanted()))
+    if kth.story.open or many.story.open or many.jobs.tasks != TASKS:
+        raise SystemExit("not every job ended")
+    began = time.perf_counter()
+    plain = first_come_first_served()
+    plain_s = time.perf_counter() - began
+    figures = {
+        "kth_wall_s": kth.run.wall_s,
+        "kth_jobs_per_s": len(kth.jobs.wait_s) / kth.run.wall_s,
+        "kth_rounds_per_s": kth.story.rounds / kth.run.wall_s,
+        "kth_mean_wait_s": kth.jobs.figures()["mean_wait_s"],
+        "kth_mean_bounded_slowdown": kth.jobs.figures()["mean_bounded_slowdown"],
+        "tasks_per_s": TASKS / many.run.wall_s,
+    }
+    references = {
+        "raw_fcfs_of_the_same_trace_s": plain_s,
+        "raw_fcfs_mean_bounded_slowdown": plain,
+        "raw_appends_and_encodes_per_s": appends(),
+    }
+    return Result(figures, references)
+
+
+def played(made: Session) -> Session:
+    """A session that has run."""
+    made.run.go()
+    made.finish()
+    return made
+
+
+def fleet() -> Scenario:
+    """1,000 hosts of 16 CPU, and one job of 50,000 tasks of 0.1 CPU that run a minute."""
+    return Scenario.model_validate(
+        {
+            "name": "fleet",
+            "hosts": [{"name": "host", "count": HOSTS, "resources": {"cpu": 16}}],
+            "pools": [{"path": "/bench"}],
+            "jobs": [
+                {
+                    "job_id": "many",
+                    "pool": "/bench",
+                    "instances": TASKS,
+                    "resources": {"cpu": 0.1},
+                    "sim": {"duration": "1m"},
+                }
+            ],
+        }
+    )
+
+
+def first_come_first_served() -> float:
+    """The trace in plain Python, each job after the one before it: the mean bounded slowdown."""
+    with gzip.open(KTH, "rt", newline="") as file:
+        jobs = [tuple(int(row[name]) for name in ("submit_s", "run_s", "procs")) for row in csv.DictReader(file)]
+    free, now, total = PROCESSORS, 0, 0.0
+    running: list[tuple[int, int]] = []
+    for submit, run_s, procs in jobs:
+        now = max(now, submit)
+        while running and (running[0][0] <= now or free < procs):
+            end, back = heapq.heappop(running)
+            now, free = max(now, end), free + back
+        heapq.heappush(running, (now + run_s, procs))
+        free -= procs
+        total += max(1.0, (now - submit + run_s) / max(run_s, 10))
+    return total / len(jobs)
+
+
+def appends() -> float:
+    """Small records encoded, appended and read again with nothing else, a second."""
+    count, log = 20_000, MemoryLog(lambda: 0)
+    reader = log.reader({RunsReported.topic: 0})
+    columns = dict.fromkeys(("job", "instance", "run", "host", "state", "exit_code"), b"")
+    record = RunsReported(gateway="g", host_ids=("h",), job_ids=("j",), **columns)
+    began = time.perf_counter()
+    for _ in range(count):
+        log.append([NewRecord(RunsReported.topic, b"", encode(record))])
+        reader.poll(10, 0)
+    return count / (time.perf_counter() - began)

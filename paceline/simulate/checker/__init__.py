@@ -1,0 +1,69 @@
+"""A second opinion on a log: what must hold after every round, told without the code of the machines.
+
+checker = Checker(log)
+checker.look()      # after each step of the cell, or once at the end
+checker.settled()   # when the cell has nothing left to do
+"""
+
+from collections.abc import Iterable
+
+from events.log import Log
+from paceline.simulate.checker.history import History, Round, Violation
+from paceline.simulate.checker.hosts import Hosts
+from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.runs import Runs
+
+__all__ = ["Checker", "Violation"]
+
+
+class Checker:
+    """Reads a log of one cell forward and raises `Violation` at the first round after which something doesn't hold."""
+
+    def __init__(self, log: Log) -> None:
+        self.history = History(log)
+        self.rounds = 0
+        self.decisions = 0
+        self._runs = Runs()
+        self._hosts = Hosts()
+        self._folds = {
+            "lifecycle": self._runs.round,
+            "entitlement": Pools(self.history, log.cell).round,
+            "placement": self._hosts.round,
+        }
+
+    def look(self) -> None:
+        """Takes what is new in the log."""
+        for round_ in self.history.read():
+            self.rounds += 1
+            self.decisions += len(round_.decisions)
+            self._look_at(round_)
+
+    @property
+    def events(self) -> int:
+        """Facts and decisions read."""
+        return self.history.facts() + self.decisions
+
+    def open_jobs(self, submitted: Iterable[str]) -> list[str]:
+        """Which of the jobs have no answer, or were accepted and have no outcome."""
+        return [*self._runs.open_jobs(), *(job_id for job_id in submitted if job_id not in self._runs.answered)]
+
+    def silent_hosts(self) -> list[str]:
+        """Hosts that are silent and not given up."""
+        return self._hosts.silent()
+
+    def live(self) -> bool:
+        """Whether anything runs."""
+        return self._runs.live()
+
+    def stalled(self) -> None:
+        """What must hold of a cell in which nothing has run for long."""
+        self._runs.stalled()
+
+    def settled(self) -> None:
+        """What must hold of a cell that has nothing left to do."""
+        self._runs.settled()
+
+    def _look_at(self, round_: Round) -> None:
+        fold = self._folds.get(round_.machine)
+        if fold is not None:
+            fold(round_)

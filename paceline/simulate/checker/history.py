@@ -1,0 +1,146 @@
+"""The topics of a log as far as they were read: facts, and those rounds that count, by the protocol's rule told anew.
+
+Nothing here comes from the code that runs machines: only the records' schemas are shared.
+"""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from events.codec import CodecError, decode
+from events.log import Log, LogRecord
+from events.records.base import Event
+from events.records.rounds import EpochStarted, RoundCommitted
+
+FACTS = ("paceline.jobs", "paceline.pools", "paceline.hosts", "paceline.tasks")
+MACHINES = ("lifecycle", "entitlement", "placement", "sla")
+
+
+class Violation(AssertionError):
+    """Something that must hold doesn't; the text says what, where, with the numbers."""
+
+
+class Round(NamedTuple):
+    """A round that counts: what its machine took in, in that order, and what it decided."""
+
+    machine: str
+    number: int
+    offset: int
+    inputs: list[tuple[str, int, Event]]
+    """Topic, offset and the fact or the decision; of rounds each decision for itself."""
+    decisions: list[Event]
+
+    def __str__(self) -> str:
+        return f"round {self.number} of {self.machine} (paceline.{self.machine}:{self.offset})"
+
+
+class _Owner:
+    """What is known of one machine's topic: who owns it, and where its chain ends."""
+
+    def __init__(self) -> None:
+        self.epoch = self.number = 0
+        self.hash = bytes(32)
+        self.taken: dict[str, int] = {}
+
+
+class History:
+    """Reads a log forward, each topic for itself."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._facts: dict[str, list[Event | None]] = {topic: [] for topic in FACTS}
+        self._rounds: dict[str, list[Round | None]] = {f"paceline.{machine}": [] for machine in MACHINES}
+        self._owners = {machine: _Owner() for machine in MACHINES}
+        self.ignored = 0
+
+    def read(self) -> list[Round]:
+        """The rounds that count and are new, each machine's in order. Raises `Violation`."""
+        new: list[Round] = []
+        ends = {machine: self._log.bounds(f"paceline.{machine}")[1] for machine in MACHINES}
+        for topic, events in self._facts.items():
+            for record in self._log.scan(topic, len(events)):
+                events.append(_event(record))
+        waiting = dict.fromkeys(MACHINES, True)
+        records = {machine: self._tail(machine, ends[machine]) for machine in MACHINES}
+        while any(waiting.values()):
+            moved = False
+            for machine in MACHINES:
+                while records[machine] and self._may_take(records[machine][0]):
+                    moved = True
+                    found = self._take(machine, records[machine].pop(0))
+                    if found is not None:
+                        new.append(found)
+                waiting[machine] = bool(records[machine])
+            if not moved and any(waiting.values()):
+                stuck = next(machine for machine in MACHINES if waiting[machine])
+                raise Violation(f"{stuck} took in records that nobody has written before: {records[stuck][0][0]}")
+        return new
+
+    def facts(self) -> int:
+        """How many facts were read."""
+        return sum(map(len, self._facts.values()))
+
+    def fact(self, topic: str, offset: int) -> Event | None:
+        """A fact by its position."""
+        events = self._facts[topic]
+        return events[offset] if offset < len(events) else None
+
+    def _tail(self, machine: str, end: int) -> list[tuple[LogRecord, Event | None]]:
+        topic = f"paceline.{machine}"
+        scanned = self._log.scan(topic, len(self._rounds[topic]))
+        return [(record, _event(record)) for record in scanned if record.offset < end]
+
+    def _may_take(self, found: tuple[LogRecord, Event | None]) -> bool:
+        """Whether all that a round has taken in was read."""
+        event = found[1]
+        if not isinstance(event, RoundCommitted):
+            return True
+        known = {topic: len(events) for topic, events in self._facts.items()}
+        known |= {topic: len(rounds) for topic, rounds in self._rounds.items()}
+        return all(segment.end <= known.get(segment.topic, 0) for segment in event.inputs)
+
+    def _take(self, machine: str, found: tuple[LogRecord, Event | None]) -> Round | None:
+        record, event = found
+        topic, owner = f"paceline.{machine}", self._owners[machine]
+        round_ = None
+        if isinstance(event, EpochStarted) and event.machine == machine and event.epoch == owner.epoch + 1:
+            owner.epoch = event.epoch
+        elif isinstance(event, RoundCommitted) and self._counts(event, machine, owner):
+            owner.number, owner.hash = event.round, blake2b(record.value, digest_size=32).digest()
+            owner.taken.update({segment.topic: segment.end for segment in event.inputs})
+            decisions = [decode(value) for value in event.decisions]
+            round_ = Round(machine, event.round, record.offset, self._inputs(event), decisions)
+        else:
+            self.ignored += 1
+        self._rounds[topic].append(round_)
+        return round_
+
+    def _counts(self, event: RoundCommitted, machine: str, owner: _Owner) -> bool:
+        if (event.machine, event.cell, event.epoch) != (machine, self._log.cell, owner.epoch):
+            return False
+        if event.round != owner.number + 1 or event.prev_hash != owner.hash:
+            return False
+        taken = dict(owner.taken)
+        for segment in event.inputs:
+            if segment.start != taken.get(segment.topic, 0):
+                return False
+            taken[segment.topic] = segment.end
+        return True
+
+    def _inputs(self, event: RoundCommitted) -> list[tuple[str, int, Event]]:
+        found: list[tuple[str, int, Event]] = []
+        for segment in event.inputs:
+            for offset in range(segment.start, segment.end):
+                if segment.topic in self._facts:
+                    fact = self._facts[segment.topic][offset]
+                    found += [] if fact is None else [(segment.topic, offset, fact)]
+                else:
+                    round_ = self._rounds[segment.topic][offset]
+                    found += [] if round_ is None else [(segment.topic, offset, each) for each in round_.decisions]
+        return found
+
+
+def _event(record: LogRecord) -> Event | None:
+    try:
+        return decode(record.value)
+    except CodecError:
+        return None

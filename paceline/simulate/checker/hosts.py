@@ -1,0 +1,163 @@
+"""What must hold at placement's positions: capacity, ports, conditions, liveness of hosts, whole gangs."""
+
+from dataclasses import dataclass, field
+
+from events.records.base import Event
+from events.records.entitlement import GangsAdmitted
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobsForgotten, RunsEnded
+from events.records.parts import Constraint
+from events.records.placement import GangsReturned, HostLost, TasksPlaced
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import RESOURCES, Range, Task, places_of, ranges_of, runs_of
+
+
+@dataclass
+class Host:
+    """A host as placement may know it."""
+
+    session: int = 0
+    reconciled: int = 0
+    silent: bool = False
+    lost: bool = False
+    offer: HostOffered | None = None
+    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESOURCES, 0))
+    ports: set[int] = field(default_factory=set)
+
+
+class Hosts:
+    """Follows what placement takes in and decides."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobAccepted] = {}
+        self._hosts: dict[str, Host] = {}
+        self._ended: dict[Task, int] = {}
+        self._waits: dict[Task, int] = {}
+        self._gangs: dict[Task, Range] = {}
+        self._held: dict[Task, tuple[int, str, list[int]]] = {}
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of placement. Raises `Violation`."""
+        for _, _, event in round_.inputs:
+            self._take(event)
+        placed: set[Task] = set()
+        for event in round_.decisions:
+            if isinstance(event, TasksPlaced):
+                placed |= self._place(event, round_)
+            elif isinstance(event, GangsReturned):
+                for each in ranges_of(event):
+                    self._drop(each)
+            elif isinstance(event, HostLost):
+                self._host(event.host_id).lost = True
+        for gang in {self._gangs[task] for task in placed if task in self._gangs}:
+            missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
+            if missing:
+                raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")
+
+    def silent(self) -> list[str]:
+        """Hosts that are silent and not given up."""
+        return [host_id for host_id, host in self._hosts.items() if host.silent and not host.lost]
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case JobAccepted():
+                self._jobs[event.job_id] = event
+            case GangsAdmitted():
+                for each in ranges_of(event):
+                    self._wait(each)
+            case GangsQueued():
+                kept = [bool(flag) for flag in memoryview(event.admitted).cast("i")]
+                for each in (each for each, flag in zip(ranges_of(event), kept, strict=True) if flag):
+                    self._wait(each)
+            case RunsEnded():
+                for task, run in runs_of(event):
+                    self._end(task, run)
+            case JobsForgotten():
+                gone = set(event.job_ids)
+                for held in (self._ended, self._waits, self._gangs, self._held):
+                    for task in [task for task in held if task[0] in gone]:
+                        del held[task]
+            case _:
+                self._take_of_host(event)
+
+    def _take_of_host(self, event: Event) -> None:
+        if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack | HostReconciled):
+            return
+        host = self._host(event.host_id)
+        if isinstance(event, HostConnected):
+            if event.session > host.session:
+                host.session, host.silent, host.lost = event.session, False, False
+        elif event.session != host.session or host.lost:
+            return
+        elif isinstance(event, HostOffered):
+            host.offer = event
+        elif isinstance(event, HostReconciled):
+            host.reconciled = event.session
+        else:
+            host.silent = isinstance(event, HostSilent)
+
+    def _wait(self, gangs: Range) -> None:
+        for task in gangs.tasks():
+            if self._ended.get(task, 0) < gangs.run:
+                self._waits[task] = gangs.run
+                if gangs.gang:
+                    self._gangs[task] = gangs
+                else:
+                    self._gangs.pop(task, None)
+
+    def _drop(self, gangs: Range) -> None:
+        for task in gangs.tasks():
+            if self._waits.get(task) == gangs.run:
+                del self._waits[task]
+
+    def _end(self, task: Task, run: int) -> None:
+        self._ended[task] = max(run, self._ended.get(task, 0))
+        if self._waits.get(task, run + 1) <= run:
+            del self._waits[task]
+        if task in self._held and self._held[task][0] == run:
+            _, host_id, ports = self._held.pop(task)
+            host, need = self._hosts[host_id], self._jobs[task[0]].need
+            for name in RESOURCES:
+                host.used[name] -= getattr(need, name)
+            host.ports.difference_update(ports)
+
+    def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
+        ports_of = {job_id: job.ports for job_id, job in self._jobs.items()}
+        placed = set()
+        for task, run, host_id, session, ports in places_of(event, ports_of):
+            if self._waits.pop(task, 0) != run:
+                raise Violation(f"{round_} places {task} run {run}, which isn't admitted")
+            if task in self._held:
+                raise Violation(f"{round_} places {task} run {run}, of which run {self._held[task][0]} has a place")
+            self._fits(task, host_id, session, ports, round_)
+            self._held[task] = (run, host_id, ports)
+            placed.add(task)
+        return placed
+
+    def _fits(self, task: Task, host_id: str, session: int, ports: list[int], round_: Round) -> None:
+        host, job = self._host(host_id), self._jobs[task[0]]
+        what = f"{round_} places {task} on {host_id}"
+        if host.lost or host.silent or host.session != session or host.reconciled != session or host.offer is None:
+            raise Violation(f"{what}, which may take nothing: {host}")
+        attributes = host.offer.attributes
+        for condition in job.constraints:
+            if not _meets(condition, attributes):
+                raise Violation(f"{what}, which doesn't meet {condition}: {attributes}")
+        for name in RESOURCES:
+            host.used[name] += getattr(job.need, name)
+            if host.used[name] > getattr(host.offer.capacity, name):
+                raise Violation(f"{what}: {host.used[name]} of {getattr(host.offer.capacity, name)} {name}")
+        if any(not host.offer.port_first <= port <= host.offer.port_last for port in ports):
+            raise Violation(f"{what}: ports {ports} aren't its own")
+        if len({*ports}) < len(ports) or host.ports & {*ports}:
+            raise Violation(f"{what}: of ports {ports} one has another holder")
+        host.ports.update(ports)
+
+    def _host(self, host_id: str) -> Host:
+        return self._hosts.setdefault(host_id, Host())
+
+
+def _meets(condition: Constraint, attributes: dict[str, str]) -> bool:
+    has = condition.attribute in attributes
+    among = has and attributes[condition.attribute] in condition.values
+    return {"in": among, "not_in": not among, "exists": has, "absent": not has}.get(condition.operator, False)

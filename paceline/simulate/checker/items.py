@@ -1,0 +1,86 @@
+"""The columns of decisions as plain items."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from events.columns import ints, longs
+from events.records.lifecycle import RunsOrdered
+from events.records.placement import TasksPlaced
+
+RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
+FINAL = ("SUCCEEDED", "FAILED", "KILLED")
+Task = tuple[str, int]
+"""Job and instance."""
+
+
+class _Runs(Protocol):
+    @property
+    def job_ids(self) -> tuple[str, ...]: ...
+    @property
+    def job(self) -> bytes: ...
+    @property
+    def instance(self) -> bytes: ...
+    @property
+    def run(self) -> bytes: ...
+
+
+class _Ranges(Protocol):
+    @property
+    def job_ids(self) -> tuple[str, ...]: ...
+    @property
+    def job(self) -> bytes: ...
+    @property
+    def first(self) -> bytes: ...
+    @property
+    def count(self) -> bytes: ...
+    @property
+    def run(self) -> bytes: ...
+    @property
+    def gang(self) -> bytes: ...
+
+
+class Range(NamedTuple):
+    """Instances of a job at one run; `gang`: whole or not at all."""
+
+    job_id: str
+    first: int
+    size: int
+    run: int
+    gang: bool
+
+    def tasks(self) -> Iterator[Task]:
+        """Each instance."""
+        return ((self.job_id, instance) for instance in range(self.first, self.first + self.size))
+
+
+def runs_of(event: _Runs) -> list[tuple[Task, int]]:
+    """Task and run of each item."""
+    jobs = (event.job_ids[at] for at in ints(event.job).tolist())
+    tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
+    return list(zip(tasks, ints(event.run).tolist(), strict=True))
+
+
+def ranges_of(event: _Ranges) -> list[Range]:
+    """The ranges of a decision about gangs."""
+    columns = zip(
+        ints(event.job).tolist(),
+        ints(event.first).tolist(),
+        ints(event.count).tolist(),
+        ints(event.run).tolist(),
+        ints(event.gang).tolist(),
+        strict=True,
+    )
+    return [Range(event.job_ids[job], first, size, run, bool(gang)) for job, first, size, run, gang in columns]
+
+
+def places_of(
+    event: TasksPlaced | RunsOrdered, ports_of: dict[str, int]
+) -> list[tuple[Task, int, str, int, list[int]]]:
+    """Task, run, host, session of the host and port numbers of each item; `ports_of`: how many a job's tasks have."""
+    sessions, hosts = longs(event.host_session).tolist(), ints(event.host).tolist()
+    ports, at, found = ints(event.ports).tolist(), 0, []
+    for (task, run), host in zip(runs_of(event), hosts, strict=True):
+        count = ports_of.get(task[0], 0)
+        found.append((task, run, event.host_ids[host], sessions[host], ports[at : at + count]))
+        at += count
+    return found

@@ -1,0 +1,173 @@
+"""What must hold at entitlement's positions: limits, reservations, whose runs may be asked to leave, shares."""
+
+from events.columns import longs
+from events.records.base import Event
+from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
+from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten, RunsEnded
+from events.records.placement import GangsReturned
+from events.records.pools import PoolDefined, PoolRemoved
+from paceline.simulate.checker.history import History, Round, Violation
+from paceline.simulate.checker.items import FINAL, RESOURCES, Range, Task, ranges_of, runs_of
+
+
+class Pools:
+    """Follows what entitlement takes in and decides."""
+
+    def __init__(self, history: History, cell: int) -> None:
+        self._history = history
+        self._cell = cell
+        self._pools: dict[str, PoolDefined] = {}
+        self._jobs: dict[str, JobAccepted] = {}
+        self._ended: dict[Task, int] = {}
+        self._queued: dict[Task, int] = {}
+        self._gangs: dict[Task, Range] = {}
+        self._held: dict[Task, int] = {}
+        self._all: dict[str, dict[str, int]] = {}
+        self._firm: dict[str, dict[str, int]] = {}
+        """What pools hold, with what is below them: all of it, and what isn't preemptible."""
+        self._may_use: dict[str, tuple[int, ...]] = {}
+        self._grown: set[str] = set()
+        self._firmed: set[str] = set()
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of entitlement. Raises `Violation`."""
+        for _, _, event in round_.inputs:
+            self._take(event)
+        self._grown, self._firmed = set(), set()
+        admitted: set[Task] = set()
+        for event in round_.decisions:
+            match event:
+                case PoolAnswered():
+                    self._answered(event)
+                case GangsAdmitted():
+                    for each in ranges_of(event):
+                        admitted |= self._admit(each, round_)
+                case PreemptionsOrdered():
+                    self._preempt(event, round_)
+                case EntitlementsSet():
+                    self._shares(event)
+        for gang in {self._gangs[task] for task in admitted if task in self._gangs}:
+            if missing := [
+                task for task in gang.tasks() if task not in admitted and self._ended.get(task, 0) < gang.run
+            ]:
+                raise Violation(f"{round_} admits a part of a gang: {gang}, not {missing[:3]}")
+        self._within(round_)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case JobAccepted():
+                self._jobs[event.job_id] = event
+            case GangsQueued():
+                kept = [bool(flag) for flag in memoryview(event.admitted).cast("i")]
+                for each, flag in zip(ranges_of(event), kept, strict=True):
+                    self._queue(each, flag)
+            case RunsEnded():
+                keeps = [bool(flag) for flag in memoryview(event.kept).cast("i")]
+                for (task, run), keep in zip(runs_of(event), keeps, strict=True):
+                    self._ended[task] = max(run, self._ended.get(task, 0))
+                    self._queued.pop(task, None)
+                    if not keep and self._held.get(task, run + 1) <= run:
+                        self._release(task)
+            case GangsReturned():
+                for each in ranges_of(event):
+                    for task in each.tasks():
+                        if self._held.get(task) == each.run and self._ended.get(task, 0) < each.run:
+                            self._release(task)
+                            self._queued[task] = each.run
+            case JobChanged() if event.state in FINAL:
+                holds = [task for task in self._held if task[0] == event.job_id]
+                if holds:
+                    raise Violation(f"{event.job_id} is {event.state}, its pool still holds {holds}")
+            case JobsForgotten():
+                gone = set(event.job_ids)
+                for held in (self._ended, self._queued, self._gangs, self._held):
+                    for task in [task for task in held if task[0] in gone]:
+                        del held[task]
+
+    def _queue(self, gangs: Range, kept: bool) -> None:
+        for task in gangs.tasks():
+            if kept and task in self._held:
+                self._held[task] = gangs.run
+            else:
+                self._queued[task] = gangs.run
+            if gangs.gang:
+                self._gangs[task] = gangs
+            else:
+                self._gangs.pop(task, None)
+
+    def _admit(self, gangs: Range, round_: Round) -> set[Task]:
+        tasks = set(gangs.tasks())
+        for task in tasks:
+            if self._queued.pop(task, 0) != gangs.run:
+                raise Violation(f"{round_} admits {task} run {gangs.run}, which isn't queued")
+            if task in self._held:
+                raise Violation(f"{round_} admits {task} run {gangs.run}, of which run {self._held[task]} is admitted")
+            self._held[task] = gangs.run
+            self._count(task, 1)
+        return tasks
+
+    def _release(self, task: Task) -> None:
+        del self._held[task]
+        self._count(task, -1)
+
+    def _count(self, task: Task, sign: int) -> None:
+        job = self._jobs[task[0]]
+        for path in _upwards(job.pool):
+            for counted in (self._all, *(() if job.preemptible else (self._firm,))):
+                amounts = counted.setdefault(path, dict.fromkeys(RESOURCES, 0))
+                for name in RESOURCES:
+                    amounts[name] += sign * getattr(job.need, name)
+                    if amounts[name] < 0:
+                        raise Violation(f"pool {path} gave back more {name} than it held, with {task}")
+            if sign > 0:
+                self._grown.add(path)
+                self._firmed.update(() if job.preemptible else (path,))
+
+    def _answered(self, event: PoolAnswered) -> None:
+        fact = self._history.fact("paceline.pools", event.pools_offset)
+        if event.code == "DONE" and isinstance(fact, PoolDefined) and fact.cell == self._cell:
+            self._pools[fact.path] = fact
+        elif event.code == "DONE" and isinstance(fact, PoolRemoved):
+            self._pools.pop(fact.path, None)
+            self._may_use.pop(fact.path, None)
+
+    def _preempt(self, event: PreemptionsOrdered, round_: Round) -> None:
+        for task, run in runs_of(event):
+            job = self._jobs[task[0]]
+            if not job.preemptible:
+                raise Violation(f"{round_} preempts {task} run {run}, which isn't preemptible")
+            if self._held.get(task) != run:
+                raise Violation(f"{round_} preempts {task} run {run}, which holds nothing")
+            if event.from_pool not in _upwards(job.pool) or event.for_pool in _upwards(event.from_pool):
+                raise Violation(f"{round_} preempts {task} of {job.pool} from {event.from_pool} for {event.for_pool}")
+
+    def _shares(self, event: EntitlementsSet) -> None:
+        columns = [longs(getattr(event, f"entitlement_{name}")).tolist() for name in RESOURCES]
+        self._may_use.update(zip(event.pools, zip(*columns, strict=True), strict=True))
+
+    def _within(self, round_: Round) -> None:
+        for path in sorted(self._grown):
+            pool = self._pools.get(path)
+            if pool is None:
+                continue
+            for name in RESOURCES:
+                limit, reservation = getattr(pool.limit, name), getattr(pool.reservation, name)
+                if 0 <= limit < self._all[path][name]:
+                    raise Violation(f"{round_}: pool {path} holds {self._all[path][name]} {name}, its limit is {limit}")
+                firm = self._firm.get(path, {}).get(name, 0)
+                if firm > reservation and path in self._firmed:
+                    raise Violation(f"{round_}: {firm} {name} of {path} aren't preemptible, it reserves {reservation}")
+        for path, has in self._may_use.items():
+            below = [amount for child, amount in self._may_use.items() if _parent(child) == path]
+            for at, name in enumerate(RESOURCES):
+                if below and sum(each[at] for each in below) > has[at]:
+                    raise Violation(f"{round_}: the pools in {path} may use more {name} than it may: {has[at]}")
+
+
+def _upwards(path: str) -> list[str]:
+    parts = path.split("/")[1:]
+    return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or ("/" if path != "/" else "")

@@ -1,0 +1,185 @@
+"""What must hold at lifecycle's positions: one live run of a task, one outcome of a run, one end of a job."""
+
+from events.codes import RunReport
+from events.columns import ints
+from events.records.base import Event
+from events.records.entitlement import GangsHeld
+from events.records.lifecycle import (
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    JobsForgotten,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
+from events.records.placement import GangsReturned, GangsUnplaced, HostLost, TasksPlaced
+from events.records.sla import DisruptionAllowed
+from events.records.tasks import HostInventory, RunsReported
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of
+
+PREEMPTED = 4
+LASTING = ("NO_SUCH_POOL", "LIMIT_REACHED", "RESERVATION_REACHED", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
+"""What a job may wait for though nothing runs."""
+
+
+class Runs:
+    """Follows what lifecycle takes in and decides."""
+
+    def __init__(self) -> None:
+        self.answered: set[str] = set()
+        """Jobs that were accepted or rejected."""
+        self._jobs: dict[str, JobAccepted] = {}
+        self._ports: dict[str, int] = {}
+        self._final: dict[str, str] = {}
+        self._placed: dict[Task, tuple[int, str, list[int]]] = {}
+        self._live: dict[Task, tuple[int, str]] = {}
+        self._ended: dict[Task, int] = {}
+        self._allowed: set[tuple[Task, int]] = set()
+        self._held: dict[str, str] = {}
+        self._unplaced: dict[str, str] = {}
+        """Of jobs that wait the last reason that entitlement gave, and placement, since it last placed a task."""
+        self._goes_on: dict[Task, dict[str, int]] = {}
+        """By the word of agents: on which hosts runs of a task go on."""
+        self._over: set[tuple[Task, int]] = set()
+        """Runs whose end an agent has reported: a report of their start that comes after that is late."""
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of lifecycle. Raises `Violation`."""
+        for _, _, event in round_.inputs:
+            self._take(event, round_)
+        for event in round_.decisions:
+            self._decided(event, round_)
+
+    def open_jobs(self) -> list[str]:
+        """Accepted jobs without an outcome."""
+        return [job_id for job_id in self._jobs if job_id not in self._final]
+
+    def live(self) -> bool:
+        """Whether anything runs."""
+        return bool(self._live)
+
+    def stalled(self) -> None:
+        """For a cell in which nothing has run for long. Raises `Violation` where a job waits for what is there."""
+        for job_id in self.open_jobs():
+            why = [each[job_id] for each in (self._unplaced, self._held) if job_id in each]
+            if not any(code in LASTING for code in why):
+                raise Violation(f"nothing runs, and {job_id} waits for {' and '.join(why) or 'nothing'}")
+
+    def settled(self) -> None:
+        """For a cell that has nothing left to do. Raises `Violation` where an accepted job has no outcome."""
+        if self.open_jobs() or self._live:
+            raise Violation(f"the cell is at rest: {self.open_jobs()[:3]} have no outcome, {[*self._live][:3]} run")
+
+    def _take(self, event: Event, round_: Round) -> None:
+        match event:
+            case TasksPlaced():
+                for task, run, host_id, _, ports in places_of(event, self._ports):
+                    self._placed[task] = (run, host_id, ports)
+            case DisruptionAllowed():
+                self._allowed.update(runs_of(event))
+            case GangsHeld():
+                self._held[event.job_id] = event.code
+            case GangsUnplaced():
+                self._unplaced[event.job_id] = event.code
+            case GangsReturned():
+                self._unplaced |= dict.fromkeys(event.job_ids, event.code)
+            case RunsReported():
+                hosts, states = ints(event.host).tolist(), ints(event.state).tolist()
+                for (task, run), host, state in zip(runs_of(event), hosts, states, strict=True):
+                    self._reported(task, run, event.host_ids[host], state, round_)
+            case HostInventory():
+                for running in self._goes_on.values():
+                    running.pop(event.host_id, None)
+                for (task, run), state in zip(runs_of(event), ints(event.state).tolist(), strict=True):
+                    self._reported(task, run, event.host_id, state, round_)
+            case HostLost():
+                for running in self._goes_on.values():
+                    running.pop(event.host_id, None)
+
+    def _reported(self, task: Task, run: int, host_id: str, state: int, round_: Round) -> None:
+        running = self._goes_on.setdefault(task, {})
+        if state > RunReport.STARTED:
+            self._over.add((task, run))
+        if state == RunReport.STARTED:
+            if (task, run) in self._over or run <= self._ended.get(task, 0):
+                return  # late, or of a host that was given up and is back
+            running[host_id] = run
+            if len({*running.values()}) > 1:
+                raise Violation(f"{round_} hears that two runs of {task} go on: {running}")
+        elif running.get(host_id) == run:
+            del running[host_id]
+
+    def _decided(self, event: Event, round_: Round) -> None:
+        match event:
+            case JobAccepted():
+                if event.job_id in self._jobs:
+                    raise Violation(f"{round_} accepts {event.job_id} for the second time")
+                self._jobs[event.job_id], self._ports[event.job_id] = event, event.ports
+                self.answered.add(event.job_id)
+            case JobRejected():
+                self.answered.add(event.job_id)
+            case RunsOrdered():
+                for task, run, host_id, _, ports in places_of(event, self._ports):
+                    self._order(task, run, host_id, ports, round_)
+            case RunsStopping():
+                for (task, run), cause in zip(runs_of(event), ints(event.cause).tolist(), strict=True):
+                    self._stop(task, run, cause, round_)
+            case RunsEnded():
+                for task, run in runs_of(event):
+                    self._end(task, run, round_)
+            case JobChanged():
+                self._changed(event, round_)
+            case JobsForgotten():
+                self._forget(set(event.job_ids), round_)
+
+    def _order(self, task: Task, run: int, host_id: str, ports: list[int], round_: Round) -> None:
+        if self._placed.get(task) != (run, host_id, ports):
+            raise Violation(f"{round_} orders {task} run {run} on {host_id}; placed was {self._placed.get(task)}")
+        if task in self._live:
+            raise Violation(f"{round_} orders {task} run {run} while run {self._live[task]} is live")
+        if run <= self._ended.get(task, 0) or task[0] in self._final:
+            raise Violation(f"{round_} orders {task} run {run}, which is over")
+        self._live[task] = (run, host_id)
+        self._unplaced.pop(task[0], None)
+
+    def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
+        if run <= self._ended.get(task, 0):  # a host came back with what was given up
+            return
+        if self._live.get(task, (0, ""))[0] != run:
+            raise Violation(f"{round_} stops {task} run {run}, which isn't live")
+        job = self._jobs[task[0]]
+        if cause == PREEMPTED and job.max_unavailable is not None and (task, run) not in self._allowed:
+            raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
+
+    def _end(self, task: Task, run: int, round_: Round) -> None:
+        if run <= self._ended.get(task, 0):
+            raise Violation(f"{round_} ends {task} run {run} for the second time")
+        self._ended[task] = run
+        if task in self._live and self._live[task][0] == run:
+            del self._live[task]
+
+    def _changed(self, event: JobChanged, round_: Round) -> None:
+        if event.job_id in self._final:
+            raise Violation(f"{round_}: {event.job_id} is {event.state} after {self._final[event.job_id]}")
+        if event.state not in FINAL:
+            return
+        self._final[event.job_id] = event.state
+        job = self._jobs[event.job_id]
+        counted = event.succeeded + event.failed + event.killed
+        if counted != job.instances:
+            raise Violation(f"{round_}: {event.job_id} is {event.state} with {counted} of {job.instances} outcomes")
+        if any((event.job_id, instance) in self._live for instance in range(job.instances)):
+            raise Violation(f"{round_}: {event.job_id} is {event.state} and has live runs")
+
+    def _forget(self, gone: set[str], round_: Round) -> None:
+        if early := gone - self._final.keys():
+            raise Violation(f"{round_} forgets {sorted(early)[:3]}, which have no outcome")
+        for job_id in gone:
+            self._held.pop(job_id, None)
+            self._unplaced.pop(job_id, None)
+        self._over = {each for each in self._over if each[0][0] not in gone}
+        for held in (self._placed, self._live, self._ended, self._goes_on):
+            for task in [task for task in held if task[0] in gone]:
+                del held[task]

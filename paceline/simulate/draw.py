@@ -1,0 +1,99 @@
+"""A scenario by seed: a small cell with more to do than it can, of everything a little."""
+
+import random
+from typing import Any
+
+from paceline.simulate.scenario import Scenario
+
+POOLS = ("/a", "/a/x", "/a/y", "/b")
+LEAVES = ("/a/x", "/a/y", "/b")
+ACT_MS = 600
+"""Mean time between two things that users do."""
+
+
+def draw_scenario(seed: int, acts: int) -> Scenario:
+    """Users that do so many things, on three groups of hosts of which one comes and goes."""
+    draw = random.Random(f"{seed}/scenario")
+    end = acts * ACT_MS
+    jobs: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+    for at in sorted(draw.randrange(end) for _ in range(acts)):
+        what = draw.random()
+        if what < 0.75 or not jobs:
+            jobs.append(_job(draw, f"job-{len(jobs)}", at))
+        elif what < 0.9:
+            events.append({"at": f"{at}ms", "stop": draw.choice(jobs)["job_id"]})
+        elif what < 0.97:
+            events.append({"at": f"{at}ms", "pool": _pool(draw, draw.choice(POOLS))})
+        else:
+            events.append({"at": f"{at}ms", "cell": _settings(draw)})
+    leaves = draw.randrange(end // 4, end)
+    away: dict[str, Any] = {"fails": f"{leaves}ms"}
+    if draw.random() < 0.7:
+        away["returns"] = f"{leaves + draw.randrange(1, 200_000)}ms"
+    groups = [_hosts("few", 2), _hosts("more", 3), _hosts("some", 2) | away]
+    return Scenario.model_validate(
+        {
+            "name": f"drawn-{seed}",
+            "seed": seed,
+            "end": f"{end}ms",
+            "cell": _settings(draw),
+            "hosts": groups,
+            "pools": [_pool(draw, path) for path in POOLS],
+            "jobs": jobs,
+            "events": events,
+        }
+    )
+
+
+def _hosts(name: str, count: int) -> dict[str, Any]:
+    resources = {"cpu": 2, "memory": "4GiB", "disk": "10000MiB"}
+    return {"name": name, "count": count, "resources": resources, "attributes": {"kind": name}}
+
+
+def _settings(draw: random.Random) -> dict[str, Any]:
+    return {
+        "preemption_delay": draw.choice(["0s", "5s"]),
+        "forget_after": draw.choice(["20s", "1m"]),
+        "host_lost_after": draw.choice(["1m", "5m"]),
+    }
+
+
+def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
+    instances = draw.choice([1, 3, 10])
+    stateless = draw.random() < 0.15
+    sim = {
+        "duration": f"{draw.randrange(60_000)}ms",
+        "exit_code": draw.choice([0, 0, 0, 1]),
+        "fail_runs": draw.choice([0, 0, 1]),
+        "ignores_stop": draw.random() < 0.1,
+    }
+    job: dict[str, Any] = {
+        "at": f"{at}ms",
+        "job_id": job_id,
+        "pool": draw.choice(LEAVES),
+        "instances": instances,
+        "resources": {"cpu": draw.choice(["50m", "200m", "700m"]), "memory": draw.choice(["16MiB", "256MiB"])},
+        "ports": ["http"] if draw.random() < 0.2 else [],
+        "priority": draw.randrange(3),
+        "preemptible": draw.random() < 0.9,
+        "strategy": draw.choice(["pack", "spread"]),
+        "sim": sim,
+    }
+    if draw.random() < 0.1:
+        job["constraints"] = [{"attribute": "kind", "values": draw.choice([["few"], ["more", "some"]])}]
+    if stateless:
+        return job | {"kind": "stateless", "sla": {"max_unavailable": 1}}
+    gang = instances if draw.random() < 0.2 and instances > 1 else 0
+    return job | {"gang": {"min": gang}, "retries": {"max": draw.randrange(3)}}
+
+
+def _pool(draw: random.Random, path: str) -> dict[str, Any]:
+    reserved = draw.choice([0, 1000, 3000]) * (2 if path == "/a" else 1)
+    limit = draw.choice([None, None, max(4, reserved // 1000)])
+    return {
+        "path": path,
+        "reservation": {"cpu": f"{reserved}m", "memory": f"{reserved}MiB"},
+        "limit": {"cpu": limit},
+        "share": draw.choice([1, 1, 2]),
+    }

@@ -1,0 +1,226 @@
+"""What may go wrong with every effect that a cell has, drawn from a seed and counted by kind.
+
+    faults = Faults(seed=7)                    # draws
+    faults = Faults(seed=7, only=found.hits)   # these and no others: the same run again
+
+A fault is named by its kind and a number: the n-th time that something of the kind could have happened.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from events.log import AppendUnknown, LogRecord, LogUnavailable, NewRecord
+from events.memory import MemoryLog, MemoryReader
+from hostagent.gateway import Gateway
+from hostagent.gateway.links import Post, Report
+from processors.store import MemoryStore, Standing
+from processors.table import RowChange
+
+HOUR_MS = 3_600_000
+CHANCE = {
+    "append lost": 0.004,
+    "append written, not acknowledged": 0.004,
+    "append written later, not acknowledged": 0.004,
+    "append written twice": 0.004,
+    "read short": 0.05,
+    "read late": 0.05,
+    "read error": 0.001,
+    "store write torn": 0.003,
+    "report lost": 0.02,
+    "report twice": 0.02,
+    "report late": 0.02,
+    "crash": 0.01,
+    "pause": 0.005,
+    "takeover": 0.01,
+    "clock jump": 0.004,
+    "clock stands": 0.004,
+    "clock twice as fast": 0.004,
+    "gateway lost": 0.004,
+    "projector lost": 0.02,
+    "host silent": 0.002,
+    "log away": 0.001,
+}
+"""How often each kind happens: those of an effect per effect, the others per step of the cell."""
+KINDS = tuple(CHANCE)
+LATE_POSTS = 20
+
+
+class Hit(NamedTuple):
+    """A fault that happened: the n-th time that one of its kind could have."""
+
+    kind: str
+    number: int
+
+
+class Crashed(Exception):
+    """A process ends here."""
+
+
+class Faults:
+    """Draws faults of some kinds by a seed, or lets just those happen that are named. `calm`: none any more."""
+
+    def __init__(self, seed: int, kinds: Collection[str] = KINDS, only: Collection[Hit] | None = None) -> None:
+        self.hits: list[Hit] = []
+        self.calm = False
+        self._asked: Counter[str] = Counter()
+        self._seed = seed
+        self._kinds = kinds
+        self._only = None if only is None else frozenset(only)
+        self._draw = random.Random(f"{seed}/faults")
+
+    def hit(self, kind: str) -> random.Random | None:
+        """Whether a fault of this kind happens now: where it does, the draw of its particulars."""
+        if self.calm or kind not in self._kinds:
+            return None
+        self._asked[kind] += 1
+        hit = Hit(kind, self._asked[kind])
+        happens = self._draw.random() < CHANCE[kind] if self._only is None else hit in self._only
+        if not happens:
+            return None
+        self.hits.append(hit)
+        return random.Random(f"{self._seed}/{kind}/{hit.number}")
+
+    def count(self) -> dict[str, int]:
+        """How often each of the kinds happened; 0 where one never did."""
+        counted = Counter(hit.kind for hit in self.hits)
+        return {kind: counted[kind] for kind in KINDS if kind in self._kinds}
+
+
+class FaultyLog(MemoryLog):
+    """A memory log whose appends and reads go wrong, and that may be away."""
+
+    def __init__(self, clock: "Clock", faults: Faults) -> None:
+        super().__init__(clock.monotonic_ms)
+        self.away = False
+        self.late: list[NewRecord] = []
+        self._faults = faults
+
+    def append(self, records: Sequence[NewRecord]) -> list[int]:
+        """See `Log.append`."""
+        hit = self._faults.hit
+        if self.away:
+            raise LogUnavailable("away")
+        if hit("append lost"):
+            raise AppendUnknown("lost")
+        if hit("append written, not acknowledged"):
+            super().append(records)
+            raise AppendUnknown("written")
+        if hit("append written later, not acknowledged"):
+            self.late += records
+            raise AppendUnknown("late")
+        offsets = super().append(records)
+        if hit("append written twice"):
+            super().append(records)
+        return offsets
+
+    def surely(self, records: Sequence[NewRecord]) -> list[int]:
+        """What a user appends: he tries until he knows that it is there."""
+        return super().append(records)
+
+    def write_late(self) -> None:
+        """A record that somebody sent long ago arrives."""
+        if self.late:
+            super().append([self.late.pop(0)])
+
+    def reader(self, positions: Mapping[str, int]) -> "FaultyReader":
+        """See `Log.reader`."""
+        return FaultyReader(self, positions, self._faults)
+
+
+class FaultyReader(MemoryReader):
+    """A reader that gives less, later, or fails."""
+
+    def __init__(self, log: FaultyLog, positions: Mapping[str, int], faults: Faults) -> None:
+        super().__init__(log, positions)
+        self._log = log
+        self._faults = faults
+
+    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
+        """See `Reader.poll`; one that may wait gets what is there in the end."""
+        hit = self._faults.hit
+        if self._log.away or hit("read error"):
+            raise LogUnavailable("no answer")
+        if timeout <= 0 and hit("read late"):
+            return []
+        return super().poll(1 if hit("read short") else limit, timeout)
+
+    def ends(self) -> dict[str, int]:
+        """See `Reader.ends`."""
+        if self._log.away:
+            raise LogUnavailable("no answer")
+        return super().ends()
+
+
+class FaultyStore(MemoryStore):
+    """A disk whose writer may die while it writes: what it holds then is the old or the new, never between."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__()
+        self._faults = faults
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.commit`."""
+        draw = self._faults.hit("store write torn")
+        if draw is None or draw.random() < 0.5:
+            super().commit(changes, standing)
+        if draw is not None:
+            raise Crashed
+
+
+class FaultyGateway(Gateway):
+    """A gateway whose hosts' reports get lost, come twice, or late and so in another order."""
+
+    faults: Faults
+    _late: list[tuple[int, Report]]
+    _posts_seen = 0
+
+    def spoil(self, faults: Faults) -> "FaultyGateway":
+        """From now on things go wrong."""
+        self.faults, self._late = faults, []
+        return self
+
+    def post(self, post: Post) -> None:
+        """See `Gateway.post`."""
+        self._posts_seen += 1
+        while self._late and (self.faults.calm or self._late[0][0] <= self._posts_seen):
+            super().post(self._late.pop(0)[1])
+        if not isinstance(post, Report):
+            super().post(post)
+        elif self.faults.hit("report lost"):  # a link breaks, and the host knows
+            post.done(False)
+        elif self.faults.hit("report late"):
+            self._late.append((self._posts_seen + LATE_POSTS, post))
+        else:
+            super().post(post)
+            if self.faults.hit("report twice"):
+                super().post(post._replace(done=lambda taken: None))
+
+    def step(self) -> bool:
+        """See `Component.step`."""
+        while self._late and self.faults.calm:
+            super().post(self._late.pop(0)[1])
+        return super().step()
+
+
+class Clock:
+    """The clock of one process: that of the world, until it jumps, stands or runs twice as fast."""
+
+    def __init__(self, world: "Clock | None" = None, at_ms: int = 0) -> None:
+        self.ms = at_ms
+        self.rate = 1
+        self._world = world
+        self._since = world.ms if world else 0
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds, from anywhere."""
+        if self._world is not None:
+            self.ms += self.rate * (self._world.ms - self._since)
+            self._since = self._world.ms
+        return self.ms
+
+    def turn(self, jump_ms: int = 0, rate: int = 1) -> None:
+        """Jumps, or goes on at another rate."""
+        self.ms = self.monotonic_ms() + jump_ms
+        self.rate = rate

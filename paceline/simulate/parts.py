@@ -1,0 +1,183 @@
+"""The parts of a scenario: hosts, jobs and how their tasks are played, pools, settings of the cell."""
+
+import math
+import random
+from statistics import NormalDist
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, StringConstraints, model_validator
+
+from events.quantities import Mebibytes, Milli, Milliseconds
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts
+from events.records.pools import CellConfigured
+from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
+from events.spec_parts import Sim, Spec, Text, Word, at
+
+DRAWN_MAX = 1000
+"""So many durations are drawn for a job; instances beyond take them over again."""
+HOST_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,100}$"
+Host = Annotated[str, StringConstraints(pattern=HOST_PATTERN)]
+Pool = Annotated[str, StringConstraints(pattern=POOL_PATTERN)]
+Job = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+_NORMAL = NormalDist()
+
+
+class Checked(Spec):
+    """A part of a scenario. `later`: fields that the machines can't follow yet, and what is missing."""
+
+    later: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_yet(cls, value: Any) -> Any:
+        for field in value if isinstance(value, dict) else ():
+            if field in cls.later:
+                raise at(field, f"can't be simulated yet: {cls.later[field]}", value[field])
+        return value
+
+
+class HostResources(Checked):
+    """What a host lends to tasks."""
+
+    later: ClassVar[dict[str, str]] = {"gpus": "Paceline knows GPUs as one amount per host, `gpu`, not by type"}
+
+    cpu: Annotated[Milli, Field(ge=1)]
+    memory: Mebibytes = 65_536
+    disk: Mebibytes = 1_000_000
+    gpu: Milli = 0
+
+    def amounts(self) -> Amounts:
+        """As a record has it."""
+        return Amounts(self.cpu, self.memory, self.disk, self.gpu)
+
+
+class HostGroup(Checked):
+    """So many hosts of a kind, called NAME-1, NAME-2 and so on, and when all of them come and go."""
+
+    later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools", "slack": "Paceline knows no slack"}
+
+    name: Host
+    count: Annotated[int, Field(ge=1, le=100_000)] = 1
+    resources: HostResources
+    attributes: dict[Word, Text] = Field(default={})
+    joins: Milliseconds = 0
+    fails: Milliseconds | None = None
+    returns: Milliseconds | None = None
+    leaves: Milliseconds | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "HostGroup":
+        times = [("joins", self.joins), ("fails", self.fails), ("returns", self.returns), ("leaves", self.leaves)]
+        if self.returns is not None and self.fails is None:
+            raise at("returns", "is for hosts that fail", self.returns)
+        before = times[0]
+        for name, time in times[1:]:
+            if time is not None:
+                if time <= (before[1] or 0):
+                    raise at(name, f"must be after `{before[0]}`", time)
+                before = (name, time)
+        return self
+
+    def names(self) -> list[str]:
+        """The ids of its hosts."""
+        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
+
+class LogNormal(Spec):
+    """Most are near the median, some far above; a tenth is longer than `p90`."""
+
+    median: Annotated[Milliseconds, Field(ge=1)]
+    p90: Annotated[Milliseconds, Field(ge=1)]
+
+
+class Draw(Spec):
+    """How durations are drawn, by the seed of the scenario and the id of the job; exactly one."""
+
+    uniform: Annotated[list[Milliseconds], Field(min_length=2, max_length=2)] | None = None
+    exponential: Milliseconds | None = None
+    lognormal: LogNormal | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Draw":
+        if sum(each is not None for each in (self.uniform, self.exponential, self.lognormal)) != 1:
+            raise at("", "must say exactly one of uniform, exponential, lognormal", None)
+        if self.uniform is not None and self.uniform[0] > self.uniform[1]:
+            raise at("uniform", "must be the shortest and the longest", self.uniform)
+        return self
+
+    def durations(self, count: int, source: random.Random) -> list[int]:
+        """So many durations in milliseconds."""
+        return [max(0, round(self._one_duration(source.random()))) for _ in range(count)]
+
+    def _one_duration(self, part: float) -> float:
+        if self.uniform is not None:
+            low, high = self.uniform
+            return low + (high - low) * part
+        if self.exponential is not None:
+            return -self.exponential * math.log1p(-part)
+        assert self.lognormal is not None
+        ratio = self.lognormal.p90 / self.lognormal.median
+        return float(self.lognormal.median * ratio ** (_NORMAL.inv_cdf(max(part, 1e-12)) / _NORMAL.inv_cdf(0.9)))
+
+
+class ScenarioSim(Sim, Checked):
+    """How tasks are played."""
+
+    later: ClassVar[dict[str, str]] = {
+        "health": "Paceline knows no health of tasks",
+        "usage": "Paceline doesn't follow what tasks use",
+    }
+
+    draw: Draw | None = None
+
+
+class ScenarioJob(JobSpec):
+    """A job as job files have it, and when it is submitted."""
+
+    at: Milliseconds = 0
+    sim: ScenarioSim = ScenarioSim()
+
+    @model_validator(mode="after")
+    def _has_an_id(self) -> "ScenarioJob":
+        if self.job_id is None:
+            raise at("job_id", "is missing", None)
+        return self
+
+    def fact(self, seed: int) -> JobSubmitted:
+        """The fact to append."""
+        spec = self.model_dump(mode="json", by_alias=True, exclude={"at"}, exclude_defaults=True)
+        sim = spec.setdefault("sim", {})
+        if self.sim.draw is not None:
+            del sim["draw"]
+            source = random.Random(f"{seed}/{self.job_id}")
+            drawn = self.sim.draw.durations(min(self.instances, DRAWN_MAX), source)
+            sim["durations"] = [f"{each}ms" for each in drawn]
+        return JobSpec.model_validate(spec).to_event()
+
+
+class ScenarioPool(PoolSpec):
+    """A pool as pool files have it."""
+
+    path: Pool
+
+
+class Settings(Spec):
+    """Settings of the cell; what isn't said is as Paceline has it."""
+
+    host_lost_after: Milliseconds | None = None
+    host_lost_percent_per_minute: Annotated[int, Field(ge=0, le=100)] | None = None
+    host_lost_grace: Milliseconds | None = None
+    placement_patience: Milliseconds | None = None
+    return_backoff: Milliseconds | None = None
+    return_backoff_max: Milliseconds | None = None
+    restart_backoff: Milliseconds | None = None
+    restart_backoff_max: Milliseconds | None = None
+    preemption_delay: Milliseconds | None = None
+    forget_after: Milliseconds | None = None
+
+    def fact(self, command_id: str) -> CellConfigured:
+        """The fact to append."""
+        said = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
+        fields = {name if name.endswith("minute") else f"{name}_ms": value for name, value in sorted(said.items())}
+        return CellConfigured(command_id=command_id, **fields)

@@ -1,0 +1,255 @@
+"""Plots as inline SVG: axes with titles and round numbers, steps over time, bars, ranges, a heat map.
+
+Colours are CSS variables of the page, so that a plot follows its light or dark mode. Everything that is drawn has a
+`title`, which a browser shows under the pointer.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 21_600, 43_200)
+DAY_S = 86_400
+CLASSES = 8
+"""Shades of a heat map: nothing, then seven equal parts of 100 %."""
+
+
+class Bar(NamedTuple):
+    """A bar: its label, its height and what is shown under the pointer."""
+
+    label: str
+    value: float
+    told: str
+
+
+class Range(NamedTuple):
+    """A range with its middle, the label below and what is shown under the pointer."""
+
+    label: str
+    low: float
+    middle: float
+    high: float
+    told: str
+
+
+class Frame:
+    """A plot's area: from data to pixels, x from `left` to `right` and y from 0 (`low` if logarithmic) to `top`."""
+
+    def __init__(self, width: int, height: int, right: float, top: float, low: float = 0.0) -> None:
+        """`low` above 0: the axis of y is logarithmic from there on."""
+        self.width, self.height = width, height
+        self.x0, self.x1, self.y0, self.y1 = 66, width - 12, height - 42, 10
+        self._right, self._top, self._low = right or 1.0, top or 1.0, low
+
+    def x(self, value: float) -> float:
+        """The pixel of a value on the axis of x."""
+        return round(self.x0 + (self.x1 - self.x0) * value / self._right, 1)
+
+    def y(self, value: float) -> float:
+        """The pixel of a value on the axis of y."""
+        if self._low:
+            part = math.log(max(value, self._low) / self._low) / math.log(self._top / self._low)
+        else:
+            part = value / self._top
+        return round(self.y0 - (self.y0 - self.y1) * part, 1)
+
+    def svg(self, parts: Sequence[str], what: str) -> str:
+        """The whole plot. `what` says what it shows to who can't see it."""
+        body = "".join(parts)
+        return f'<svg viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(what)}">{body}</svg>'
+
+    def axis_y(self, title: str, ticks: Sequence[float]) -> str:
+        """Lines at round numbers, their labels and the title of the axis."""
+        out = []
+        for tick in ticks:
+            y = self.y(tick)
+            out.append(f'<line class="grid" x1="{self.x0}" x2="{self.x1}" y1="{y}" y2="{y}"/>')
+            out.append(f'<text x="{self.x0 - 6}" y="{y + 4}" text-anchor="end">{number(tick)}</text>')
+        middle = (self.y0 + self.y1) / 2
+        turned = f'transform="rotate(-90 12 {middle})" text-anchor="middle"'
+        return "".join(out) + f'<text class="axis" x="12" y="{middle}" {turned}>{escape(title)}</text>'
+
+    def axis_x(self, title: str, ticks: Sequence[tuple[float, str]]) -> str:
+        """Labels below (at pixels) and the title of the axis."""
+        base = f'<line class="base" x1="{self.x0}" x2="{self.x1}" y1="{self.y0}" y2="{self.y0}"/>'
+        out = [f'<text x="{at}" y="{self.y0 + 16}" text-anchor="middle">{escape(label)}</text>' for at, label in ticks]
+        middle = (self.x0 + self.x1) / 2
+        below = f'<text class="axis" x="{middle}" y="{self.height - 6}" text-anchor="middle">{escape(title)}</text>'
+        return base + "".join(out) + below
+
+    def time_axis(self, end_s: float) -> str:
+        """The axis of x of a plot over time."""
+        return self.axis_x("time from the start", [(self.x(at), duration(at)) for at in time_ticks(end_s)])
+
+    def steps(self, times: Sequence[float], values: Sequence[float]) -> str:
+        """A path that holds each value until the time of the next."""
+        out = [f"M{self.x(times[0])} {self.y(values[0])}"]
+        last = self.y(values[0])
+        for at, value in zip(times[1:], values[1:], strict=True):
+            y = self.y(value)
+            if y != last:
+                out.append(f"H{self.x(at)}V{y}")
+                last = y
+        return "".join(out) + f"H{self.x(times[-1])}"
+
+    def band(self, times: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> str:
+        """The area between two paths of steps."""
+        back = [f"L{self.x(times[-1])} {self.y(lower[-1])}"]
+        for (at, _), (_, value) in pairwise(reversed(list(zip(times, lower, strict=True)))):
+            back.append(f"H{self.x(at)}V{self.y(value)}")
+        return self.steps(times, upper) + "".join(back) + f"H{self.x(times[0])}Z"
+
+
+def stacked(
+    times: Sequence[float], layers: Sequence[tuple[str, str, Sequence[float]]], most: Sequence[float], unit: str
+) -> str:
+    """Areas one on the other (name, class, values), and a line of what there is at most."""
+    totals = [sum(values) for values in zip(*(layer[2] for layer in layers), strict=True)] or [0.0]
+    frame = Frame(900, 300, times[-1], ceiling(max(max(most), max(totals))))
+    parts = [frame.axis_y(unit, ticks(max(max(most), max(totals)))), frame.time_axis(times[-1])]
+    below = [0.0] * len(times)
+    for name, colour, values in layers:
+        above = [low + value for low, value in zip(below, values, strict=True)]
+        parts.append(
+            f'<path class="area {colour}" d="{frame.band(times, below, above)}"><title>{escape(name)}</title></path>'
+        )
+        below = above
+    parts.append(f'<path class="most" d="{frame.steps(times, most)}"><title>capacity</title></path>')
+    return frame.svg(parts, f"{unit} held over time, stacked by pool")
+
+
+def lines(
+    times: Sequence[float],
+    found: Sequence[tuple[str, str, Sequence[float]]],
+    unit: str,
+    top: float | None = None,
+    size: tuple[int, int] = (900, 220),
+) -> str:
+    """Lines of steps over time: name, class, values. `top`: of the axis, where plots share it."""
+    highest = max(max(values) for _, _, values in found) if top is None else top
+    frame = Frame(*size, times[-1], ceiling(highest))
+    parts = [frame.axis_y(unit, ticks(highest)), frame.time_axis(times[-1])]
+    for name, colour, values in found:
+        path = frame.steps(times, values)
+        if "area" in colour:
+            path = frame.band(times, [0.0] * len(times), values)
+        parts.append(f'<path class="{colour}" d="{path}"><title>{escape(name)}</title></path>')
+    return frame.svg(parts, f"{unit} over time: {', '.join(name for name, _, _ in found)}")
+
+
+def bars(found: Sequence[Bar], title: str, unit: str) -> str:
+    """A bar for each class, with its number above."""
+    highest = max((bar.value for bar in found), default=0.0)
+    marks = ticks(highest * 1.08, 1.0)
+    frame = Frame(900, 260, len(found), marks[-1])
+    wide = (frame.x1 - frame.x0) / max(1, len(found))
+    middles = [frame.x0 + wide * (at + 0.5) for at in range(len(found))]
+    labels = [(round(middle, 1), bar.label) for middle, bar in zip(middles, found, strict=True)]
+    thick = min(80.0, wide * 0.8)
+    parts = [frame.axis_y(unit, marks), frame.axis_x(title, labels)]
+    for middle, bar in zip(middles, found, strict=True):
+        top, left = frame.y(bar.value), round(middle - thick / 2, 1)
+        box = f'x="{left}" width="{thick:.1f}" y="{top}" height="{max(0.0, frame.y0 - top):.1f}"'
+        parts.append(f'<rect class="bar" rx="2" {box}><title>{escape(bar.told)}</title></rect>')
+        if bar.value:
+            shown = number(bar.value)
+            parts.append(f'<text x="{middle:.1f}" y="{top - 4}" text-anchor="middle">{shown}</text>')
+    return frame.svg(parts, f"{unit} by {title}")
+
+
+def ranges(found: Sequence[Range], title: str, unit: str) -> str:
+    """A line from low to high for each class with a dot at its middle; the axis of y is logarithmic from 1 on."""
+    highest = max((each.high for each in found), default=1.0)
+    top = 10 ** max(1, math.ceil(math.log10(max(highest, 1.0)) - 1e-9))
+    frame = Frame(900, 280, len(found), top, low=1.0)
+    wide = (frame.x1 - frame.x0) / max(1, len(found))
+    middles = [round(frame.x0 + wide * (at + 0.5), 1) for at in range(len(found))]
+    decades = [10.0**power for power in range(round(math.log10(top)) + 1)]
+    labels = [(middle, each.label) for middle, each in zip(middles, found, strict=True)]
+    parts = [frame.axis_y(unit, decades), frame.axis_x(title, labels)]
+    for middle, each in zip(middles, found, strict=True):
+        ends = f'x1="{middle}" x2="{middle}" y1="{frame.y(each.low)}" y2="{frame.y(each.high)}"'
+        dot = f'<circle class="dot" r="5" cx="{middle}" cy="{frame.y(each.middle)}"/>'
+        shown = f'<text x="{middle + 9}" y="{frame.y(each.middle) + 4}">{number(each.middle)}</text>'
+        parts.append(f'<g><line class="range" {ends}/>{dot}{shown}<title>{escape(each.told)}</title></g>')
+    return frame.svg(parts, f"{unit} by {title}")
+
+
+def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) -> str:
+    """Shares of 0 to 1 by row and time ([rows, times], NaN: there was nothing), from each time until the next."""
+    high = max(4, min(18, 420 // max(1, len(rows))))
+    frame = Frame(900, 52 + high * len(rows), times[-1], 1.0)
+    frame.x0 = 130
+    shade = np.where(np.isnan(cells), -1, np.ceil(np.nan_to_num(cells) * (CLASSES - 1))).astype(np.int64)
+    drawn: dict[int, list[str]] = {}
+    for at, row in enumerate(shade):
+        y = frame.y1 + at * high
+        for first, last, kind in _stretches(row):
+            if kind >= 0:
+                left, right = frame.x(times[first]), frame.x(times[last])
+                drawn.setdefault(kind, []).append(f"M{left} {y}h{right - left:.1f}v{high - 1}h-{right - left:.1f}z")
+    parts = [frame.time_axis(times[-1])]
+    for kind, paths in sorted(drawn.items()):
+        told = "nothing" if kind == 0 else f"up to {round(100 * kind / (CLASSES - 1))} %"
+        parts.append(f'<path class="h{kind}" d="{"".join(paths)}"><title>{told}</title></path>')
+    every = max(1, -(-14 // high))
+    for at in range(0, len(rows), every):
+        middle = frame.y1 + at * high + high / 2 + 4
+        parts.append(f'<text x="{frame.x0 - 6}" y="{middle}" text-anchor="end">{escape(rows[at])}</text>')
+    return frame.svg(parts, title)
+
+
+def _stretches(row: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """First, end and kind of each stretch of cells alike; the last time only ends the one before it."""
+    edges = [0, *(np.flatnonzero(np.diff(row[:-1])) + 1).tolist(), len(row) - 1]
+    for first, last in pairwise(edges):
+        yield first, last, int(row[first])
+
+
+def number(value: float) -> str:
+    """A number as people read it: 1,234 or 0.25 or 1.2M."""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A time on an axis: 0, 30s, 2m30s, 2h, 10d."""
+    left, out = int(seconds), ""
+    for unit, size in (("d", DAY_S), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        out += f"{count}{unit}" if count else ""
+    return out or "0"
+
+
+def ticks(top: float, least: float = 0.0) -> list[float]:
+    """About five round numbers from 0 to `top` or a little above, at least `least` apart."""
+    step = max(_round_step(top / 5), least)
+    return [step * at for at in range(math.ceil(top / step - 1e-9) + 1)] if top > 0 else [0.0, 1.0]
+
+
+def ceiling(top: float) -> float:
+    """The last of the ticks."""
+    return ticks(top)[-1]
+
+
+def time_ticks(end_s: float) -> list[float]:
+    """At most ten round times from 0 to an end."""
+    step = next((step for step in STEPS_S if end_s / step <= 10), None)
+    if step is None:
+        step = DAY_S * max(1, round(_round_step(end_s / DAY_S / 10)))
+    return [float(at) for at in range(0, math.floor(end_s) + 1, step)]
+
+
+def _round_step(least: float) -> float:
+    """The smallest of 1, 2, 5, 10, 20, ... that isn't below."""
+    power = 10.0 ** math.floor(math.log10(max(least, 1e-9)))
+    return next(power * one for one in (1, 2, 5, 10) if power * one >= least - 1e-12)

@@ -1,0 +1,182 @@
+"""A simulation from its command to its exit code: the cell is made, run with a bar of virtual time, and told of."""
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from events.log import Log
+from events.memory import MemoryLog
+from events.topics import ALL, MACHINES
+from paceline.errors import PacelineError
+from paceline.output import live, span
+from paceline.simulate import show
+from paceline.simulate.cell import Cell, SimLog, VirtualClock
+from paceline.simulate.expect import Sight
+from paceline.simulate.results import Jobs, mean_use, write_series
+from paceline.simulate.run import Run
+from paceline.simulate.scenario import DAY_MS, Scenario
+from paceline.simulate.series import Series
+from paceline.simulate.story import StoryPart
+from paceline.simulate.users import acts
+from paceline.simulate.watch import Verdict, Watch
+
+BAR_S = 0.1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command was asked for: folders to keep log and results in, and when to stop."""
+
+    data: Path | None = None
+    out: Path | None = None
+    until_ms: int | None = None
+
+
+@dataclass
+class Session:
+    """A cell that is ready to run, and what looks at it. `again`: the command that runs it again."""
+
+    name: str
+    again: str
+    seed: int
+    run: Run
+    story: StoryPart
+    jobs: Jobs
+    series: Series
+    wanted: Wanted
+
+    def finish(self) -> None:
+        """After the run: jobs that are still open count too, and the last moment is a sample."""
+        self.series.finish(self.run.now_ms)
+        for job in self.story.open.values():
+            self.jobs.ended(job)
+        self.jobs.close()
+
+    def body(self) -> dict[str, Any]:
+        """All that `--json` prints."""
+        run, story = self.run, self.story
+        verdicts = run.watch.verdicts()
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "virtual_s": run.now_ms / 1000,
+            "wall_s": round(run.wall_s, 3),
+            "records": run.cell.log.appended,
+            "rounds": story.rounds,
+            "events": story.facts + story.decisions,
+            "hash": run.cell.log.hash(),
+            "jobs": dict(sorted(self.jobs.states.items())),
+            "rejected": story.rejected,
+            "refused": story.noes,
+            "tasks": self.jobs.tasks,
+            "preempted": self.jobs.preempted,
+            "lost": self.jobs.lost,
+            "figures": {**self.jobs.figures(), **mean_use(self.series.samples)},
+            "pools": self.jobs.by_pool(),
+            "expectations": [{**each._asdict(), "at_s": each.at_ms / 1000} for each in verdicts],
+        }
+
+    def failed(self) -> list[Verdict]:
+        """The expectations that don't hold."""
+        return [each for each in self.run.watch.verdicts() if not each.holds]
+
+
+def of_scenario(scenario: Scenario, again: str, wanted: Wanted, name: str = "scenario") -> Session:
+    """A session of a scenario; `again` is the command that runs it."""
+    end_ms = scenario.end or scenario.last_ms() + DAY_MS
+    if wanted.until_ms is not None:
+        end_ms = min(end_ms, wanted.until_ms)
+    cell = open_cell(wanted.data)
+    watch = Watch([each for each in scenario.expect if each.time_ms() <= end_ms])
+    made = Ready(cell, wanted, keeps=True)
+    rests = made.story.at_rest if scenario.end is None and wanted.until_ms is None else None
+    run = Run(cell, made.story, acts(scenario, cell), watch, end_ms, rests, (made.series,))
+    return Session(scenario.name or name, again, scenario.seed, run, made.story, made.jobs, made.series, wanted)
+
+
+class Ready:
+    """What looks at a cell: its story, its jobs, its series. `keeps`: what only expectations ask for, too."""
+
+    def __init__(self, cell: Cell, wanted: Wanted, keeps: bool) -> None:
+        if wanted.out is not None:
+            wanted.out.mkdir(parents=True, exist_ok=True)
+        self.jobs = Jobs(wanted.out)
+        self.story = StoryPart(cell.log, keeps, self.jobs.ended)
+        cell.add("story", self.story, [topic.name for topic in ALL])
+        self.series = Series(Sight(cell.machines, self.story.told))
+
+
+def open_cell(data: Path | None, watches: bool = True) -> Cell:
+    """A cell on a log in memory, or on one that is kept in an empty data folder."""
+    clock = VirtualClock()
+    if data is None:
+        return Cell(SimLog(MemoryLog(clock.monotonic_ms), clock), clock, watches=watches)
+    from events.embedded import EmbeddedLog
+    from paceline.data import prepare
+    from processors.store import RocksStore
+
+    if data.exists() and any(data.iterdir()):
+        raise PacelineError(f"{data} isn't empty: a simulation begins a log of its own; name another folder")
+    prepare(data)
+    stores = {name: partial(RocksStore, data / "store" / name) for name in MACHINES}
+    return Cell(SimLog(EmbeddedLog(data / "log", 0, clock.monotonic_ms), clock), clock, stores=stores, watches=watches)
+
+
+def play(session: Session, as_json: bool) -> int:
+    """Runs a session to its end and tells of it; returns the exit code."""
+    run, wanted = session.run, session.wanted
+    _go(session)
+    session.finish()
+    if wanted.out is not None:
+        from paceline.simulate.report import write_report
+
+        write_series(session.series.samples, wanted.out)
+        (wanted.out / "summary.json").write_text(json.dumps(session.body(), indent=2) + "\n")
+        write_report(session, wanted.out / "report.html")
+    if as_json:
+        click.echo(json.dumps(session.body(), indent=2))
+    else:
+        show.summary(session)
+    if wanted.data is not None:
+        _keep_views(run.cell.log, wanted.data)
+    run.cell.close()
+    return 1 if session.failed() else 0
+
+
+def _go(session: Session) -> None:
+    """Runs, with a bar of virtual time where somebody looks."""
+    if not live(sys.stderr):
+        session.run.go()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar, shown = progress.add_task(session.name, total=None, told=""), 0.0
+
+        def said(run: Run) -> None:
+            nonlocal shown
+            if time.monotonic() - shown < BAR_S:
+                return
+            shown = time.monotonic()
+            told = f"{span(run.now_ms / 1000)} of virtual time, {run.cell.log.appended:,} records"
+            progress.update(bar, told=told, total=run.ahead_ms(), completed=run.now_ms)
+
+        session.run.go(said)
+
+
+def _keep_views(log: Log, data: Path) -> None:
+    """The views of the log, as `paceline up` on the folder would make them."""
+    from projections.projector import Projector
+
+    projector = Projector(log, data)
+    while projector.step():
+        pass
+    projector.close()

@@ -1,0 +1,79 @@
+"""From a scenario that fails under faults to the smallest that still does, as a file that fails again."""
+
+import io
+from collections.abc import Callable, Sequence
+
+from ruamel.yaml import YAML
+
+from paceline.simulate.faults import Hit
+from paceline.simulate.scenario import FaultAt, Scenario
+
+Fails = Callable[[Scenario], bool]
+TRIES_MAX = 400
+
+
+class Shrink:
+    """Leaves out what isn't needed: faults, events, jobs, pools, hosts, tasks. `fails` runs a scenario under just the
+    faults that it names; after `tries` runs it takes what it has.
+    """
+
+    def __init__(self, fails: Fails, tries: int = TRIES_MAX) -> None:
+        self._fails = fails
+        self._tries = tries
+
+    def smallest(self, scenario: Scenario, hits: Sequence[Hit]) -> Scenario:
+        """The smallest scenario found; the one given has failed with these faults."""
+        found = scenario.model_copy(update={"faults": [FaultAt(kind=hit.kind, number=hit.number) for hit in hits]})
+        size = None
+        while size != (size := _size(found)):
+            for field in ("faults", "events", "jobs", "pools", "hosts"):
+                found = self._without(found, field)
+            found = self._fewer_tasks(found)
+        return found
+
+    def _still(self, scenario: Scenario) -> bool:
+        self._tries -= 1
+        return self._tries >= 0 and self._fails(scenario)
+
+    def _without(self, scenario: Scenario, field: str) -> Scenario:
+        """Fewer parts of a list: halves first, then quarters, down to one by one."""
+        parts = list(getattr(scenario, field))
+        size = max(1, len(parts) // 2)
+        while size and parts:
+            at = 0
+            while at < len(parts):
+                smaller = scenario.model_copy(update={field: parts[:at] + parts[at + size :]})
+                if self._still(smaller):
+                    scenario, parts = smaller, list(getattr(smaller, field))
+                else:
+                    at += size
+            size //= 2
+        return scenario
+
+    def _fewer_tasks(self, scenario: Scenario) -> Scenario:
+        """One task instead of many, one host instead of a group, wherever that is enough."""
+        for field, count, least in (("jobs", "instances", 1), ("hosts", "count", 1)):
+            for at, part in enumerate(getattr(scenario, field)):
+                if getattr(part, count) == least or getattr(getattr(part, "gang", None), "min", 0) > least:
+                    continue
+                parts = list(getattr(scenario, field))
+                parts[at] = part.model_copy(update={count: least})
+                smaller = scenario.model_copy(update={field: parts})
+                if self._still(smaller):
+                    scenario = smaller
+        return scenario
+
+
+def _size(scenario: Scenario) -> int:
+    parts = sum(len(getattr(scenario, field) or ()) for field in ("faults", "events", "jobs", "pools", "hosts"))
+    return parts + sum(job.instances for job in scenario.jobs) + sum(group.count for group in scenario.hosts)
+
+
+def as_yaml(scenario: Scenario) -> str:
+    """The scenario as a file; defaults are left out."""
+    body = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    yaml, out = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.dump(body, out)
+    return out.getvalue()

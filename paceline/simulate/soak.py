@@ -1,0 +1,128 @@
+"""Trials one after another, by seed: what was met, and the smallest scenario of one that fails."""
+
+import os
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from paceline.simulate.draw import draw_scenario
+from paceline.simulate.faults import KINDS, Faults, Hit
+from paceline.simulate.scenario import Scenario
+from paceline.simulate.shrink import Shrink, as_yaml
+from paceline.simulate.trial import Found, Trial
+
+ACTS = 200
+"""What users do in one drawn scenario."""
+AT_ONCE = 20
+MakeTrial = Callable[[Scenario, Faults], Trial]
+
+
+class Failure(NamedTuple):
+    """A trial that failed: its seed, why, and the faults that had happened."""
+
+    seed: int
+    why: str
+    hits: list[Hit]
+
+
+@dataclass
+class Met:
+    """What trials have met together."""
+
+    seeds: int = 0
+    events: int = 0
+    rounds: int = 0
+    ignored: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def add(self, found: Found) -> None:
+        """One more trial."""
+        self.seeds += 1
+        self.events += found.events
+        self.rounds += found.rounds
+        self.ignored += found.ignored
+        self.faults.update(found.faults)
+
+    def missing(self, kinds: Collection[str]) -> list[str]:
+        """The kinds that never happened."""
+        return [kind for kind in kinds if not self.faults[kind]]
+
+
+def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, make: MakeTrial = Trial) -> Found | Failure:
+    """One trial: under the faults that the scenario names, or under drawn ones of some kinds."""
+    only = None if scenario.faults is None else [Hit(each.kind, each.number) for each in scenario.faults]
+    faults = Faults(scenario.seed, kinds, only)
+    try:
+        return make(scenario, faults).run()
+    except Exception as error:  # whatever it is: a machine that raises is a bug like one that decides wrong
+        return Failure(scenario.seed, f"{type(error).__name__}: {error}", faults.hits)
+
+
+def shrunk(scenario: Scenario, failure: Failure, make: MakeTrial = Trial) -> Scenario:
+    """The smallest scenario that fails in the same way."""
+
+    def fails(smaller: Scenario) -> bool:
+        found = attempt(smaller, make=make)
+        return isinstance(found, Failure) and _kind(found.why) == _kind(failure.why)
+
+    return Shrink(fails).smallest(scenario, failure.hits)
+
+
+def _kind(why: str) -> list[str]:
+    """The first words of a failure, without names and numbers."""
+    return re.sub(r"\(.*?\)|\S*\d\S*", "", why).split()[:6]
+
+
+def _one(scenario: Scenario | None, kinds: Collection[str], seed: int) -> Found | Failure:
+    return attempt(_scenario(scenario, seed), kinds)
+
+
+def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
+    return draw_scenario(seed, ACTS) if scenario is None else scenario.model_copy(update={"seed": seed})
+
+
+def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int], seconds: float, again: Path) -> int:
+    """Runs a scenario, or drawn ones, under faults by seed, on all cores, until the time is over or one fails.
+
+    Tells what was met. Returns 1 where a trial failed, and writes the smallest scenario that fails again to the file;
+    1 too where a kind that was asked for never happened.
+    """
+    met, started, left = Met(), time.monotonic(), iter(seeds)
+    failure = None
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        while failure is None and time.monotonic() < started + seconds:
+            batch = list(islice(left, AT_ONCE))
+            for found in pool.map(partial(_one, scenario, kinds), batch):
+                if isinstance(found, Failure):
+                    failure = failure or found
+                else:
+                    met.add(found)
+            if not batch:
+                break
+    _tell(met, time.monotonic() - started)
+    if failure is not None:
+        again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure)))
+        click.echo(f"seed {failure.seed} failed: {failure.why}")
+        click.echo(f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults all")
+        return 1
+    missing = met.missing(kinds)
+    if missing:
+        click.echo(f"never happened: {', '.join(missing)}; ask for more seeds")
+    return int(bool(missing))
+
+
+def _tell(met: Met, wall_s: float) -> None:
+    click.echo(f"{met.events:,} events, {met.rounds:,} rounds, {met.ignored:,} records ignored in {met.seeds:,} seeds")
+    click.echo(f"{met.seeds / wall_s:.2f} seeds/s, {met.events / wall_s:,.0f} events/s, {wall_s:,.1f} s")
+    for kind, times in sorted(met.faults.items()):
+        click.echo(f"{times:>10,} {kind}")

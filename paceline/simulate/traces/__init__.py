@@ -1,0 +1,159 @@
+"""Traces: jobs that others have published, run on a cell of ours.
+
+The rules of such an experiment: machines take no virtual time, the gateway writes no beats, delays are 0, placement
+keeps what was admitted until there is room, ended jobs are forgotten, and the log is dropped once all have read it, so
+that a long trace takes no more room than a short one.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from events.codes import TaskState
+from events.records.jobs import JobStopRequested
+from events.records.parts import Amounts
+from events.records.pools import CellConfigured, PoolDefined
+from hostagent.fleet import Fleet, SimHost
+from hostagent.gateway.component import Gateway
+from paceline.errors import PacelineError
+from paceline.simulate.cell import Cell
+from paceline.simulate.run import Run
+from paceline.simulate.session import Ready, Session, Wanted, open_cell
+from paceline.simulate.traces import readers
+from paceline.simulate.traces.readers import TraceJob
+from paceline.simulate.users import Act
+from paceline.simulate.watch import Watch
+
+NEVER_MS = 1 << 40
+"""The most that a setting may be: 34 years."""
+FORGET_JOBS = 1000
+"""After so many jobs those that have ended are forgotten, all at once: one by one would cost a round each."""
+PHILLY_HOSTS, ALIBABA_HOSTS = 80, 40
+ROOM = 1 << 30
+"""Of a resource that a trace says nothing of, a host has this much."""
+
+
+class Asked(NamedTuple):
+    """What the command says of a trace."""
+
+    path: Path
+    form: str
+    hosts: int | None = None
+    jobs: int | None = None
+    machines: Path | None = None
+    arrivals: Path | None = None
+    seed: int = 42
+
+
+class Trace(NamedTuple):
+    """A trace with its cluster: hosts, pools, and what happens."""
+
+    hosts: list[SimHost]
+    pools: list[str]
+    acts: Callable[[Cell], Iterator[Act]]
+    endless: bool = False
+    """Whether its jobs never end: the run is over when the last has come."""
+
+
+def session(asked: Asked, wanted: Wanted) -> Session:
+    """A session of a trace. Raises `PacelineError`."""
+    trace = _trace(asked)
+    cell = open_cell(wanted.data, watches=False)
+    made = Ready(cell, wanted, keeps=False)
+    end_ms = NEVER_MS if wanted.until_ms is None else wanted.until_ms
+    rests = (lambda: True) if trace.endless else made.story.at_rest
+    run = Run(
+        *(cell, made.story, _acts(cell, trace), Watch([]), end_ms),
+        *(rests if wanted.until_ms is None else None, (made.series,)),
+        keeps_log=wanted.data is not None,
+    )
+    name = asked.path.name.partition(".")[0]
+    seed = asked.seed if asked.form == "openb" else 0
+    return Session(name, _again(asked), seed, run, made.story, made.jobs, made.series, wanted)
+
+
+def _again(asked: Asked) -> str:
+    """The command that runs it again."""
+    named = {"trace": asked.path, "format": asked.form, "hosts": asked.hosts, "jobs": asked.jobs}
+    named |= {"machines": asked.machines, "arrivals": asked.arrivals}
+    if asked.form == "openb":
+        named["seed"] = asked.seed
+    options = (f"--{name} {shlex.quote(str(value))}" for name, value in named.items() if value is not None)
+    return f"paceline simulate {' '.join(options)}"
+
+
+def _trace(asked: Asked) -> Trace:
+    path = asked.path
+    match asked.form:
+        case "swf":
+            count = asked.hosts or readers.swf_processors(path)
+            if count is None:
+                raise PacelineError(f"{path} doesn't say how many processors there are; say it with --hosts")
+            hosts = [SimHost(count, Amounts(1000, ROOM, ROOM, 0), prefix="node")]
+            return Trace(hosts, ["/trace"], partial(_submissions, readers.swf(path, count), asked.jobs))
+        case "philly":
+            hosts = [SimHost(asked.hosts or PHILLY_HOSTS, Amounts(ROOM, ROOM, ROOM, 8000), prefix="gpu")]
+            pools = [f"/{name}" for name in readers.philly_pools(path)]
+            return Trace(hosts, pools, partial(_submissions, readers.philly(path), asked.jobs))
+        case "alibaba-batch":
+            capacity = Amounts(64_000, readers.MEMORY_MIB, ROOM, 0)
+            hosts = [SimHost(asked.hosts or ALIBABA_HOSTS, capacity, prefix="host")]
+            return Trace(hosts, ["/trace"], partial(_submissions, readers.alibaba_batch(path), asked.jobs))
+        case _:
+            if asked.machines is None:
+                raise PacelineError("openb needs the file of its hosts: name it with --machines")
+            pods = readers.openb(path, asked.arrivals, asked.seed)
+            return Trace(readers.openb_hosts(asked.machines), ["/trace"], partial(_arrivals, pods, asked.jobs), True)
+
+
+def _acts(cell: Cell, trace: Trace) -> Iterator[Act]:
+    yield Act(0, partial(cell.append, _settings("trace", NEVER_MS)))
+    for path in trace.pools:
+        yield Act(0, partial(cell.append, PoolDefined(path=path, command_id=path)))
+
+    def make(gateway: Gateway) -> Fleet:
+        return Fleet(gateway, trace.hosts, cell.clock, 0, heartbeat_ms=None)
+
+    yield Act(0, partial(cell.add_fleet, "hosts", make))
+    yield from trace.acts(cell)
+
+
+def _settings(command_id: str, forget_after_ms: int) -> CellConfigured:
+    return CellConfigured(
+        command_id=command_id,
+        placement_patience_ms=NEVER_MS,
+        return_backoff_ms=0,
+        return_backoff_max_ms=0,
+        preemption_delay_ms=0,
+        forget_after_ms=forget_after_ms,
+    )
+
+
+def _submissions(jobs: Iterator[TraceJob], most: int | None, cell: Cell) -> Iterator[Act]:
+    for number, (at_ms, job) in enumerate(islice(jobs, most), 1):
+        yield Act(at_ms, partial(cell.append, job, job.job_id.encode()))
+        if number % FORGET_JOBS == 0:
+            yield Act(at_ms, partial(_forget, cell, number))
+
+
+def _forget(cell: Cell, number: int) -> None:
+    """Ended jobs leave the state."""
+    cell.append(_settings(f"forget-{number}", 0))
+    cell.quiet()
+    cell.append(_settings(f"keep-{number}", NEVER_MS))
+
+
+def _arrivals(pods: Iterator[readers.Pod], most: int | None, cell: Cell) -> Iterator[Act]:
+    """Each pod is placed at once or dropped for good."""
+    for number, pod in enumerate(islice(pods, most), 1):
+        yield Act(2 * number, partial(cell.append, pod.job, pod.job.job_id.encode()))
+        yield Act(2 * number + 1, partial(_drop_unplaced, cell, pod.job.job_id))
+
+
+def _drop_unplaced(cell: Cell, job_id: str) -> None:
+    row = cell.lifecycle.jobs[job_id]
+    if not row.counts[TaskState.RUNNING]:
+        cell.append(JobStopRequested(job_id=job_id, command_id=job_id), job_id.encode())

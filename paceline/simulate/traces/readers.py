@@ -1,0 +1,216 @@
+"""Readers of published traces: each gives the jobs one after the other, by the time of their submission.
+
+The rules of each trace, its columns and its quirks stand in `bench/traces/README.md`. A line that the rules leave out
+is passed over; one that can't be read is an error with its number.
+"""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts, Constraint, Simulated
+from hostagent.fleet import SimHost
+from paceline.errors import PacelineError
+
+MEMORY_MIB = 1_000_000
+"""Alibaba gives memory as a part of one host's: so many MiB stand for the whole."""
+GPUS = 8
+"""Of one host of the Philly experiments."""
+
+
+class TraceJob(NamedTuple):
+    """A job and when it is submitted, in milliseconds from the start of the trace."""
+
+    at_ms: int
+    job: JobSubmitted
+
+
+class Malformed(PacelineError):
+    """A trace that can't be read."""
+
+
+def opened(path: Path) -> IO[str]:
+    """The text of a file, unpacked where it is packed. Raises `Malformed`."""
+    try:
+        if path.suffix == ".gz":
+            return gzip.open(path, "rt", encoding="utf-8", newline="")
+        return path.open(encoding="utf-8", newline="")
+    except OSError as error:
+        raise Malformed(f"{path}: {error.strerror or error}") from error
+
+
+def swf(path: Path, processors: int) -> Iterator[TraceJob]:
+    """The Standard Workload Format, or the CSV that was made of it: rigid gangs of tasks of one processor each.
+
+    Left out: jobs that ran for no time, had no limit, or more processors than there are. A run is cut at its limit.
+    """
+    with opened(path) as file:
+        first = file.readline()
+        lines = chain([first], file)
+        rows = _csv_jobs(path, lines) if first.startswith("job_id,") else _swf_jobs(path, lines)
+        begin: int | None = None
+        for number, submit_s, run_s, allocated, requested, limit_s in rows:
+            procs = requested if requested > 0 else allocated
+            held = allocated if allocated > 0 else requested
+            if not (1 <= procs <= processors and 1 <= held <= processors and run_s > 0 < limit_s and submit_s >= 0):
+                continue
+            begin = submit_s if begin is None else begin
+            job = JobSubmitted(
+                job_id=f"job-{number}",
+                pool="/trace",
+                instances=procs,
+                cpu_milli=1000,
+                memory_mib=0,
+                gang_min=procs if procs > 1 else 0,
+                simulated=Simulated(min(run_s, limit_s) * 1000),
+            )
+            yield TraceJob((submit_s - begin) * 1000, job)
+
+
+def swf_processors(path: Path) -> int | None:
+    """The size of the machine, as the header of an SWF file says it."""
+    with opened(path) as file:
+        for line in file:
+            if not line.startswith(";"):
+                return None
+            name, _, value = line.lstrip("; ").partition(":")
+            if name in ("MaxProcs", "MaxNodes") and value.strip().isdecimal():
+                return int(value)
+    return None
+
+
+def _swf_jobs(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, ...]]:
+    for at, line in enumerate(lines, 1):
+        if line.startswith(";") or not line.strip():
+            continue
+        try:
+            field = [int(float(value)) for value in line.split()[:9]]
+            yield field[0], field[1], field[3], field[4], field[7], field[8]
+        except (ValueError, IndexError) as error:
+            raise Malformed(f"{path}:{at}: is no line of the Standard Workload Format") from error
+
+
+def _csv_jobs(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, ...]]:
+    for at, row in enumerate(csv.DictReader(lines), 2):
+        with _line(path, at):
+            procs = int(row["procs"])
+            yield int(row["job_id"]), int(row["submit_s"]), int(row["run_s"]), procs, procs, int(row["req_s"])
+
+
+class _line:
+    """Names the line of what goes wrong inside."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        self._where = f"{path}:{at}"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KeyError | ValueError | TypeError):
+            raise Malformed(f"{self._where}: {error!r}") from error
+
+
+def philly(path: Path) -> Iterator[TraceJob]:
+    """GPU jobs of virtual clusters, a pool each. More GPUs than a host has: a gang of equal parts, a host each."""
+    with opened(path) as file:
+        for at, row in enumerate(csv.DictReader(file), 2):
+            with _line(path, at):
+                gpus = int(row["num_gpus"])
+                parts = -(-gpus // GPUS)
+                if gpus % parts:
+                    raise ValueError(f"{gpus} GPUs don't make {parts} equal parts")
+                job = JobSubmitted(
+                    job_id=f"job-{row['job_id']}",
+                    pool=f"/{row['vc']}",
+                    instances=parts,
+                    cpu_milli=0,
+                    memory_mib=0,
+                    gpu_milli=gpus // parts * 1000,
+                    gang_min=parts if parts > 1 else 0,
+                    simulated=Simulated(int(row["duration_s"]) * 1000),
+                )
+                yield TraceJob(int(row["submit_s"]) * 1000, job)
+
+
+def philly_pools(path: Path) -> list[str]:
+    """The pools of a trace."""
+    with opened(path) as file:
+        return sorted({row["vc"] for row in csv.DictReader(file)})
+
+
+def alibaba_batch(path: Path) -> Iterator[TraceJob]:
+    """Batch jobs of many tasks: a task of the trace is a job here, its instances are tasks. Sorted first."""
+    found: list[tuple[int, int, list[str]]] = []
+    with opened(path) as file:
+        rows = csv.reader(file)
+        next(rows, None)
+        for at, row in enumerate(rows, 2):
+            with _line(path, at):
+                found.append((int(row[1]), at, row))
+    found.sort(key=lambda each: each[:2])
+    for submit_s, at, row in found:
+        with _line(path, at):
+            job = JobSubmitted(
+                job_id=f"job-{row[5]}-{row[6]}",
+                pool="/trace",
+                instances=int(row[7]),
+                cpu_milli=round(float(row[3]) * 1000),
+                memory_mib=max(1, round(float(row[4]) * MEMORY_MIB)),
+                simulated=Simulated(max(1, round(float(row[2]) * 1000))),
+            )
+            yield TraceJob(submit_s * 1000, job)
+
+
+class Pod(NamedTuple):
+    """A pod of openb: nothing of it ever ends."""
+
+    job: JobSubmitted
+    gpu_milli: int
+
+
+def openb(path: Path, arrivals: Path | None, seed: int) -> Iterator[Pod]:
+    """Pods in the order of the file, or in the order in which a published run with that seed had them."""
+    with opened(path) as file:
+        rows = list(csv.DictReader(file))
+    order: Sequence[int] = range(len(rows))
+    if arrivals is not None:
+        with opened(arrivals) as file:
+            seeds = json.load(file)["seeds"]
+        if str(seed) not in seeds:
+            raise Malformed(f"{arrivals} has no seed {seed}, only {', '.join(seeds)}")
+        order = seeds[str(seed)]["arrival"]
+    for number, index in enumerate(order):
+        with _line(path, index + 2):
+            yield _pod(number, rows[index])
+
+
+def _pod(number: int, row: dict[str, str]) -> Pod:
+    gpu = int(row["num_gpu"]) * int(row["gpu_milli"])
+    models = tuple(dict.fromkeys(model for model in (row.get("gpu_spec") or "").split("|") if model))
+    job = JobSubmitted(
+        job_id=f"pod-{number}",
+        pool="/trace",
+        cpu_milli=int(row["cpu_milli"]),
+        memory_mib=int(row["memory_mib"]),
+        gpu_milli=gpu,
+        constraints=(Constraint("gpu_model", "in", models),) if models else (),
+        simulated=Simulated(1 << 40),
+    )
+    return Pod(job, gpu)
+
+
+def openb_hosts(path: Path) -> list[SimHost]:
+    """The hosts of openb's machine file, with the model of their GPUs as attribute `gpu_model`."""
+    hosts = []
+    with opened(path) as file:
+        for at, row in enumerate(csv.DictReader(file), 2):
+            with _line(path, at):
+                amounts = Amounts(int(row["cpu_milli"]), int(row["memory_mib"]), 0, int(row["gpu"]) * 1000)
+                hosts.append(SimHost(1, amounts, {"gpu_model": row["model"]} if row["model"] else {}, row["sn"]))
+    return hosts

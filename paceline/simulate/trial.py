@@ -1,0 +1,321 @@
+"""One trial: a scenario under faults that follow from its seed, and what must hold all the way and at the end.
+
+    found = Trial(scenario, Faults(scenario.seed)).run()
+
+Each machine has two processes with a disk each, of which one serves; the gateway and the hosts come and go. Once the
+scenario has ended nothing goes wrong any more, all jobs are stopped, and the cell must come to rest with one outcome
+for each job. Then every machine decides its history again.
+"""
+
+import random
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from events.codec import encode
+from events.log import AppendUnknown, LogUnavailable, NewRecord
+from events.records.base import Event
+from events.records.hosts import HostLossConfirmed
+from events.records.jobs import JobStopRequested
+from events.topics import MACHINES
+from hostagent.fleet import Fleet
+from hostagent.gateway import Gateway
+from paceline.machines import machines
+from paceline.simulate.cell import START_MS, USER, Part
+from paceline.simulate.checker import Checker, Violation
+from paceline.simulate.faults import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, FaultyStore
+from paceline.simulate.scenario import Scenario
+from paceline.simulate.users import acts
+from paceline.simulate.views import Views
+from processors.driver import Driver, Limits, Superseded
+from processors.machine import Machine
+from processors.replay import replay
+
+REST_MS = 1_800_000
+"""So long a cell may take to come to rest once nothing goes wrong."""
+REST_STEP_MS = 2000
+"""Longer, and the gateway takes it for a pause of its own, in which nobody falls silent."""
+IDLE_MS = 120_000
+"""Longer than any wait for another try: whoever waits after that waits for good."""
+LOOK_STEPS = 20
+RETRY_MS = 2000
+"""A process that finds the log away starts again so much later, at most."""
+
+
+class Found(NamedTuple):
+    """What a trial was: facts and decisions, rounds, ignored ones, faults by kind."""
+
+    events: int
+    rounds: int
+    ignored: int
+    faults: dict[str, int]
+
+
+class Process:
+    """One process of a machine with a disk of its own. It runs until it crashes or another has taken its place."""
+
+    def __init__(self, trial: "Trial", machine: str, name: str) -> None:
+        self.machine, self.name = machine, name
+        self.clock = Clock(trial.clock, START_MS)
+        self.asleep_until = 0
+        self.driver: Driver | None = None
+        self.idle = True
+        """Whether its last turn found nothing to do."""
+        self._trial = trial
+        self._disk = FaultyStore(trial.faults)
+        self._draw = random.Random(f"{trial.scenario.seed}/{name}")
+        self._steps: Generator[str, None, object] | None = None
+
+    def start(self) -> None:
+        """Starts on what its disk holds."""
+        records, budget = self._draw.choice([1, 20, 2000, 2000]), self._draw.choice([1, 50, 20_000, 20_000])
+        limits = Limits() if self._trial.faults.calm else Limits(records=records, budget=budget)
+        made = self._trial.make[self.machine]()
+        self.driver = self._trial.driver(made, self._trial.log, self._disk, self.clock, self.name, limits)
+        self._steps = self.driver.recover()
+
+    def crash(self) -> None:
+        """Ends between two steps; what was not written is gone."""
+        self.driver = self._steps = None
+
+    def step(self) -> bool:
+        """One step of the loop; False when a turn has found nothing to do."""
+        if self._steps is None or self._trial.clock.ms < self.asleep_until:
+            self.idle = True
+            return False
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            assert self.driver is not None
+            self._steps = self.driver.turn()
+            self.idle = end.value is False
+            return not self.idle
+        except (Superseded, Crashed):
+            self.crash()
+        except (AppendUnknown, LogUnavailable):
+            self.crash()
+            self.start()
+            self.asleep_until = self._trial.clock.ms + self._draw.randrange(RETRY_MS)
+        return True
+
+
+class Trial:
+    """A cell, its users and its faults. `make`, `driver`: other machines than Paceline's, another loop.
+
+    `views`: a folder, for projections that live through it and are compared with rebuilt ones.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        faults: Faults,
+        make: Mapping[str, Callable[[], Machine]] | None = None,
+        driver: type[Driver] = Driver,
+        views: Path | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.faults = faults
+        self.clock = Clock(at_ms=START_MS)
+        self.log = FaultyLog(self.clock, faults)
+        self.make = make or machines()
+        self.driver = driver
+        self.checker = Checker(self.log)
+        self.processes = [Process(self, machine, f"{machine}-{one}") for machine in MACHINES for one in "ab"]
+        self.fleets: list[Part] = []
+        self._views = None if views is None else Views(self.log, views, faults)
+        self._order = random.Random(f"{scenario.seed}/order")
+        self._silent_until: dict[str, int] = {}
+        self._back_at = 0
+        self._lost: set[str] = set()
+        self._acts = acts(scenario, self)
+        self._act = next(self._acts, None)
+        self._gateway = self._new_gateway()
+
+    def run(self) -> Found:
+        """Lets the scenario happen and everything go wrong, then lets the cell come to rest. Raises `Violation`."""
+        for process in self.processes[::2]:
+            process.start()
+        end = START_MS + (self.scenario.end or self.scenario.last_ms())
+        steps = 0
+        while self.clock.ms < end:
+            self._step()
+            steps += 1
+            if steps % LOOK_STEPS == 0:
+                self.checker.look()
+        self._rest()
+        self.checker.look()
+        self.checker.settled()
+        self._replay()
+        if self._views is not None and (differs := self._views.difference()):
+            raise Violation(f"the views differ from rebuilt ones: {differs}")
+        return Found(self.checker.events, self.checker.rounds, self.checker.history.ignored, self.faults.count())
+
+    # What users and hosts need of a cell
+
+    @property
+    def gateway(self) -> Gateway:
+        """The gateway that serves now."""
+        return self._gateway
+
+    def append(self, event: Event, key: bytes = USER) -> None:
+        """A user's or an operator's fact."""
+        self.log.surely([NewRecord(event.topic, key, encode(event))])
+
+    def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> Part:
+        """Simulated hosts that connect to the gateway."""
+        part = Part(name, make(self._gateway))
+        self.fleets.append(part)
+        return part
+
+    def lose(self, name: str) -> None:
+        """The processes of a machine, or the gateway, are gone until they are healed."""
+        self._lost.add(name)
+        for process in self.processes:
+            if process.machine == name:
+                process.crash()
+
+    def heal(self, name: str) -> None:
+        """A new process takes the place of those that are gone."""
+        self._lost.discard(name)
+        if name == "gateway":
+            self._gateway = self._new_gateway()
+
+    # One step
+
+    def _step(self) -> None:
+        self.clock.ms += self._order.choice([0, 1, 10, 100, 1000])
+        while self._act is not None and START_MS + self._act.at_ms <= self.clock.ms:
+            self._act.do()
+            self._act = next(self._acts, None)
+        self._go_wrong()
+        self._parts(self._order.choice([1, 5, 40]))
+
+    def _parts(self, turns: int) -> bool:
+        """Steps all parts that aren't paused, in a drawn order; returns whether any was busy."""
+        busy = False
+        order = list(self.processes)
+        self._order.shuffle(order)
+        for process in order:
+            for _ in range(turns):
+                if not process.step():
+                    break
+            busy |= not process.idle
+        if "gateway" not in self._lost:
+            busy |= self._gateway.step()
+        for part in self.fleets:
+            if isinstance(part.component, Fleet) and self.clock.ms >= self._silent_until.get(part.name, 0):
+                part.component.heard_ms = self.clock.ms
+                busy |= part.component.step()
+        if self._views is not None:
+            busy |= self._views.step()
+        return busy
+
+    # What goes wrong
+
+    def _go_wrong(self) -> None:
+        hit = self.faults.hit
+        if draw := hit("crash"):
+            draw.choice(self.processes).crash()
+        if draw := hit("pause"):
+            draw.choice(self.processes).asleep_until = self.clock.ms + draw.randrange(60_000)
+        if draw := hit("takeover"):
+            self._start(draw.choice(self.processes))
+        if draw := hit("clock jump"):
+            draw.choice(self.processes).clock.turn(jump_ms=draw.choice([-HOUR_MS, HOUR_MS]))
+        if draw := hit("clock stands"):
+            draw.choice(self.processes).clock.turn(rate=0)
+        if draw := hit("clock twice as fast"):
+            draw.choice(self.processes).clock.turn(rate=2)
+        if hit("gateway lost"):
+            self._gateway = self._new_gateway()
+        if (draw := hit("host silent")) and self.fleets:
+            self._silent_until[draw.choice(self.fleets).name] = self.clock.ms + draw.randrange(600_000)
+        if draw := hit("log away"):
+            self.log.away, self._back_at = True, self.clock.ms + draw.randrange(30_000)
+        if self.log.away and self.clock.ms >= self._back_at:
+            self.log.away = False
+        if self._order.random() < 0.02:
+            self.log.write_late()
+        machine = self._order.choice(MACHINES)  # somebody notices that nobody serves it
+        ours = [process for process in self.processes if process.machine == machine]
+        if not any(process.driver for process in ours):
+            self._start(self._order.choice(ours))
+
+    def _start(self, process: Process) -> None:
+        if process.machine not in self._lost:
+            process.start()
+
+    def _new_gateway(self) -> Gateway:
+        gateway = FaultyGateway(self.log, None, self.clock, "gateway").spoil(self.faults)
+        for part in self.fleets:
+            if isinstance(part.component, Fleet):
+                part.component.move(gateway)
+        return gateway
+
+    # The end
+
+    def _rest(self) -> None:
+        """Nothing goes wrong any more: the cell must come to rest."""
+        self.faults.calm = True
+        self.log.away = False
+        while self.log.late:
+            self.log.write_late()
+        self._silent_until, self._lost = {}, set()
+        for process in self.processes:
+            process.crash()
+            process.asleep_until = 0
+            process.clock.turn(rate=1)
+        for process in self.processes[::2]:
+            process.start()
+        self._stop([job_id for job_id, kind in self._jobs().items() if kind == "stateless"], "service")
+        if self._until_idle():
+            self.checker.stalled()
+        self._stop([*self._jobs()], "end")
+        if not self._until_idle(for_ms=0):
+            raise Violation("the cell doesn't come to rest: all jobs are stopped, and some have no outcome")
+
+    def _stop(self, job_ids: list[str], why: str) -> None:
+        for job_id in job_ids:
+            self.append(JobStopRequested(job_id=job_id, command_id=f"{why}-{job_id}"), job_id.encode())
+
+    def _until_idle(self, for_ms: int = IDLE_MS) -> bool:
+        """Goes on until no job is open, or nothing has run for so long; False: that never came. An operator gives up
+        the hosts that don't come back.
+        """
+        end, idle_since, confirmed = self.clock.ms + REST_MS, self.clock.ms, set[str]()
+        leapt = not any(hit.kind == "clock jump" for hit in self.faults.hits)  # a clock that jumped puts things off
+        while self.clock.ms < end:
+            while self._parts(200):
+                pass
+            self.checker.look()
+            if not self.checker.open_jobs(self._jobs()):
+                return True
+            if self.checker.live():
+                idle_since = self.clock.ms
+            elif 0 < for_ms <= self.clock.ms - idle_since:
+                if leapt:
+                    return True
+                leapt = True
+                self.clock.ms += HOUR_MS
+                idle_since, end = self.clock.ms, end + HOUR_MS
+            for host_id in self.checker.silent_hosts():
+                if host_id not in confirmed:
+                    confirmed.add(host_id)
+                    self.append(HostLossConfirmed(host_id=host_id, command_id=f"lost-{host_id}"), host_id.encode())
+            self.clock.ms += REST_STEP_MS
+        return False
+
+    def _jobs(self) -> dict[str, str]:
+        """The jobs that were submitted, and of what kind they are."""
+        submitted = [*self.scenario.jobs, *(event.submit for event in self.scenario.events if event.submit)]
+        now_ms = self.clock.ms - START_MS
+        return {str(job.job_id): job.kind for job in submitted if job.at <= now_ms}
+
+    def _replay(self) -> None:
+        """Each machine decides its history again, to the same state."""
+        for process in self.processes[::2]:
+            found = replay(self.make[process.machine](), self.log)
+            if found.difference is not None:
+                raise Violation(str(found.difference))
+            if process.driver is None or found.hash != process.driver.fold.state.hash:
+                raise Violation(f"live and replayed state of {process.machine} differ")

@@ -1,0 +1,226 @@
+"""Bugs that are planted to see that trials find them: each a change to the machines, the driver or the protocol."""
+
+import time
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import processors.entitlement.admission as admission
+from events.acceptance import Chain, Verdict
+from events.codec import decode
+from events.columns import I64
+from events.log import LogRecord
+from events.records.base import Event
+from events.records.rounds import EpochStarted, RoundCommitted
+from processors.driver import Driver
+from processors.entitlement.preemption import Preemption, Unit
+from processors.entitlement.queues import Queues
+from processors.entitlement.rows import JobRow
+from processors.fold import Recorded
+from processors.lifecycle.machine import Lifecycle
+from processors.lifecycle.tasks import Ask
+from processors.placement.board import Board
+from processors.placement.hosts import Hosts
+from processors.placement.machine import Placement
+from processors.placement.match import Match
+from processors.placement.runs import Runs
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_read_back(patch: pytest.MonkeyPatch) -> None:
+    """A driver believes its round as soon as it is sent."""
+
+    def read_back(self: Driver, offset: int) -> None:
+        record = next(found for found in self._log.scan(self.fold.topic, offset) if found.offset == offset)
+        event = decode(record.value)
+        assert isinstance(event, RoundCommitted)
+        self.fold.own.follow(event, record.value, offset + 1)
+
+    patch.setattr(Driver, "_read_back", read_back)
+    patch.setattr(Driver, "_look", lambda self, record, mine: False)
+
+
+def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
+    """Rounds of an epoch that is over count, as long as their number is the next."""
+
+    def judge(self: Chain, record: EpochStarted | RoundCommitted, machine: str, cell: int) -> Verdict:
+        if isinstance(record, EpochStarted):
+            return Verdict.ACCEPTED
+        return Verdict.ACCEPTED if record.round == self.round + 1 else Verdict.NOT_NEXT
+
+    patch.setattr(Chain, "judge", judge)
+
+
+def checkpoint_before_append(patch: pytest.MonkeyPatch) -> None:
+    """The store has a round that the log may never get."""
+    append = Driver._append
+
+    def first_stored(self: Driver, value: bytes) -> int:
+        event = decode(value)
+        if isinstance(event, RoundCommitted):
+            own, before = self.fold.own, deepcopy(self.fold.own)
+            own.follow(event, value, own.position + 1)
+            self._store.commit(self.fold.state.take_changes(), self.fold.standing())
+            for name in own.__struct_fields__:
+                setattr(own, name, getattr(before, name))
+        return append(self, value)
+
+    patch.setattr(Driver, "_append", first_stored)
+
+
+def partial_gang(patch: pytest.MonkeyPatch) -> None:
+    """A gang that doesn't fit keeps the places that were found."""
+    patch.setattr(Board, "gang", lambda self, shape, count, level: self.pack(shape, count))
+
+
+def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    """A pool takes one task more than fits."""
+    patch.setattr(admission, "fits", lambda need, free, fits=admission.fits: fits(need, free) + 1)
+
+
+def old_reports_count(patch: pytest.MonkeyPatch) -> None:
+    """A report of a run that is over is taken for one of the present run."""
+
+    def current(self: Lifecycle, event: Any, states: Any) -> I64:
+        from events.columns import ints
+        from processors.arena import locate
+
+        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        if len(ints(event.run)) != len(slots):
+            return np.zeros(0, dtype=np.int64)
+        slots = slots[known]
+        found: I64 = slots[np.isin(self.tasks.arena["state"][slots], list(states))]
+        return found
+
+    patch.setattr(Lifecycle, "_current", current)
+
+
+def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
+    """Decisions come in the order of a set, which is that of addresses in memory."""
+    decide = Placement.decide
+
+    class Held:
+        def __init__(self, event: Event) -> None:
+            self.event = event
+
+    def shuffled(self: Placement, now: int, caught_up: bool, budget: int) -> list[Event]:
+        return [held.event for held in {Held(event) for event in decide(self, now, caught_up, budget)}]
+
+    patch.setattr(Placement, "decide", shuffled)
+
+
+def wall_clock(patch: pytest.MonkeyPatch) -> None:
+    """A machine looks at the clock of the computer."""
+    decide = Lifecycle.decide
+
+    def hurried(self: Lifecycle, now: int, caught_up: bool, budget: int) -> list[Event]:
+        return decide(self, now, caught_up, 1 + time.perf_counter_ns() // 1000 % 50)
+
+    patch.setattr(Lifecycle, "decide", hurried)
+
+
+def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
+    """Nobody wakes entitlement when the wait of a returned gang is over."""
+    patch.setattr(Queues, "next_due_ms", lambda self: None)
+
+
+def released_twice(patch: pytest.MonkeyPatch) -> None:
+    """What a run held is given back twice."""
+    account = Queues._account
+
+    def twice(self: Queues, row: JobRow, held: int) -> None:
+        account(self, row, 2 * held if held < 0 else held)
+
+    patch.setattr(Queues, "_account", twice)
+
+
+def memory_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """What runs hold of a host is counted for the first only."""
+    hold = Hosts.hold
+
+    def some(self: Hosts, host: I64, needs: I64) -> None:
+        hold(self, host[:1], needs[:, :1])
+
+    patch.setattr(Hosts, "hold", some)
+
+
+def ports_twice(patch: pytest.MonkeyPatch) -> None:
+    """A port that is taken is given out again."""
+
+    def all_ports(self: Match, number: int) -> Iterator[int]:
+        row = self._hosts.table[self._hosts.ids[number]]
+        return iter(range(row.port_first, row.port_last + 1))
+
+    patch.setattr(Match, "_free_ports", all_ports)
+
+
+def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
+    """Work that isn't preemptible is preempted like other work."""
+
+    def candidates(self: Preemption, level: str, but: str) -> list[Unit]:
+        return [
+            Unit(job_id, row, slots, gang)
+            for job_id, row in self._queues.jobs.items()
+            if row.held and row.pool != but and not row.preemptible
+            for _, slots, gang in self._units(row)
+        ]
+
+    patch.setattr(Preemption, "_candidates", candidates)
+
+
+def inputs_sorted_at_replay(patch: pytest.MonkeyPatch) -> None:
+    """Replay applies the inputs of a round topic by topic."""
+    inputs = Recorded._inputs
+
+    def resorted(self: Recorded, record: RoundCommitted) -> list[LogRecord]:
+        return sorted(inputs(self, record), key=lambda found: (found.topic, found.offset))
+
+    patch.setattr(Recorded, "_inputs", resorted)
+
+
+def without_verdict(patch: pytest.MonkeyPatch) -> None:
+    """Lifecycle disturbs a service without asking sla."""
+
+    def preempted(self: Lifecycle, event: Any, now: int) -> None:
+        self.tasks.note("ask", self._current(event, (2, 3, 4)), Ask.ALLOWED)
+
+    patch.setattr(Lifecycle, "_preempted", preempted)
+
+
+def silent_hosts_used(patch: pytest.MonkeyPatch) -> None:
+    """Placement takes no notice of hosts that fall silent."""
+    patch.setattr(Hosts, "silent", lambda self, event, now: None)
+
+
+def constraints_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Any host will do."""
+    patch.setattr(Runs, "accepted", _without_constraints(Runs.accepted))
+
+
+def _without_constraints(accepted: Callable[..., None]) -> Callable[..., None]:
+    from msgspec.structs import replace
+
+    return lambda self, event, now: accepted(self, replace(event, constraints=()), now)
+
+
+PLANTED: dict[Plant, str] = {
+    no_read_back: "nothing runs",
+    checkpoint_before_append: "ends at",
+    partial_gang: "places a part of a gang",
+    limit_off_by_one: "aren't preemptible|its limit is",
+    order_of_a_set: "decided otherwise",
+    wall_clock: "decided otherwise",
+    lost_wake_up: "waits for .*BACKOFF",
+    released_twice: "its limit is|decided otherwise",
+    memory_not_counted: "of 2000 cpu_milli|of 4096 memory_mib",
+    ports_twice: "has another holder",
+    preempts_anyone: "which isn't preemptible",
+    inputs_sorted_at_replay: "inputs in the log have another hash",
+    silent_hosts_used: "which may take nothing",
+    constraints_ignored: "which doesn't meet",
+}
+"""Each with a part of what a trial says when it finds it."""

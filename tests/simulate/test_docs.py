@@ -1,0 +1,78 @@
+"""What docs/simulate.md shows is what comes out, and docs/scenarios.md names every field.
+
+`python -m tests.simulate.test_docs` writes the outputs into the page anew.
+"""
+
+import io
+import json
+import re
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+
+from paceline.main import run
+from paceline.simulate.parts import HostGroup, HostResources, ScenarioSim
+from paceline.simulate.scenario import Happening, json_schema
+from tests.simulate.play import ROOT
+
+PAGE = ROOT / "docs" / "simulate.md"
+SHOWN = re.compile(r"```\n\$ paceline (simulate .*)\n((?:.*\n)*?)```\n")
+SCENARIO = re.compile(r"```yaml\n((?:.*\n)*?)```\n")
+CHANGING = re.compile(r"\b\d+ records, \d+ rounds, hash [0-9a-f]{64}|(?<=position )paceline\.\w+:\d+")
+"""What any change of a machine changes."""
+
+
+def output(words: str, folder: Path) -> str:
+    """What a command of the page prints."""
+    (folder / "wrong_limit.yaml").write_text(SCENARIO.findall(PAGE.read_text())[0])
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "bench").symlink_to(ROOT / "bench")
+    printed = io.StringIO()
+    with chdir(folder), redirect_stdout(printed):
+        run(words.split())
+    return printed.getvalue()
+
+
+def test_the_outputs_on_the_page_are_real(tmp_path):
+    found = SHOWN.findall(PAGE.read_text())
+    assert len(found) == 3
+    for number, (words, shown) in enumerate(found):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert CHANGING.sub("...", output(words, folder)) == CHANGING.sub("...", shown)
+
+
+def test_every_field_is_explained():
+    text = (ROOT / "docs" / "scenarios.md").read_text()
+    schema = json_schema()
+    named = {name for part in (schema, *schema["$defs"].values()) for name in part.get("properties", {})}
+    assert {name for name in named if f"`{name}`" not in text} == set()
+
+
+def test_every_field_that_is_refused_is_listed():
+    text = (ROOT / "docs" / "scenarios.md").read_text()
+    listed = text[text.index("## What can't be simulated yet") :]
+    for part in (Happening, HostGroup, HostResources, ScenarioSim):
+        assert part.later
+        assert {name for name in part.later if f"`{name}`" not in listed} == set()
+
+
+def test_the_example_of_expectations_is_that_of_the_file():
+    shown = SCENARIO.findall((ROOT / "docs" / "scenarios.md").read_text())[0]
+    first = json.dumps((ROOT / "examples" / "scenarios" / "first.yaml").read_text())
+    for assertion in re.findall(r"(?:that|always|never): ([^,}\n]+)", shown):
+        assert assertion in first, assertion
+
+
+def write() -> None:
+    """Puts the outputs into the page."""
+    from tempfile import TemporaryDirectory
+
+    def anew(match: re.Match[str]) -> str:
+        with TemporaryDirectory() as folder:
+            return f"```\n$ paceline {match[1]}\n{output(match[1], Path(folder))}```\n"
+
+    PAGE.write_text(SHOWN.sub(anew, PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    write()

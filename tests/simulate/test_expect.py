@@ -1,0 +1,151 @@
+"""What is expected is looked up in the machines' state: each form can hold and can fail, and says what was seen."""
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.main import run
+from paceline.simulate.expect import Malformed, parse
+from tests.simulate.play import verdicts
+
+# At 10s: `a` runs on h-1 and h-2, `b` waits, `d` was preempted by `c`, `big` fits nowhere; h-3 is silent.
+BUSY = """
+hosts:
+  - {name: h, count: 3, resources: {cpu: 2, memory: 4GiB}, attributes: {zone: z1}}
+pools:
+  - {path: /p, limit: {cpu: 2}}
+  - {path: /q, share: 3}
+jobs:
+  - {job_id: a, pool: /p, instances: 2, resources: {cpu: 1, memory: 1GiB}, sim: {duration: 50s}}
+  - {job_id: b, at: 1s, pool: /p, resources: {cpu: 1}, sim: {duration: 1s}}
+  - {job_id: big, pool: /q, resources: {cpu: 3}, sim: {duration: 1s}}
+events:
+  - {at: 2s, fails: h-3}
+end: 60s
+"""
+FORMS = [
+    ("job a is RUNNING", "job a is SUCCEEDED", "job a is RUNNING"),
+    ("job a tasks RUNNING == 2", "job a tasks RUNNING > 2", "job a tasks RUNNING 2"),
+    ("job b waits for LIMIT_REACHED", "job a waits for LIMIT_REACHED", "job a waits for nothing"),
+    ("job big waits for NEVER_FITS", "job big waits for NO_HOST_FITS", "job big waits for NEVER_FITS"),
+    ("job a preempted == 0", "job a preempted >= 1", "job a preempted 0"),
+    ("job a ran on zone=z1", "job a ran on h-3", "job a ran on h-1 2"),
+    ("job a ran on h-1, h-2", "job b ran on h-1", "job b ran on no host"),
+    ("host h-1 is UP", "host h-1 is LOST", "host h-1 is UP"),
+    ("host h-1 runs == 2", "host h-1 runs < 2", "host h-1 runs 2"),
+    ("pool /p allocation cpu == 2", "pool /p allocation cpu != 2", "pool /p allocation cpu 2"),
+    ("pool /p allocation memory == 2GiB", "pool /p allocation memory <= 1GiB", "pool /p allocation memory 2GiB"),
+    ("pool /p demand cpu >= 2.5", "pool /p demand cpu < 500m", "pool /p demand cpu 3"),
+    ("pool /p entitlement cpu <= 2", "pool /p entitlement cpu > 6", "pool /p entitlement cpu 2"),
+    ("cell tasks RUNNING == 2", "cell tasks RUNNING == 0", "cell tasks RUNNING 2"),
+    ("cell preempted == 0", "cell preempted > 0", "cell preempted 0"),
+    ("events JobAccepted, TasksPlaced", "events TasksPlaced, HostLost", "TasksPlaced; HostLost didn't follow"),
+]  # fmt: skip
+
+
+def test_each_form_holds_and_fails_and_says_what_was_seen():
+    wanted = "".join(f"  - {{at: 10s, that: '{good}'}}\n  - {{at: 10s, that: '{bad}'}}\n" for good, bad, _ in FORMS)
+    found = verdicts(f"{BUSY}expect:\n{wanted}")
+    for (good, bad, seen), first, second in zip(FORMS, found[::2], found[1::2], strict=True):
+        assert first[0], (good, first)
+        assert not second[0], bad
+        assert second[1:] == (seen, 10.0), bad
+
+
+def test_the_kinds_of_time():
+    found = verdicts(
+        BUSY
+        + """expect:
+  - {by: 55s, that: job b is SUCCEEDED}
+  - {by: 20s, that: job b is SUCCEEDED}
+  - {always: cell tasks RUNNING <= 2}
+  - {always: cell tasks RUNNING == 2, since: 1s}
+  - {never: job b is SUCCEEDED}
+  - {never: job a is FAILED}
+  - {never: job a is PENDING, since: 2s}
+"""
+    )
+    assert [(holds, at_s) for holds, _, at_s in found] == [
+        (True, 51.0),
+        (False, 20.0),
+        (True, 60.0),
+        (False, 50.0),
+        (False, 51.0),
+        (True, 60.0),
+        (True, 60.0),
+    ]
+
+
+def test_preempted_runs_are_counted_and_their_order_is_told():
+    text = """
+hosts: [{name: h, resources: {cpu: 4}}]
+pools: [{path: /p}, {path: /q, reservation: {cpu: 2}}]
+jobs:
+  - {job_id: low, pool: /p, instances: 4, resources: {cpu: 1}, sim: {duration: 5m}}
+  - {job_id: high, pool: /q, at: 1m, instances: 2, resources: {cpu: 1}, sim: {duration: 1m}}
+expect:
+  - {by: 3m, that: job low preempted == 2}
+  - {by: 3m, that: job high is SUCCEEDED}
+  - {by: 3m, that: 'events PreemptionsOrdered, RunsStopping, RunsEnded, TasksPlaced'}
+  - {by: 15m, that: job low is SUCCEEDED}
+"""
+    assert all(holds for holds, _, _ in verdicts(text)), verdicts(text)
+
+
+def test_a_failed_expectation_shows_time_sight_position_and_the_way_there(tmp_path, capsys):
+    path = tmp_path / "busy.yaml"
+    path.write_text(f"{BUSY}expect: [{{at: 10s, that: job a is FAILED}}, {{at: 10s, that: job a is RUNNING}}]\n")
+    assert run(["simulate", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "FAILED  at 10s: job a is FAILED" in out
+    assert "holds   at 10s: job a is RUNNING" in out
+    assert "1 of 2 expectations don't hold" in out
+    place = re.search(r"at 10s, position paceline\.(\w+):(\d+): job a is RUNNING", out)
+    assert place
+    assert place[1] in ("lifecycle", "entitlement", "placement", "sla")
+    again = re.search(r"look at it: paceline (.*)", out)
+    assert again
+    assert again[1] == f"simulate {path} --until 10s"
+    assert run(again[1].split()) == 1
+    assert "10s of virtual time" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "must begin with job, host, pool, cell, events"),
+        ("jobs a is RUNNING", "must begin with"),
+        ("job a", "must go on with is, tasks"),
+        ("job a is DONE", "DONE is none of"),
+        ("job a tasks RUNNING", "must end with one of"),
+        ("job a tasks RUNNING = 3", "must end with one of"),
+        ("job a tasks RUNNING == x", "x is no whole number"),
+        ("job a waits for", "nothing is none of"),
+        ("job a waits LIMIT_REACHED", "nothing is none of"),
+        ("job a ran on", "must go on with"),
+        ("host h is up", "up is none of"),
+        ("host h has 3", "must go on with is or runs"),
+        ("pool /p allocation cpu == ", "must be: pool PATH"),
+        ("pool /p used cpu == 1", "used is none of"),
+        ("pool /p demand tape == 1", "tape is none of"),
+        ("pool /p demand memory == 1", "1 must be"),
+        ("cell hosts == 1", "must go on with tasks or preempted"),
+        ("events JobAccepted, Nothing", "Nothing is the name of no event"),
+    ],
+)
+def test_a_line_that_says_nothing_is_refused(line, message):
+    with pytest.raises(Malformed) as caught:
+        parse(line)
+    assert message in str(caught.value)
+
+
+WORDS = "job host pool cell events a /p is tasks RUNNING == 3 runs waits for cpu 1GiB"
+
+
+@given(st.lists(st.sampled_from(WORDS.split())))
+def test_any_words_are_understood_or_refused(words):
+    with suppress(Malformed):
+        assert parse(" ".join(words)).text == " ".join(words)

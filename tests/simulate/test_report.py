@@ -1,0 +1,136 @@
+"""What a run leaves behind: rows that add up, and a page that stands alone."""
+
+import csv
+import json
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.main import run
+from paceline.simulate import plots
+from paceline.simulate.results import bounded_slowdown
+from tests.simulate.play import ROOT
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("out")
+    assert run(["simulate", str(ROOT / "examples" / "scenarios" / "first.yaml"), "--out", str(folder)]) == 0
+    return folder
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_row_for_each_job(out):
+    found = {row["job_id"]: row for row in rows(out / "jobs.csv")}
+    assert set(found) == {"nightly", "tiles"}
+    tiles = found["tiles"]
+    assert (tiles["pool"], tiles["state"], tiles["tasks"], tiles["cpu_milli"]) == ("/maps", "SUCCEEDED", "8", "1000")
+    assert float(tiles["submitted_s"]) == 30
+    wait, ran = float(tiles["wait_s"]), float(tiles["run_s"])
+    assert float(tiles["ended_s"]) == pytest.approx(30 + wait + ran)
+    assert float(tiles["bounded_slowdown"]) == pytest.approx(bounded_slowdown(wait, ran), abs=1e-4)
+    assert int(found["nightly"]["runs"]) == 60 + int(found["nightly"]["lost"]) + int(found["nightly"]["preempted"])
+
+
+def test_series_add_up(out):
+    series = rows(out / "series.csv")
+    times = [float(row["time_s"]) for row in series]
+    assert times == sorted(times)
+    assert times[0] == 0
+    assert times[-1] == 300
+    assert max(int(row["cpu_used"]) for row in series) == 28_000
+    assert {int(row["cpu_capacity"]) for row in series[1:]} <= {24_000, 28_000}
+    held: dict[str, int] = {}
+    for row in rows(out / "pools.csv"):
+        if row["resource"] == "cpu":
+            held[row["time_s"]] = held.get(row["time_s"], 0) + int(row["allocation"])
+    for row in series:
+        assert int(row["cpu_used"]) <= int(row["cpu_capacity"]) + 4000, "a lost host holds until its runs are ended"
+        assert 0 <= float(row["fragmentation"]) <= 1
+        assert held.get(row["time_s"], 0) >= 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["jobs"] == {"SUCCEEDED": 2}
+    assert all(each["holds"] for each in summary["expectations"])
+
+
+class Page(HTMLParser):
+    """Notes headings, plots and whatever would be loaded or run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.titles: list[str] = []
+        self.labels: list[str] = []
+        self.foreign: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        given_ = dict(attrs)
+        if tag != "meta":
+            self.open.append(tag)
+        self.foreign += [tag] if tag in ("script", "link", "img", "iframe", "object") else []
+        self.foreign += [name for name in given_ if name in ("src", "href") or name.startswith("on")]
+        if tag == "svg":
+            self.labels.append(given_["aria-label"])
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.titles.append(data)
+
+
+def test_the_page_stands_alone_and_shows_everything(out):
+    page = Page()
+    text = (out / "report.html").read_text()
+    page.feed(text)
+    assert page.open == []
+    assert page.foreign == []
+    assert "http" not in text
+    assert "url(" not in text
+    assert page.titles == [
+        *("Expectations", "The cluster over time", "Tasks", "Entitlement and allocation by pool"),
+        *("Waiting times", "Slowdown by size of job", "Hosts"),
+    ]
+    assert len(page.labels) == 7
+    assert all(page.labels)
+    assert "prefers-color-scheme: dark" in text
+    for word in ("/batch", "/maps", "small-2", "large-1", "cores", "time from the start", "job nightly is SUCCEEDED"):
+        assert word in text
+    assert "nan" not in text
+
+
+def test_a_run_without_anything_has_a_page_too(tmp_path):
+    path = tmp_path / "empty.yaml"
+    path.write_text("end: 1s\n")
+    assert run(["simulate", str(path), "--out", str(tmp_path / "out")]) == 0
+    page = Page()
+    page.feed((tmp_path / "out" / "report.html").read_text())
+    assert page.labels == []
+
+
+@given(st.floats(min_value=1e-3, max_value=1e9))
+def test_ticks_are_few_round_and_reach_the_top(top):
+    found = plots.ticks(top)
+    assert 2 <= len(found) <= 7
+    assert found[-1] >= top * (1 - 1e-9)
+    assert found[-2] < top
+    assert plots.ceiling(top) == found[-1]
+
+
+@given(st.integers(min_value=1, max_value=10**9))
+def test_times_on_an_axis_are_few_and_round(end_s):
+    found = plots.time_ticks(end_s)
+    assert 1 <= len(found) <= 12
+    assert found[0] == 0
+    assert found[-1] <= end_s
+    assert [plots.duration(at) for at in (0, 90, 3600, 90_000)] == ["0", "1m30s", "1h", "1d1h"]

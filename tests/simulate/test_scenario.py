@@ -1,0 +1,126 @@
+"""A scenario is checked whole before anything runs: each fault with line and column, what isn't there yet by name."""
+
+import json
+
+import pytest
+
+from paceline.main import run
+from tests.simulate.play import CELL, ROOT, faults, play
+
+
+def test_everything_wrong_is_said_at_once_with_its_place():
+    assert faults(
+        """\
+name: x
+sead: 1
+hosts:
+  - {name: h, count: none, resources: {cpu: 1}}
+  - {name: H, resources: {memory: 1GiB}}
+jobs:
+  - {job_id: a, pool: /p, instances: 0}
+events:
+  - {at: soon, stop: a}
+expect:
+  - {at: 5s, that: job a is done}
+  - {at: 5s}
+"""
+    ) == [
+        "2:1: /sead: is not a known field; did you mean seed?",
+        "4:15: /hosts/0/count: must be a valid integer",
+        "5:6: /hosts/1/name: must match pattern '^[a-z0-9][a-z0-9._-]{0,100}$'",
+        "5:15: /hosts/1/resources/cpu: is missing",
+        "7:27: /jobs/0/instances: must be greater than or equal to 1",
+        '9:6: /events/0/at: must be a time with a unit, such as "500ms", "10s" or "5m"',
+        "11:14: /expect/0/that: done is none of PENDING, RUNNING, KILLING, SUCCEEDED, FAILED, KILLED, ABSENT",
+        "12:6: /expect/1/at: needs `that` beside it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("events: [{at: 1s, fails: g}]", "8:10: /events/0: there is no host or group g"),
+        ("events: [{at: 1s, stop: b}]", "8:19: /events/0/stop: no job b is submitted"),
+        ("events: [{at: 1s}]", "/events/0/at: must stand beside exactly one of"),
+        ("events: [{at: 1s, stop: a, fails: h}]", "/events/0/at: must stand beside exactly one of"),
+        ("events: [{at: 1s, lose: views}]", "must be one of gateway, lifecycle, entitlement, placement, sla"),
+        ("expect: [{by: 1s, that: job b is RUNNING}]", "8:10: /expect/0: there is no job b"),
+        ("expect: [{never: host g-1 is UP}]", "8:10: /expect/0: there is no host g-1"),
+        ("expect: [{never: pool /r demand cpu > 1}]", "8:10: /expect/0: there is no pool /r"),
+        ("end: 5s\nexpect: [{at: 6s, that: job a is RUNNING}]", "9:10: /expect/0: is after the end"),
+        ("expect: [{at: 1s, by: 2s, that: job a is RUNNING}]", "must have exactly one of at, by, always, never"),
+        ("expect: [{never: job a is FAILED, that: job a is RUNNING}]", "stands without `that`"),
+    ],
+)
+def test_what_is_named_must_be_there(text, wanted):
+    [found] = faults(f"{CELL}jobs: [{{job_id: a, pool: /p}}]\n{text}\n")
+    assert wanted in found
+
+
+def test_names_stand_once_and_services_need_an_end():
+    jobs = "jobs: [{job_id: a, pool: /p}, {job_id: a, pool: /p, kind: stateless}]\n"
+    hosts = "hosts: [{name: h, count: 2, resources: {cpu: 1}}, {name: h-2, resources: {cpu: 1}}]\npools: [{path: /p}]\n"
+    assert faults(hosts + jobs) == [
+        "1:1: needs `end`: a never ends by itself",
+        "1:52: /hosts/1/name: is the name of another group or host",
+        "3:32: /jobs/1/job_id: is the id of another job",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        *((f"events: [{{at: 1s, {name}: a}}]", "submit another") for name in ("update", "pause", "resume", "abort")),
+        ("events: [{at: 1s, roll_back: a}]", "submit another"),
+        ("events: [{at: 1s, start: a}]", "a stopped job can't be started again"),
+        ("events: [{at: 1s, restart: {job: a}}]", "tasks can't be restarted by a user"),
+        ("events: [{at: 1s, drain: h-1}]", "hosts can't be drained"),
+        ("events: [{at: 1s, restore: h-1}]", "hosts can't be drained"),
+        ("events: [{at: 1s, slack: h-1}]", "Paceline knows no slack"),
+        ("hosts: [{name: g, resources: {cpu: 1, gpus: {A100: 8}}}]", "not by type"),
+        ("hosts: [{name: g, resources: {cpu: 1}, host_pool: batch}]", "Paceline has no host pools"),
+        ("jobs: [{job_id: a, pool: /p, sim: {health: {bad_at: 5s}}}]", "no health of tasks"),
+        ("jobs: [{job_id: a, pool: /p, sim: {usage: {cpu: 1}}}]", "what tasks use"),
+    ],
+)
+def test_what_the_machines_cant_do_yet_is_refused_by_name(text, missing):
+    found = faults(f"{text}\n")
+    assert any("can't be simulated yet" in line and missing in line for line in found), found
+    assert all(line.split(":")[0] == "1" for line in found)
+
+
+def test_jobs_of_files_are_submitted_with_the_others(tmp_path, capsys):
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "one.yaml").write_text("pool: /p\ncommand: [sleep]\nresources: {cpu: 1}\n")
+    (tmp_path / "two.yaml").write_text("job_id: two\npool: /p\ninstances: 2\nsim: {duration: 5s}\n")
+    scenario = tmp_path / "scenario.yaml"
+    files = "job_files: [{file: jobs}, {file: two.yaml, at: 10s}]\nexpect: [{by: 16s, that: job two is SUCCEEDED}]\n"
+    scenario.write_text(CELL + files)
+    assert run(["simulate", str(scenario), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == {"SUCCEEDED": 2}
+    scenario.write_text(CELL + "job_files: [{file: absent.yaml}]\n")
+    assert run(["simulate", str(scenario)]) == 1
+    assert "absent.yaml: No such file or directory" in capsys.readouterr().err
+
+
+def test_the_schema_knows_every_field_of_the_example(capsys):
+    assert run(["simulate", "--schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    text = (ROOT / "examples" / "scenarios" / "first.yaml").read_text()
+    named = {line.split(":")[0] for line in text.splitlines() if line and line[0].isalpha()}
+    assert named <= set(schema["properties"])
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("words", [[], ["a.yaml", "--trace", "b"], ["--trace", "b"], ["a.yaml", "--format", "swf"]])
+def test_a_scenario_or_a_trace_is_named(words, capsys):
+    assert run(["simulate", *words]) == 2
+    assert "name a scenario, or a trace" in capsys.readouterr().err
+
+
+def test_without_an_end_it_ends_when_nothing_is_left_to_do():
+    assert play(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, sim: {{duration: 10s}}}}]\n").run.now_ms == 15_000
+    never = play(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, resources: {{cpu: 99}}}}]\n")
+    assert never.jobs.states == {"PENDING": 1}
+    assert never.run.now_ms < 60_000, "it waits for what won't come"
+    assert play(f"end: 90s\n{CELL}jobs: [{{job_id: a, pool: /p}}]\n").run.now_ms == 90_000

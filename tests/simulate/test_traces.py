@@ -1,0 +1,176 @@
+"""Traces: each format is read by its rules, run on a cluster, and comes to what plain arithmetic says."""
+
+import gzip
+import heapq
+import json
+
+import pytest
+
+from paceline.errors import PacelineError
+from paceline.main import run
+from paceline.simulate.session import Wanted
+from paceline.simulate.traces import Asked, readers, session
+from tests.simulate.play import ROOT
+
+TRACES = ROOT / "bench" / "traces"
+SWF = """\
+; MaxProcs: 10
+; comments begin so
+  1  100  5  60  4 -1 -1  4   90 -1 1 1 1 -1 -1 -1 -1 -1
+  2  100  5  60 -1 -1 -1  8   30 -1 1 1 1 -1 -1 -1 -1 -1
+  3  110  5   0  4 -1 -1  4   90 -1 1 1 1 -1 -1 -1 -1 -1
+  4  110  5  60 11 -1 -1 11   90 -1 1 1 1 -1 -1 -1 -1 -1
+  5  110  5  60  4 -1 -1  4   -1 -1 1 1 1 -1 -1 -1 -1 -1
+  6  130  5  10  1 -1 -1 -1   90 -1 1 1 1 -1 -1 -1 -1 -1
+"""
+
+
+def told(capsys, *words: object) -> dict:
+    assert run(["simulate", "--json", *map(str, words)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def write(tmp_path, text: str):
+    path = tmp_path / "trace.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def test_swf_by_its_rules(tmp_path):
+    path = write(tmp_path, SWF)
+    assert readers.swf_processors(path) == 10
+    jobs = list(readers.swf(path, 10))
+    assert [(at_ms, job.job_id, job.instances, job.gang_min, job.simulated.duration_ms) for at_ms, job in jobs] == [
+        (0, "job-1", 4, 4, 60_000),
+        (0, "job-2", 8, 8, 30_000),
+        (30_000, "job-6", 1, 0, 10_000),
+    ]
+
+
+def test_swf_runs_as_arithmetic_says(tmp_path, capsys):
+    found = told(capsys, "--trace", write(tmp_path, SWF), "--format", "swf", "--out", tmp_path / "out")
+    rows = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
+    waits = {row.split(",")[0]: row.split(",")[10] for row in rows}
+    assert waits == {"job_id": "wait_s", "job-1": "0.0", "job-2": "60.0", "job-6": waits["job-6"]}
+    assert found["jobs"] == {"SUCCEEDED": 3}
+    assert found["tasks"] == 13
+    assert found["refused"] == []
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "where"),
+    [
+        ("swf", SWF + "7 x\n", "trace.gz:9: is no line of the Standard Workload Format"),
+        ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,9x,a\n", "trace.gz:2: "),
+        ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,9,a\n", "9 GPUs don't make 2 equal parts"),
+        ("alibaba-batch", ",submit_time\n0,1,2,x,0,1,1,1,0\n", "trace.gz:2: "),
+    ],
+)
+def test_a_line_that_cant_be_read_is_named(tmp_path, capsys, form, text, where):
+    words = ["simulate", "--trace", str(write(tmp_path, text)), "--format", form]
+    assert run(words) == 1
+    assert where in capsys.readouterr().err
+
+
+def test_what_a_trace_lacks_is_asked_for(tmp_path):
+    with pytest.raises(PacelineError, match="say it with --hosts"):
+        session(Asked(write(tmp_path, "job_id,\n"), "swf"), Wanted())
+    with pytest.raises(PacelineError, match="--machines"):
+        session(Asked(write(tmp_path, ""), "openb"), Wanted())
+    with pytest.raises(PacelineError, match="No such file"):
+        session(Asked(tmp_path / "none.csv", "philly"), Wanted())
+
+
+def test_the_log_of_a_trace_takes_no_more_room_the_longer_it_is(monkeypatch):
+    monkeypatch.setattr("paceline.simulate.run.DROP_RECORDS", 200)
+    made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 80), Wanted())
+    made.run.go()
+    log, total = made.run.cell.log, made.run.cell.log.appended
+    assert total > 700
+    topics = ("jobs", "tasks", "lifecycle", "entitlement", "placement")
+    bounds = [log.bounds(f"paceline.{topic}") for topic in topics]
+    assert sum(end - start for start, end in bounds) < 400 < sum(end for _, end in bounds)
+    assert not made.story.open
+
+
+def test_jobs_that_ended_are_forgotten(monkeypatch):
+    monkeypatch.setattr("paceline.simulate.traces.FORGET_JOBS", 25)
+    made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 60), Wanted())
+    made.run.go()
+    assert made.story.noes == []
+    assert len(made.run.cell.lifecycle.jobs) <= 40
+
+
+def in_order(rows: list[tuple[float, float, int]], processors: int) -> list[float]:
+    """Waits of jobs (submitted, run, processors) that start in the order in which they come."""
+    free, now, out = processors, 0.0, []
+    running: list[tuple[float, int]] = []
+    for submit, run_s, procs in rows:
+        now = max(now, submit)
+        while running and (running[0][0] <= now or free < procs):
+            end, back = heapq.heappop(running)
+            now, free = max(now, end), free + back
+        heapq.heappush(running, (now + run_s, procs))
+        free -= procs
+        out.append(now - submit)
+    return out
+
+
+def test_the_first_jobs_of_kth_wait_as_long_as_plain_arithmetic_says():
+    made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 120), Wanted())
+    made.run.go()
+    jobs = [(at_ms / 1000, job) for at_ms, job in readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100)][:120]
+    plain = in_order([(at, job.simulated.duration_ms / 1000, job.instances) for at, job in jobs], 100)
+    assert sorted(made.jobs.wait_s) == sorted(plain)
+    assert max(plain) > 9000
+
+
+def test_the_raw_log_and_the_table_made_of_it_are_the_same_jobs():
+    raw = list(readers.swf(TRACES / "kth_sp2_head.swf.gz", 100))
+    table = readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100)
+    fields = [(at, job.job_id, job.instances, job.simulated) for (at, job), _ in zip(table, raw, strict=False)]
+    assert [(at, job.job_id, job.instances, job.simulated) for at, job in raw] == fields
+
+
+def test_pools_and_gangs_of_philly(capsys):
+    path = TRACES / "philly_head.csv.gz"
+    jobs = [job for _, job in readers.philly(path)]
+    gangs = [job for job in jobs if job.gang_min]
+    assert all(job.gang_min == job.instances and job.gpu_milli == 8000 for job in gangs)
+    found = told(capsys, "--trace", path, "--format", "philly", "--hosts", 3, "--jobs", 120)
+    assert sum(found["jobs"].values()) == 120
+    assert set(found["pools"]) <= {f"/{name}" for name in readers.philly_pools(path)}
+    assert found["figures"]["mean_wait_s"] > 0, "three hosts are few"
+
+
+def test_a_job_that_fits_nowhere_ends_no_run(tmp_path, capsys):
+    path = write(tmp_path, "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,16,a\n1,3,5,1,a\n")
+    found = told(capsys, "--trace", path, "--format", "philly", "--hosts", 1)
+    assert found["jobs"] == {"PENDING": 1, "SUCCEEDED": 1}
+    assert found["virtual_s"] == 8
+
+
+def test_instances_of_alibaba_are_tasks(capsys):
+    path = TRACES / "alibaba_batch_head.csv.gz"
+    jobs = list(readers.alibaba_batch(path))
+    assert [at for at, _ in jobs] == sorted(at for at, _ in jobs)
+    found = told(capsys, "--trace", path, "--format", "alibaba-batch", "--jobs", 60)
+    assert found["tasks"] == sum(job.instances for _, job in jobs[:60])
+    assert found["jobs"] == {"SUCCEEDED": 60}
+
+
+def test_pods_of_openb_are_placed_at_once_or_dropped(tmp_path, capsys):
+    pods, hosts = TRACES / "openb_pods_head.csv.gz", TRACES / "openb_hosts_part.csv"
+    arrivals = tmp_path / "arrivals.json"
+    arrivals.write_text(json.dumps({"seeds": {"42": {"arrival": [3, 3, 7, *range(100, 150)]}}}))
+    assert [pod.job.cpu_milli for pod in readers.openb(pods, arrivals, 42)][:2] == [
+        list(readers.openb(pods, None, 0))[3].job.cpu_milli
+    ] * 2
+    few = tmp_path / "hosts.csv"
+    few.write_text("".join(hosts.read_text().splitlines(keepends=True)[:6]))
+    words = ("--trace", pods, "--format", "openb", "--machines", few, "--arrivals", arrivals)
+    found = told(capsys, *words)
+    assert found["jobs"]["RUNNING"] + found["jobs"]["KILLED"] == 53
+    assert found["jobs"]["KILLED"] > 0, "five hosts are few"
+    assert run(["simulate", *map(str, words), "--seed", "9"]) == 1
+    assert "has no seed 9, only 42" in capsys.readouterr().err

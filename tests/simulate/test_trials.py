@@ -1,0 +1,81 @@
+"""Whole cells under faults by seed: what must hold holds, planted bugs are found, and failures get small."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from paceline.simulate.draw import draw_scenario
+from paceline.simulate.faults import KINDS, Faults
+from paceline.simulate.scenario import read_scenario
+from paceline.simulate.shrink import as_yaml
+from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk
+from paceline.simulate.trial import Found, Trial
+from tests.simulate import bugs
+
+EVENTS_LEAST = 200_000
+PARTS = 8
+"""The trials are spread over the processes of a test run."""
+SMALL_ACTS = 100
+SEEDS_MAX = 1000
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_cell_under_faults_breaks_no_promise(part: int) -> None:
+    met, seed = Met(), part
+    while met.events < EVENTS_LEAST // PARTS:
+        found = attempt(draw_scenario(seed, ACTS))
+        assert isinstance(found, Found), f"seed {seed}: {found}"
+        met.add(found)
+        seed += PARTS
+    assert met.missing([kind for kind in KINDS if kind != "projector lost"]) == []
+
+
+def test_views_that_crash_are_those_that_are_made_anew(tmp_path: Path) -> None:
+    met: Counter[str] = Counter()
+    for seed in range(3):
+        faults = Faults(seed)
+        Trial(draw_scenario(seed, SMALL_ACTS), faults, views=tmp_path / str(seed)).run()
+        met.update(faults.count())
+    assert met["projector lost"]
+    assert met["log away"] + met["read error"]
+
+
+def test_the_same_seed_is_the_same_trial() -> None:
+    def records(seed: int) -> dict[str, list[bytes]]:
+        trial = Trial(draw_scenario(seed, SMALL_ACTS), Faults(seed))
+        trial.run()
+        return {name: [each.value for each in topic.records] for name, topic in trial.log._topics.items()}
+
+    assert records(3) == records(3)
+    assert records(3) != records(4)
+
+
+@pytest.mark.parametrize("plant", bugs.PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: bugs.Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(SEEDS_MAX):
+        found = attempt(draw_scenario(seed, SMALL_ACTS))
+        if isinstance(found, Failure):
+            assert re.search(bugs.PLANTED[plant], found.why)
+            return
+    raise AssertionError(f"not found in {SEEDS_MAX} seeds")
+
+
+def test_a_failure_is_made_small_and_fails_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bugs.partial_gang(monkeypatch)
+    scenario, found = next(
+        (scenario, found)
+        for scenario in (draw_scenario(seed, SMALL_ACTS) for seed in range(SEEDS_MAX))
+        if isinstance(found := attempt(scenario), Failure)
+    )
+    small = shrunk(scenario, found)
+    assert len(small.jobs) <= 3
+    assert not small.faults
+    (tmp_path / "again.yaml").write_text(as_yaml(small))
+    again = attempt(read_scenario(str(tmp_path / "again.yaml")))
+    assert isinstance(again, Failure)
+    assert "places a part of a gang" in again.why
+    monkeypatch.undo()
+    assert isinstance(attempt(small), Found), "the bug is gone"
