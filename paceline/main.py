@@ -27,6 +27,7 @@ COMMANDS = {
     "api": "Serve the HTTP API in a process of its own.",
     "gateway": "Serve agents in a process of its own.",
     "fanout": "Publish each decision as a message of its own.",
+    "simulate": "Run a scenario or a trace in virtual time.",
     "demo": "Run the main job: a cell, jobs, a verified log.",
     "completion": "Print the completion script of a shell.",
 }

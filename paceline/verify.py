@@ -1,24 +1,33 @@
-"""Verifies a log: replays every machine from its first record, decides each round again and compares the bytes."""
+"""Verifies a log: replays every machine from its first record, decides each round again and compares the bytes.
+
+One machine after the other in this process, or `verify_apart`: each in a process of its own.
+"""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent import futures
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from events.codec import CodecError
-from events.log import Log, LogError
+from events.log import Log, LogError, LogUnavailable
+from events.records.parts import Segment
+from events.topics import rounds_of
+from paceline.apart import row_body
 from paceline.decoded import readable
+from paceline.history.start import is_history, start_of
 from paceline.settings import Settings
-from processors.fold import HistoryDiffers
 from processors.machine import Machine
+from processors.parting import Parting
 from processors.replay import Difference, Replay, Replayed
+from processors.store import MemoryStore
 
 if TYPE_CHECKING:
     from events.embedded import EmbeddedLog
     from events.kafka import KafkaLog
 
-SAY_EVERY_S = 1.0
+SAY_EVERY_S = 0.2
 CONTEXT = 30
 """Characters shown on either side of where two long values part."""
 
@@ -41,18 +50,30 @@ class Checked:
         return {
             "machine": result.machine,
             "rounds": result.rounds,
+            "begun_after": result.begun,
+            "before": result.before,
             "folded": result.folded,
             "decisions": result.decisions,
             "events": result.events,
             "events_per_second": self.events_per_second,
             "hash": result.hash.hex(),
+            "difference": _brief(result.difference) if result.difference else None,
         }
+
+
+def _brief(found: Difference) -> dict[str, Any]:
+    places = [place_text(each) for each in found.places]
+    return {"round": found.round, "index": found.index, "reason": found.reason, "places": places}
 
 
 def open_log(settings: Settings) -> Log:
     """The log that settings name, behind its archive where they name one, for reading, whether its cell runs or not.
     Raises `LogError`.
     """
+    if not settings.kafka and is_history(settings.data):
+        from paceline.history.bring import open_history
+
+        return open_history(settings.data)
     return with_archive(bare_log(settings), settings.archive)
 
 
@@ -85,44 +106,138 @@ def embedded(data: Path, cell: int = 0) -> "EmbeddedLog":
     return EmbeddedLog.open_secondary(data / "log", cell)
 
 
+class Stretch(NamedTuple):
+    """The rounds that are decided again: from `first` to `last`, None: the end of the log."""
+
+    first: int = 1
+    last: int | None = None
+
+
+WHOLE = Stretch()
+
+
+class Progress(NamedTuple):
+    """How far a machine is: offset in its topic, where that ends, rounds and inputs so far."""
+
+    machine: str
+    position: int
+    end: int
+    round: int
+    events: int
+
+
+Say = Callable[[Progress], None]
+Makes = Mapping[str, Callable[[], Machine]]
+
+
 def verify(
-    log: Log, machines: Mapping[str, Callable[[], Machine]], say: Callable[[str], None] | None = None
+    log: Log,
+    machines: Makes,
+    say: Say | None = None,
+    stretch: Stretch = WHOLE,
+    starts: Mapping[str, MemoryStore] | None = None,
 ) -> list[Checked]:
-    """Verifies machine after machine, up to the first difference. `say` is told how far it is, once a second."""
+    """Verifies machine after machine, up to the first difference. `say` is told how far it is, a few times a second;
+    `starts`: the stores that machines begin from, where the log doesn't begin at its start.
+    """
     out: list[Checked] = []
-    for make in machines.values():
-        checked = _one(log, make(), say)
-        out.append(checked)
-        if checked.result.difference:
+    for name, make in machines.items():
+        out.append(_one(log, make, say, stretch, (starts or {}).get(name)))
+        if out[-1].result.difference:
             break
     return out
 
 
-def _one(log: Log, machine: Machine, say: Callable[[str], None] | None) -> Checked:
-    run = Replay(machine, log)
-    result = run.result
-    begun = said = time.perf_counter()
+def verify_apart(
+    settings: Settings, names: Iterable[str], jobs: int, say: Say | None, stretch: Stretch
+) -> list[Checked]:
+    """Verifies machines in so many processes at once, all to their ends or first differences."""
+    plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
+    context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
+    told: Any = context.SimpleQueue()
+    with futures.ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool:
+        tasks = [pool.submit(_apart, plain, name, stretch) for name in names]
+        while futures.wait(tasks, SAY_EVERY_S).not_done:
+            _hear(told, say)
+        _hear(told, say)
+        return [task.result() for task in tasks]
+
+
+_told: Any = None
+"""In a process of its own: where it says how far it is."""
+
+
+def _begin(told: Any) -> None:
+    global _told
+    _told = told
+
+
+def _hear(told: Any, say: Say | None) -> None:
+    while not told.empty():
+        progress = told.get()
+        if say:
+            say(progress)
+
+
+def _apart(settings: Settings, name: str, stretch: Stretch) -> Checked:
+    from paceline.machines import machines
+
+    log = open_log(settings)
     try:
-        for record in run.rounds():
+        make = machines(log.cell)[name]
+        return _one(log, make, _told.put, stretch, start_of(settings.data, name))
+    finally:
+        log.close()
+
+
+def _one(
+    log: Log, make: Callable[[], Machine], say: Say | None, stretch: Stretch, start: MemoryStore | None
+) -> Checked:
+    machine = make()
+    end = log.bounds(rounds_of(machine.name))[1]
+    run = Replay(machine, log, start or MemoryStore(), make)
+    result = run.result
+    begun = time.perf_counter()
+    said = 0.0
+    try:
+        for record in run.rounds(first=stretch.first, last=stretch.last):
             if say and time.perf_counter() - said > SAY_EVERY_S:
                 said = time.perf_counter()
-                say(f"{machine.name}: round {record.round}, {result.events} events")
-    except (LogError, HistoryDiffers, CodecError) as error:
-        number = run.fold.own.round
-        result.difference = Difference(machine.name, number, 0, None, None, f"the log can't be replayed: {error}")
+                say(Progress(machine.name, run.fold.own.position, end, record.round, result.events))
+    except LogUnavailable:
+        raise
+    except LogError as error:
+        text = f"the log can't be replayed: {error}"
+        result.difference = Difference(machine.name, run.fold.own.round, 0, None, None, text)
+    if say:
+        say(Progress(machine.name, end, end, run.fold.own.round, result.events))
     return Checked(result, time.perf_counter() - begun)
 
 
-def difference_body(found: Difference) -> dict[str, Any]:
-    """A difference as JSON has it, both sides decoded."""
+def difference_body(
+    found: Difference, parting: Parting | None = None, machine: Machine | None = None
+) -> dict[str, Any]:
+    """A difference as JSON has it, both sides decoded. `parting` and a machine of its kind: for the rows that the
+    states differ in.
+    """
     return {
-        "machine": found.machine,
+        "machine": found.machine or None,
         "round": found.round,
         "index": found.index,
         "reason": found.reason,
+        "places": [place_text(each) for each in found.places],
         "recorded": readable(found.recorded) if found.recorded is not None else None,
         "decided": readable(found.decided) if found.decided is not None else None,
+        "states_part_after_round": parting.round if parting else None,
+        "states_fault": parting.fault or None if parting else None,
+        "rows": [row_body(row, machine) for row in parting.rows] if parting and machine else [],
     }
+
+
+def place_text(place: Segment) -> str:
+    """topic:offset, or topic:first-last."""
+    last = f"-{place.end - 1}" if place.end - place.start > 1 else ""
+    return f"{place.topic}:{place.start}{last}"
 
 
 def side_by_side(found: Difference) -> list[tuple[str, str, str, str]]:

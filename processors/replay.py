@@ -1,19 +1,27 @@
 """Replay: the same fold with another reader. It decides every round again and compares, byte for byte."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from events.codec import encode
-from events.log import Log
-from events.records.rounds import RoundCommitted
-from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions, own_record
+from events.acceptance import Verdict
+from events.codec import CodecError, decode, encode
+from events.delivery import Delivered, judge
+from events.log import Log, LogGap, LogRecord
+from events.records.parts import Segment
+from events.records.rounds import EpochStarted, RoundCommitted
+from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions
 from processors.machine import Machine
+from processors.parting import Parting, part
+from processors.store import MemoryStore
+
+_UNFITTING = (Verdict.NOT_CLAIMED, Verdict.HASH_DOESNT_FIT, Verdict.INPUTS_DONT_FIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The first place where a history and its replay part. `index` is the decision within the round; `recorded` and
-    `decided` are its bytes, None where there is none.
+    `decided` are its bytes, None where there is none. `places`: stretches of topics, one of which holds what differs;
+    none where it isn't a record.
     """
 
     machine: str
@@ -22,12 +30,16 @@ class Difference:
     recorded: bytes | None
     decided: bytes | None
     reason: str = "decided otherwise"
+    places: tuple[Segment, ...] = ()
 
 
 @dataclass(slots=True)
 class Replayed:
-    """What the replay of one machine found. `folded` counts rounds of another logic number, which are not decided
-    again; `events` the inputs applied; `hash` is the state hash after the last round.
+    """What the replay of one machine found. `begun`: the round that it began after; `before` counts the rounds that
+    came before those that were asked for, `folded` those of another logic number: both are not decided again. `events`
+    are the inputs applied; `hash` is the state hash after the last round, `inputs` where each input then ends.
+    `parting`: where the states of what was
+    recorded and of what was decided again part, where that was asked for and they do.
     """
 
     machine: str
@@ -38,66 +50,194 @@ class Replayed:
     epochs: int = 0
     hash: bytes = bytes(32)
     difference: Difference | None = None
+    begun: int = 0
+    before: int = 0
+    inputs: dict[str, int] = field(default_factory=dict)
+    parting: Parting | None = None
 
 
 class Replay:
-    """Replays one machine of a cell from the start of its history."""
+    """Replays one machine of a cell from the start of its history, or from where `store` stands.
 
-    def __init__(self, machine: Machine, log: Log) -> None:
+    With a store, which holds the rows after each round, and `make`, which makes the machine anew, it goes on after a
+    difference until the state of what was recorded and that of what was decided again part.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        log: Log,
+        store: MemoryStore | None = None,
+        make: Callable[[], Machine] | None = None,
+    ) -> None:
         self.fold = Fold(machine, log.cell)
         self.result = Replayed(machine.name)
         self._log = log
+        self._store = store
+        self._make = make
+        if store is not None:
+            self.fold.restore(store)
         self._recorded = Recorded(log, self.fold)
+        self._latest = max(0, self.fold.own.position - 1)
+        """Offset of the last round that belongs to the history: what comes next must fit it, claims between or not."""
+        self._stray: Difference | None = None
+        self._over = False
+        self.result.begun, self.result.hash = self.fold.own.round, self.fold.state.hash
+        self.result.inputs = dict(self.fold.own.inputs)
 
-    def rounds(self, decide: bool = True) -> Iterator[RoundCommitted]:
-        """Replays round after round to the present end of the log, or to the first difference."""
+    def rounds(self, decide: bool = True, first: int = 1, last: int | None = None) -> Iterator[RoundCommitted]:
+        """Replays round after round to the present end of the log, to `last`, or to the first difference. Rounds before
+        `first` are folded, not decided again.
+        """
+        own = self.fold.own
+        try:
+            for record in self._log.scan(self.fold.topic, own.position):
+                if last is not None and self.fold.own.round >= last:
+                    return
+                event = self._own(record)
+                if isinstance(event, RoundCommitted):
+                    self._round(record, event, decide, first)
+                    yield event
+                if self._over:
+                    return
+        except LogGap as error:
+            self._differs(_unreadable(error))
+        if self._stray is not None:
+            self.result.difference = self.result.difference or self._stray
+
+    def _differs(self, reason: str, *places: Segment) -> None:
+        """A difference that nothing can be folded after."""
         fold, result = self.fold, self.result
-        for record in self._log.scan(fold.topic, 0):
-            event = own_record(record, fold)
-            if not isinstance(event, RoundCommitted):
-                result.epochs += event is not None
-                continue
-            try:
-                self._recorded.take(event)
-            except HistoryDiffers as differs:
-                result.difference = Difference(fold.machine.name, event.round, 0, None, None, str(differs))
-                return
-            result.events += sum(segment.end - segment.start for segment in event.inputs)
-            if decide and event.logic == fold.machine.logic:
-                result.difference = self._decide_again(event)
-                result.rounds += 1
-            else:
-                fold.decided(event.now, decode_decisions(event))
-                result.folded += 1
-            result.decisions += len(event.decisions)
-            fold.finish(event)
-            result.hash = fold.state.hash
-            yield event
-            if result.difference:
-                return
+        self._over = True
+        result.difference = result.difference or Difference(
+            fold.machine.name, fold.own.round, 0, None, None, reason, places
+        )
 
-    def _decide_again(self, record: RoundCommitted) -> Difference | None:
-        """Decides a round pass after pass, as the driver did, and applies what was recorded; the first difference."""
+    def _own(self, record: LogRecord) -> EpochStarted | RoundCommitted | None:
+        """Judges a record of the machine's own topic; what it holds if it is part of the history."""
+        fold = self.fold
+        try:
+            event = decode(record.value)
+        except CodecError:
+            return None
+        if not isinstance(event, EpochStarted | RoundCommitted):
+            return None
+        delivered = judge(Delivered(record, event), fold.own, fold.machine.name, fold.cell)
+        if delivered.verdict is not Verdict.ACCEPTED:
+            self._note_stray(record, event, delivered.verdict)
+            return None
+        if isinstance(event, EpochStarted):
+            self.result.epochs += 1
+            self._claim(record, event)
+        else:
+            self._stray, self._latest = None, record.offset
+        return event
+
+    def _note_stray(self, record: LogRecord, event: EpochStarted | RoundCommitted, verdict: Verdict) -> None:
+        """A record that should continue the history and doesn't. Somebody may have put it there; but where nothing that
+        fits comes after it, what stood before it was changed.
+        """
+        fold = self.fold
+        ahead = verdict is Verdict.NOT_NEXT and isinstance(event, RoundCommitted) and event.round > fold.own.round + 1
+        if self._stray is not None or not (ahead or verdict in _UNFITTING):
+            return
+        place = Segment(topic=fold.topic, start=self._latest, end=record.offset + 1)
+        what = f"claim of epoch {event.epoch}" if isinstance(event, EpochStarted) else f"round {event.round}"
+        text = f"{what} at {fold.topic}:{record.offset} doesn't continue what stands before it: {verdict}"
+        self._stray = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
+
+    def _claim(self, record: LogRecord, claim: EpochStarted) -> None:
+        """A claim says which state its claimant had folded."""
+        fold = self.fold
+        known = claim.round == fold.own.round and claim.state == fold.machine.state
+        if claim.round > fold.own.round or (known and claim.start_hash != fold.state.hash):
+            place = Segment(topic=fold.topic, start=self._latest, end=record.offset + 1)
+            self._differs(
+                f"the claim of epoch {claim.epoch} at {place.topic}:{record.offset} was of another state", place
+            )
+
+    def _round(self, record: LogRecord, event: RoundCommitted, decide: bool, first: int) -> None:
+        """Replays an accepted round; a difference ends in the result."""
+        fold, result = self.fold, self.result
+        here = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
+        try:
+            self._recorded.take(event)
+            decisions = decode_decisions(event)
+        except HistoryDiffers as differs:
+            self._differs(str(differs), *differs.places, here)
+            return
+        except (LogGap, CodecError) as error:
+            self._differs(_unreadable(error), *event.inputs, here)
+            return
+        result.events += sum(segment.end - segment.start for segment in event.inputs)
+        result.decisions += len(event.decisions)
+        found = None
+        if decide and event.round >= first and event.logic == fold.machine.logic:
+            found = self._decide_again(event, here)
+            result.rounds += 1
+        else:
+            fold.decided(event.now, decisions)
+            if event.round < first:
+                result.before += 1
+            else:
+                result.folded += 1
+        if found is None:
+            changes = fold.finish(event)
+            if self._store is not None:
+                self._store.commit(changes, fold.standing())
+            result.hash, result.inputs = fold.state.hash, dict(fold.own.inputs)
+        else:
+            result.difference = result.difference or found
+            self._part(record, event)
+
+    def _part(self, record: LogRecord, event: RoundCommitted) -> None:
+        """After a round that is decided otherwise: ends where the states part there, else goes on from what both come
+        to.
+        """
+        if self._make is None or self._store is None:
+            self._over = True
+            return
+        self.result.parting = part(self._make, self._log, self._store, record, event)
+        if self.result.parting is not None:
+            self._over = True
+            return
+        self.fold = Fold(self._make(), self._log.cell)
+        self.fold.restore(self._store)
+        self._recorded = Recorded(self._log, self.fold)
+        self.result.hash = self.fold.state.hash
+
+    def _decide_again(self, record: RoundCommitted, here: Segment) -> Difference | None:
+        """Decides a round pass after pass, as the driver did, and applies what was recorded, up to the first
+        difference.
+        """
         fold, recorded, done = self.fold, record.decisions, 0
         events = decode_decisions(record)
         while True:
             decided = [encode(event) for event in fold.machine.decide(record.now, record.caught_up, record.budget)]
-            found = self._compare(record, done, decided)
-            ends = len(recorded) if found else done + len(decided)
+            found = self._compare(record, done, decided, here)
+            if found is not None:
+                return found
+            ends = done + len(decided)
             fold.decided(record.now, events[done:ends])
             done = ends
             if done == len(recorded):
-                return found
+                return None
 
-    def _compare(self, record: RoundCommitted, start: int, decided: list[bytes]) -> Difference | None:
+    def _compare(
+        self, record: RoundCommitted, start: int, decided: Sequence[bytes], here: Segment
+    ) -> Difference | None:
         """Holds a pass against what stands in the round from `start`; an empty pass is one of a round without any."""
         recorded = record.decisions
         for index in range(start, start + max(len(decided), start < len(recorded))):
             old = recorded[index] if index < len(recorded) else None
             new = decided[index - start] if index - start < len(decided) else None
             if old != new:
-                return Difference(self.fold.machine.name, record.round, index, old, new)
+                return Difference(self.fold.machine.name, record.round, index, old, new, places=(here,))
         return None
+
+
+def _unreadable(error: Exception) -> str:
+    return f"the log can't be replayed: {error}"
 
 
 def replay(machine: Machine, log: Log, on_round: Callable[[RoundCommitted], None] | None = None) -> Replayed:

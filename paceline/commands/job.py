@@ -20,7 +20,8 @@ from paceline.commands.common import (
     utc_option,
     with_client,
 )
-from paceline.commands.job_views import print_explanation, print_history, print_job, print_tasks
+from paceline.commands.job_explain import explain
+from paceline.commands.job_views import print_history, print_job, print_tasks
 from paceline.output import Column, note, show, table, when
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Submit(click.Command):
 @click.group()
 def job() -> None:
     """Submit, follow, explain and stop jobs."""
+
+
+job.add_command(explain)
 
 
 @job.command(
@@ -190,19 +194,6 @@ def tasks(client: "Client", job_id: str, state: str | None, form: str) -> None:
     rows = list(client.tasks(job_id, state))
     body = {"tasks": rows, "next_page_token": ""}
     show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows))
-
-
-@job.command(epilog=examples("paceline job explain tiles-1f0c", "paceline job explain tiles-1f0c -o json"))
-@ID
-@utc_option
-@output_option
-@cell_option
-@with_client
-def explain(client: "Client", job_id: str, utc: bool, form: str) -> None:
-    """Say why a job is where it is, and who can change it."""
-    body = client.explanation(job_id)
-    headline = body["headline"]
-    show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, utc))
 
 
 @job.command(epilog=examples("paceline job history tiles-1f0c --utc", "paceline job history tiles-1f0c -o json"))

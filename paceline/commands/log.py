@@ -9,25 +9,27 @@ import click
 
 from paceline.commands.common import data_option, examples, kafka_options, output_option, utc_option, with_client
 from paceline.commands.log_archive import archive
-from paceline.output import Column, note, show, table, when, words
+from paceline.commands.log_history import bisect, export, import_
+from paceline.commands.log_verify import print_checked, verify
+from paceline.output import Column, show, table, when, words
 
 if TYPE_CHECKING:
     from events.log import Log, LogRecord
     from paceline.client import Client
     from paceline.settings import Settings
-    from paceline.verify import Checked
-    from processors.replay import Difference
 
 BATCH = 1000
 POLL_S = 0.5
+__all__ = ["log", "print_checked"]
 
 
 @click.group()
 def log() -> None:
-    """Follow, verify, check and archive the log."""
+    """Follow, verify, search, check and archive the log."""
 
 
-log.add_command(archive)
+for command in (verify, archive, export, import_, bisect):
+    log.add_command(command)
 
 
 def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log":
@@ -35,79 +37,6 @@ def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log
     from paceline.verify import open_log
 
     return open_log(load(config, data=data, **kafka))
-
-
-@log.command(
-    epilog=examples("paceline log verify", "paceline log verify --kafka broker:9092", "paceline log verify -o json")
-)
-@data_option
-@kafka_options
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
-)
-def verify(data: Path | None, config: Path | None, kafka: dict[str, Any], form: str) -> int:
-    """Decide every round of the log again and compare, byte for byte; the cell may run or not.
-
-    Rounds of another logic number are folded, not decided again. Exits with 1 at the first difference.
-    """
-    from paceline.machines import machines
-    from paceline.verify import difference_body
-    from paceline.verify import verify as verify_log
-
-    opened = _open(data, config, kafka)
-    try:
-        found = verify_log(opened, machines(opened.cell), note)
-    finally:
-        opened.close()
-    difference = found[-1].result.difference
-    body = {
-        "identical": difference is None,
-        "machines": [each.body() for each in found],
-        "difference": difference_body(difference) if difference else None,
-    }
-    show(form, body, table=lambda: print_checked(found))
-    return 1 if difference else 0
-
-
-def print_checked(found: "list[Checked]") -> None:
-    """What a verification found, a line for each machine, then the verdict."""
-    table(
-        found,
-        [
-            Column("MACHINE", lambda each: each.result.machine),
-            Column("RE-DECIDED", lambda each: each.result.rounds, right=True),
-            Column("FOLDED", lambda each: each.result.folded, right=True),
-            Column("DECISIONS", lambda each: each.result.decisions, right=True),
-            Column("EVENTS", lambda each: each.result.events, right=True),
-            Column("EVENTS/s", lambda each: each.events_per_second, right=True),
-            Column("STATE HASH", lambda each: each.result.hash.hex()),
-        ],
-    )
-    difference = found[-1].result.difference
-    if difference:
-        _print_difference(difference)
-        return
-    rounds, folded = (sum(getattr(each.result, name) for each in found) for name in ("rounds", "folded"))
-    tail = f"; {folded} rounds of another logic were folded only" if folded else ""
-    click.echo(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
-
-
-def _print_difference(difference: "Difference") -> None:
-    from paceline.verify import side_by_side
-
-    where = f"{difference.machine} round {difference.round}, decision {difference.index}"
-    click.echo(f"the log differs at {where}: {difference.reason}")
-    rows = side_by_side(difference)
-    if rows:
-        table(
-            rows,
-            [
-                Column("", lambda row: row[0] or " "),
-                Column("FIELD", lambda row: row[1]),
-                Column("RECORDED", lambda row: row[2]),
-                Column("DECIDED AGAIN", lambda row: row[3]),
-            ],
-        )
 
 
 @log.command(epilog=examples("paceline log tail", "paceline log tail --from-start --no-follow -o json"))

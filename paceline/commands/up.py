@@ -1,11 +1,14 @@
 """`paceline up`: run a cell in this process."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from paceline.commands.common import data_option, examples, kafka_options
+
+if TYPE_CHECKING:
+    from paceline.settings import UpSettings
 
 
 @click.command(
@@ -14,6 +17,7 @@ from paceline.commands.common import data_option, examples, kafka_options
         "paceline up --sim-hosts 1000 --data /tmp/lab",
         "paceline up --kafka broker:9092",
         "paceline up --kafka broker:9092 --cell 1 --data /var/lib/paceline-1",
+        "paceline up --history outage.avro --read-only",
     )
 )
 @data_option
@@ -24,6 +28,8 @@ from paceline.commands.common import data_option, examples, kafka_options
 @click.option(
     "--agent/--no-agent", default=None, help="An agent of this machine. [default: unless hosts are simulated]"
 )
+@click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Show this stretch of history.")
+@click.option("--read-only", is_flag=True, help="Show a stretch of history; nothing goes on, commands are refused.")
 def up(
     data: Path | None,
     config: Path | None,
@@ -32,16 +38,38 @@ def up(
     cell: int | None,
     sim_hosts: int | None,
     agent: bool | None,
+    history: Path | None,
+    read_only: bool,
 ) -> int:
     """Run a cell in this process: processors, views, API, gateway, and an agent of this machine.
 
     Everything is kept in the data folder. Ctrl-C ends the cell; tasks go on, and the next `paceline up` finds them.
+
+    With --read-only it shows the views of a stretch of history as they were at its end: of --history FILE, which
+    `paceline log export` wrote, or of the data folder that one was brought to by `paceline log import`.
     """
+    from paceline.history.start import is_history
     from paceline.settings import for_up, load
 
     given = {"listen": listen, "sim_hosts": sim_hosts, "agent": agent}
     part: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     settings = for_up(load(config, data=data, **kafka, cell=cell, up=part))
+    if history is not None and not read_only:
+        raise click.UsageError("history takes no commands: give --read-only beside --history")
+    if read_only:
+        return _show(history, settings)
+    if is_history(settings.data):
+        raise click.UsageError(f"{settings.data} is a stretch of history: give --read-only to look at it")
     from paceline.up import run_up
 
     return run_up(settings)
+
+
+def _show(history: Path | None, settings: "UpSettings") -> int:
+    """Serves history as it was."""
+    from paceline.history.bring import brought
+    from paceline.history.served import serve
+
+    with brought(history, settings.data) as data:
+        serve(data or settings.data, settings.listen)
+    return 0

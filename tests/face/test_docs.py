@@ -16,7 +16,15 @@ from paceline.main import cli as command
 from paceline.reference import reference
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/reasons.md", "docs/architecture.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/reasons.md",
+    "docs/architecture.md",
+    "docs/simulate.md",
+    "docs/replay.md",
+    "docs/reliability.md",
+)
 
 
 def test_the_reference_is_that_of_the_commands():

@@ -1,0 +1,84 @@
+"""`paceline job explain`: why a job is where it is, now or as it was."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.commands.common import cell_option, complete, data_option, examples, job_ids, output_option, utc_option
+from paceline.commands.job_views import print_explanation
+from paceline.output import note, show
+
+if TYPE_CHECKING:
+    from paceline.settings import Settings
+
+
+@click.command(
+    epilog=examples(
+        "paceline job explain tiles-1f0c",
+        "paceline job explain tiles-1f0c -o json",
+        "paceline job explain tiles-1f0c --at paceline.lifecycle:57 --utc",
+    )
+)
+@click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+@click.option("--at", "position", metavar="POSITION", help="As it was there, from the log: paceline.lifecycle:57.")
+@click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
+@click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
+@data_option
+@utc_option
+@output_option
+@cell_option
+def explain(
+    job_id: str,
+    position: str | None,
+    server: str | None,
+    token: str | None,
+    data: Path | None,
+    config: Path | None,
+    utc: bool,
+    form: str,
+    cell: int | None,
+) -> None:
+    """Say why a job is where it is, and who can change it.
+
+    With --at: as it was when the record at that position was appended. That is folded from the log of the data folder,
+    or of Kafka where the settings name it, with its archive if need be; no cell needs to run.
+    """
+    from paceline.client import Client
+    from paceline.settings import load
+
+    if position is None:
+        settings = load(config, server=server, token=token, data=data)
+        with Client.of(settings, cell=cell) as client:
+            body: Any = client.explanation(job_id)
+    else:
+        body = _as_it_was(load(config, data=data, cell=cell), job_id, position)
+    headline = body["headline"]
+    show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, utc))
+
+
+def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, Any]:
+    """The explanation at a position."""
+    from paceline.history.cut import read_position, up_to, write_time
+    from paceline.history.then import NoSuchJob, views_at
+    from paceline.verify import open_log
+    from projections import queries
+
+    topic, offset = read_position(position)
+    log = open_log(settings)
+    try:
+        cut = up_to(log, topic, offset)
+        at_ms = next(log.scan(topic, offset)).at_ms
+        with TemporaryDirectory(prefix="paceline-explain-") as folder:
+            views = views_at(log, cut, settings.data, Path(folder))
+            with views.read() as connection:
+                row = queries.job_row(connection, job_id)
+                body = queries.explanation(connection, row) if row else None
+            views.engine.dispose()
+    finally:
+        log.close()
+    if body is None:
+        raise NoSuchJob(f"There was no job {job_id} at {topic}:{offset}, {write_time(at_ms)}.")
+    note(f"as it was at {topic}:{offset}, {write_time(at_ms)}")
+    return body

@@ -1,0 +1,158 @@
+"""`paceline log export`, `import` and `bisect`: stretches of history."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.commands.common import data_option, examples, kafka_options
+from paceline.output import facts, note, show
+
+if TYPE_CHECKING:
+    from paceline.history.seek import Found
+
+TIME = "2026-08-21T10:40Z"
+
+
+@click.command(epilog=examples(f"paceline log export --from {TIME} --to 2026-08-21T10:50Z outage.avro"))
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@data_option
+@kafka_options
+@click.option("--from", "start", required=True, metavar="TIME", help=f"Where the stretch begins, such as {TIME}.")
+@click.option("--to", "end", required=True, metavar="TIME", help="Where it ends.")
+def export(file: Path, data: Path | None, config: Path | None, kafka: dict[str, Any], start: str, end: str) -> None:
+    """Write a stretch of history to one file, with the states and views that it starts from.
+
+    They are folded from the log, so that it must be whole, with its archive if need be. The cell may run or not.
+    """
+    from paceline.history import export as exporting
+    from paceline.history.cut import read_time
+    from paceline.machines import machines
+    from paceline.settings import load
+    from paceline.verify import open_log
+
+    from_ms, to_ms = read_time(start), read_time(end)
+    if from_ms > to_ms:
+        raise click.UsageError("--from is after --to")
+    log = open_log(load(config, data=data, **kafka))
+    try:
+        done = exporting.export(log, machines(log.cell), from_ms, to_ms, file, note)
+    finally:
+        log.close()
+    rounds = ", ".join(f"{name} after round {number}" for name, number in done.rounds.items())
+    click.echo(f"{file}: {done.records} records; it starts with {rounds}")
+
+
+@click.command("import", epilog=examples("paceline log import outage.avro --data /tmp/outage"))
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="DIR", required=True, help="An empty folder, or a new one."
+)
+def import_(file: Path, data: Path) -> None:
+    """Bring a stretch of history to a folder, to look at it there: nobody can go on with it."""
+    from paceline.history.bring import bring
+    from paceline.history.cut import write_time
+
+    found = bring(file, data)
+    span = f"{write_time(found.from_ms)} to {write_time(found.to_ms)}"
+    click.echo(f"{data}: {found.records} records of cell {found.cell}, {span}")
+    note(f"look at it with: paceline log verify --data {data}; paceline up --read-only --data {data}")
+
+
+@click.command(
+    epilog=examples(
+        "paceline log bisect --expect 'job tiles tasks RUNNING >= 3'",
+        "paceline log bisect --expect 'job web tasks RUNNING >= 3' --first fails --since 2026-08-21T10:40Z",
+        "paceline log bisect outage.avro --expect 'pool /maps allocation cpu > 4'",
+    )
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@data_option
+@kafka_options
+@click.option("--expect", "text", required=True, metavar="EXPRESSION", help="As in scenarios: docs/scenarios.md.")
+@click.option("--first", type=click.Choice(("holds", "fails")), help="Which change. [default: the first of either]")
+@click.option("--since", metavar="TIME", help="Pass over changes before this time.")
+@click.option(
+    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+)
+def bisect(
+    file: Path | None,
+    data: Path | None,
+    config: Path | None,
+    kafka: dict[str, Any],
+    text: str,
+    first: str | None,
+    since: str | None,
+    form: str,
+) -> int:
+    """Find the first round after which something holds, or fails.
+
+    All machines are folded together, round after round; nothing is decided. What is counted over the past, such as
+    preempted tasks, is counted from the start of the log or of the stretch in FILE. Exits with 1 where there is no
+    such round.
+    """
+    from paceline.history.bring import brought
+    from paceline.history.cut import read_time
+    from paceline.settings import load
+    from paceline.simulate.expect import Malformed, parse
+
+    try:
+        expected = parse(text)
+    except Malformed as error:
+        raise click.BadParameter(str(error), param_hint="--expect") from error
+    wanted = None if first is None else first == "holds"
+    since_ms = read_time(since) if since else 0
+    with brought(file, data) as folder:
+        found = _seek(load(config, data=folder, **kafka), expected, wanted, since_ms)
+    body = _body(found) if found else {"found": False}
+    show(form, body, table=lambda: _print(found, text))
+    return 0 if found else 1
+
+
+def _seek(settings: Any, expected: Any, wanted: bool | None, since_ms: int) -> "Found | None":
+    from paceline.heads import ends
+    from paceline.history.seek import Seeker, seek
+    from paceline.history.start import start_of
+    from paceline.machines import machines
+    from paceline.verify import open_log
+
+    log = open_log(settings)
+    try:
+        makes = machines(log.cell)
+        starts = {name: start for name in makes if (start := start_of(settings.data, name))}
+        return seek(Seeker(log, makes, starts), expected, wanted, ends(log), since_ms)
+    finally:
+        log.close()
+
+
+def _body(found: "Found") -> dict[str, Any]:
+    from paceline.history.cut import write_time
+
+    return {
+        "found": True,
+        "machine": found.machine,
+        "round": found.round,
+        "position": f"{found.topic}:{found.offset}",
+        "at": write_time(found.at_ms),
+        "now": write_time(found.now),
+        "holds": found.after.holds,
+        "before": found.before.what,
+        "after": found.after.what,
+    }
+
+
+def _print(found: "Found | None", text: str) -> None:
+    if found is None:
+        click.echo(f"there is no round after which this changes: {text}")
+        return
+    body = _body(found)
+    facts(
+        (
+            ("first " + ("holds" if found.after.holds else "fails"), text),
+            ("after", f"{found.machine} round {found.round}"),
+            ("position", body["position"]),
+            ("at", body["at"]),
+            ("before it", found.before.what),
+            ("after it", found.after.what),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Stretches of history: taken out as a file, brought to another machine, shown as they were, searched."""

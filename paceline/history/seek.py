@@ -1,0 +1,114 @@
+"""Searches a history for the first round after which something that is expected holds, or fails."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from events.acceptance import Chain, Verdict
+from events.delivery import Delivered, Inbox
+from events.log import Log
+from events.records.rounds import RoundCommitted
+from events.topics import ALL, rounds_of
+from paceline.errors import PacelineError
+from paceline.simulate.expect import Assertion, Seen, Sight
+from paceline.simulate.story import StoryPart
+from processors.fold import Fold, HistoryDiffers, Recorded
+from processors.machine import Machine
+from processors.store import MemoryStore
+
+RECORDS = 1000
+WAIT_S = 0.1
+
+
+class Found(NamedTuple):
+    """The first round after which it is otherwise: where it stands, when it was appended and its logical time, both in
+    milliseconds since 1970, and what was seen before and after it.
+    """
+
+    machine: str
+    round: int
+    topic: str
+    offset: int
+    at_ms: int
+    now: int
+    before: Seen
+    after: Seen
+
+
+class Teller(StoryPart):
+    """The story of a cell, told record by record."""
+
+    def tell(self, delivered: Delivered) -> None:
+        """Takes the next record in causal order."""
+        self._take(delivered)
+
+
+class Seeker:
+    """Folds all machines of a history together, round by round in causal order."""
+
+    def __init__(
+        self, log: Log, machines: Mapping[str, Callable[[], Machine]], starts: Mapping[str, MemoryStore] | None = None
+    ) -> None:
+        self._log = log
+        self._folds = {name: Fold(make(), log.cell) for name, make in machines.items()}
+        for name, store in (starts or {}).items():
+            self._folds[name].restore(store)
+        self._recorded = {name: Recorded(log, fold) for name, fold in self._folds.items()}
+        self._teller = Teller(log, keep=True)
+        self._teller.close()
+        self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._teller.told)
+
+    def rounds(self, until: Mapping[str, int]) -> Iterator[tuple[Delivered, RoundCommitted]]:
+        """Each accepted round once it was folded, up to those ends of topics; the story is told up to it. Raises
+        `PacelineError` where a round doesn't fit its inputs.
+        """
+        positions = {topic.name: self._log.bounds(topic.name)[0] for topic in ALL}
+        chains = {name: Chain() for name in self._folds}
+        for name, fold in self._folds.items():
+            own = rounds_of(name)
+            positions[own] = max(positions[own], fold.own.position)
+            chains[name] = Chain(
+                fold.own.epoch, fold.own.round, fold.own.hash, fold.own.position, dict(fold.own.inputs)
+            )
+        inbox = Inbox(positions, {}, chains, self._log.cell)
+        reader = self._log.reader(positions)
+        try:
+            while inbox.waiting() or any(reader.position(topic) < end for topic, end in until.items()):
+                inbox.add(reader.poll(RECORDS, WAIT_S))
+                taken = 0
+                for delivered in inbox.deliver(RECORDS):
+                    taken += 1
+                    self._teller.tell(delivered)
+                    event = delivered.event
+                    if isinstance(event, RoundCommitted) and delivered.verdict is Verdict.ACCEPTED:
+                        self._fold(delivered, event)
+                        yield delivered, event
+                if not taken and all(reader.position(topic) >= end for topic, end in until.items()):
+                    return
+        finally:
+            reader.close()
+
+    def _fold(self, delivered: Delivered, event: RoundCommitted) -> None:
+        fold = self._folds[event.machine]
+        fold.own.epoch = event.epoch
+        fold.own.follow(event, delivered.record.value, delivered.record.offset + 1)
+        try:
+            self._recorded[event.machine].finish(event)
+        except HistoryDiffers as differs:
+            raise PacelineError(f"{differs}. See `paceline log verify`.") from differs
+
+
+def seek(
+    seeker: Seeker, expected: Assertion, wanted: bool | None, until: Mapping[str, int], since_ms: int = 0
+) -> Found | None:
+    """The first round after which it holds (`wanted`), fails (not `wanted`), or, None, is otherwise than before the
+    first. Rounds appended before `since_ms` are passed over. None: there is no such round.
+    """
+    before = expected.look(seeker.sight)
+    for delivered, event in seeker.rounds(until):
+        record = delivered.record
+        after = expected.look(seeker.sight)
+        if record.at_ms >= since_ms and after.holds is not before.holds and wanted in (None, after.holds):
+            place = (event.machine, event.round, record.topic, record.offset, record.at_ms, event.now)
+            return Found(*place, before, after)
+        before = after
+    return None

@@ -1,0 +1,76 @@
+"""`paceline log bisect`: the first round after which something holds, or fails."""
+
+import json
+
+from events.topics import ALL
+from paceline.history.seek import Seeker, seek
+from paceline.machines import machines
+from paceline.simulate.expect import parse
+from processors.replay import replay
+from tests.replay.past import past
+
+ENDS = {topic.name: past().bounds(topic.name)[1] for topic in ALL}
+
+
+def find(text, wanted=None, since_ms=0):
+    return seek(Seeker(past(), machines()), parse(text), wanted, ENDS, since_ms)
+
+
+def test_all_machines_come_to_the_state_that_their_replay_comes_to():
+    seeker = Seeker(past(), machines())
+    seen = [event.machine for _, event in seeker.rounds(ENDS)]
+    for name, make in machines().items():
+        alone = replay(make(), past())
+        assert seen.count(name) == alone.rounds
+        assert seeker._folds[name].state.hash == alone.hash
+
+
+def test_the_first_round_after_which_it_holds():
+    found = find("job tiles is SUCCEEDED")
+    assert (found.machine, found.before.what, found.after.what) == (
+        "lifecycle",
+        "job tiles is RUNNING",
+        "job tiles is SUCCEEDED",
+    )
+    before = [record for record in past().scan("paceline.lifecycle", 0) if record.offset < found.offset]
+    assert all(record.at_ms <= found.at_ms for record in before)
+    assert past().topic("paceline.lifecycle").records[found.offset].at_ms == found.at_ms
+
+
+def test_the_first_round_after_which_it_fails_and_changes_before_a_time_are_passed_over():
+    up = find("host small-1 is UP")
+    assert up.after.holds
+    failed = find("host small-1 is UP", wanted=False)
+    assert (failed.before.holds, failed.after.what) == (True, "host small-1 is SILENT")
+    assert find("host small-1 is UP", since_ms=up.at_ms + 1) == failed
+    assert find("job tiles preempted > 0") is None
+
+
+def test_what_is_found_is_told_with_round_position_time_and_what_was_seen(cli, data):
+    code, out, err = cli("log", "bisect", "--data", data, "--expect", "job huge waits for NEVER_FITS")
+    lines = dict(line.split("  ", 1) for line in out.splitlines())
+    assert code == 0
+    assert lines["first holds"].strip() == "job huge waits for NEVER_FITS"
+    assert lines["before it"].strip() == "job huge waits for nothing"
+    assert lines["after it"].strip() == "job huge waits for NEVER_FITS"
+    assert lines["at"].strip() == "2023-11-14T22:13:25.000Z"
+    given = ("log", "bisect", "--data", data, "--expect", "job huge waits for NEVER_FITS", "-o", "json")
+    body = json.loads(cli(*given)[1])
+    assert f"{body['machine']} round {body['round']}" == lines["after"].strip()
+    assert cli(*given, "--since", "2023-11-14T22:14:10Z")[0] == 1
+    code, _, err = cli("log", "bisect", "--data", data, "--expect", "job huge hums")
+    assert (code, "must go on with" in err) == (2, True)
+
+
+def test_a_stretch_in_a_file_is_searched_from_its_start(cli, data, tmp_path):
+    file = tmp_path / "stretch.avro"
+    assert (
+        cli("log", "export", "--data", data, "--from", "2023-11-14T22:13:30Z", "--to", "2023-11-14T22:14:05Z", file)[0]
+        == 0
+    )
+    whole, part = (
+        json.loads(cli("log", "bisect", *where, "--expect", "job tiles tasks RUNNING == 4", "-o", "json")[1])
+        for where in (("--data", data), (file,))
+    )
+    assert whole == part
+    assert whole["after"] == "job tiles tasks RUNNING 4"

@@ -1,0 +1,180 @@
+"""Stretches of history: exported to a file, verified from it, brought to a folder, shown read-only over HTTP."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx2
+import pytest
+
+from events.archived import ArchivedLog
+from events.topics import ALL
+from paceline.errors import PacelineError
+from paceline.history.bring import bring, info, open_history
+from paceline.history.cut import CutLog, before, closed, first_at, read_time, up_to
+from paceline.history.start import start_of
+from paceline.main import run
+from processors.store import RocksStore
+from processors.table import RowChange
+from projections import queries
+from projections.projector import rebuild
+from projections.views import Views
+from tests.replay.past import past
+
+FROM, TO = "2023-11-14T22:13:40Z", "2023-11-14T22:14:20Z"
+"""From 20 s to 60 s."""
+
+
+@pytest.fixture(scope="module")
+def file(data, tmp_path_factory):
+    """The stretch as a file."""
+    out = tmp_path_factory.mktemp("out") / "stretch.avro"
+    assert run(["log", "export", "--data", str(data), "--from", FROM, "--to", TO, str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def brought(file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("brought")
+    bring(file, folder)
+    return folder
+
+
+def test_a_stretch_is_verified_from_its_file(cli, data, file):
+    whole = json.loads(cli("log", "verify", "--data", data, "-o", "json")[1])["machines"]
+    code, out, _ = cli("log", "verify", file, "-o", "json")
+    part = json.loads(out)
+    assert (code, part["identical"]) == (0, True)
+    for each, all_ in zip(part["machines"], whole, strict=True):
+        assert each["rounds"] + each["begun_after"] <= all_["rounds"]
+    begun = {each["machine"]: each["begun_after"] for each in part["machines"]}
+    assert begun["lifecycle"] > 20
+    assert part["machines"][0]["rounds"] > 20
+    assert "not of a stretch" in cli("log", "verify", file, "--head", "head.json")[2]
+    out = cli("log", "verify", file)[1]
+    assert f"lifecycle began after round {begun['lifecycle']}, where this history starts" in out
+
+
+def test_the_records_of_a_stretch_are_those_of_the_log(brought):
+    log, whole = open_history(brought), past()
+    stretch = info(brought)
+    assert isinstance(log, ArchivedLog)
+    count = 0
+    for topic in ALL:
+        start, end = log.bounds(topic.name)
+        assert list(log.scan(topic.name, start)) == list(whole.scan(topic.name, start))[: end - start]
+        count += end - start
+        assert end == first_at(whole, topic.name, stretch.to_ms + 1)
+    assert count == stretch.records > 100
+    assert log.bounds("paceline.lifecycle")[1] < whole.bounds("paceline.lifecycle")[1]
+
+
+def test_a_changed_row_of_the_start_is_found(cli, file, tmp_path):
+    bring(file, tmp_path / "d")
+    store = start_of(tmp_path / "d", "lifecycle")
+    standing = store.standing()
+    row = next(each for each in store.rows() if each.table == "jobs")
+    held = RocksStore(tmp_path / "d" / "start" / "lifecycle")
+    held.commit([RowChange(row.table, row.key, row.row + b"\x00")], standing)
+    held.close()
+    code, _, err = cli("log", "verify", "--data", tmp_path / "d", "--machine", "lifecycle")
+    assert code == 1
+    assert "are not those that the history starts from" in err
+
+
+def test_a_file_that_was_cut_or_changed_is_refused(file, tmp_path):
+    whole = file.read_bytes()
+    for number, data in enumerate((whole[:-40], whole[: len(whole) // 2], whole[:-30] + b"x" + whole[-29:], b"no")):
+        bad = tmp_path / f"{number}.avro"
+        bad.write_bytes(data)
+        with pytest.raises(PacelineError, match="is no whole file of history"):
+            bring(bad, tmp_path / f"out-{number}")
+        assert not (tmp_path / f"out-{number}").exists()
+    with pytest.raises(PacelineError, match="can't be read"):
+        bring(tmp_path / "none.avro", tmp_path / "out")
+    with pytest.raises(PacelineError, match="isn't empty"):
+        bring(file, tmp_path)
+
+
+def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, brought):
+    given = ("log", "tail", "--data", brought, "--from-start", "--no-follow", "--topic", "lifecycle", "-o", "json")
+    start, end = open_history(brought).bounds("paceline.lifecycle")
+    assert len(cli(*given)[1].splitlines()) == end - start
+    code, _, err = cli("up", "--data", brought)
+    assert (code, "give --read-only" in err) == (2, True)
+    assert cli("up", "--history", "x.avro")[0] == 2
+
+
+def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
+    room = tmp_path / "room"
+    room.mkdir()
+    env = {**os.environ, "PACELINE_DATA": str(tmp_path / "none"), "TMPDIR": str(room)}
+    command = [sys.executable, "-m", "paceline", "up", "--history", str(file), "--read-only", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
+    try:
+        said = process.stderr.readline()
+        address = said.partition("is at ")[2].partition(",")[0]
+        assert "read-only" in said
+        with httpx2.Client(base_url=address) as client:
+            jobs = until(lambda: client.get("/v1/jobs").json()["jobs"])
+            refused = client.post("/v1/jobs/huge/stops", json={})
+            round_ = client.get("/v1/rounds/lifecycle/60")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(20)
+    assert (code, list(room.iterdir())) == (0, [])
+    cut = closed(past(), before(past(), read_time(TO) + 1))
+    views = Views(rebuild(CutLog(past(), cut), tmp_path))
+    with views.read() as connection:
+        rows = queries.job_rows(connection, queries.JobFilter([], "", []), 10, -1)
+        assert jobs == json.loads(json.dumps(queries.jobs_json(connection, rows)))
+    assert {job["job_id"]: job["state"] for job in jobs} == {
+        "huge": "KILLED",
+        "nightly": "RUNNING",
+        "tiles": "SUCCEEDED",
+    }
+    assert round_.json()["round"] == 60
+    assert (refused.status_code, refused.json()["code"]) == (405, "READ_ONLY")
+    assert "takes no commands" in refused.json()["detail"]
+
+
+def until(look):
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return look()
+        except httpx2.HTTPError:
+            if time.monotonic() > deadline:
+                raise
+
+
+def test_a_job_is_explained_as_it_was(cli, data, brought):
+    log = past()
+    at = first_at(log, "paceline.lifecycle", 1_700_000_010_000) - 1
+    code, out, err = cli("job", "explain", "huge", "--data", data, "--at", f"paceline.lifecycle:{at}", "--utc")
+    assert (code, f"as it was at paceline.lifecycle:{at}" in err) == (0, True)
+    assert "NEVER_FITS" in out.splitlines()[0]
+    at = first_at(log, "paceline.lifecycle", 1_700_000_045_000) - 1
+    for folder in (data, brought):
+        body = json.loads(cli("job", "explain", "huge", "--data", folder, "--at", f"lifecycle:{at}", "-o", "json")[1])
+        assert body["state"] == "KILLED"
+    code, _, err = cli("job", "explain", "tiles", "--data", data, "--at", "paceline.lifecycle:2")
+    assert (code, "There was no job tiles at paceline.lifecycle:2" in err) == (4, True)
+    assert "is no position" in cli("job", "explain", "tiles", "--data", data, "--at", "12")[2]
+    code, _, err = cli("job", "explain", "tiles", "--data", data, "--at", "lifecycle:100000")
+    assert (code, "there is no paceline.lifecycle:100000" in err) == (1, True)
+
+
+def test_a_cut_at_a_position_has_nothing_that_came_later():
+    log = past()
+    for offset in (5, 60, 200):
+        cut = up_to(log, "paceline.lifecycle", offset)
+        at_ms = next(log.scan("paceline.lifecycle", offset)).at_ms
+        assert cut["paceline.lifecycle"] == offset + 1
+        for topic, end in cut.items():
+            held = list(log.scan(topic, 0))
+            assert all(record.at_ms <= at_ms for record in held[:end])
+            assert topic == "paceline.lifecycle" or all(record.at_ms > at_ms for record in held[end:])
