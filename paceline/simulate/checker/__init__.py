@@ -67,3 +67,4 @@ class Checker:
         fold = self._folds.get(round_.machine)
         if fold is not None:
             fold(round_)
+        self._runs.told(round_)

@@ -52,6 +52,17 @@ class Runs:
         for event in round_.decisions:
             self._decided(event, round_)
 
+    def told(self, round_: Round) -> None:
+        """Takes the reasons of a round of another machine, which lifecycle may not have taken in yet."""
+        for event in round_.decisions:
+            match event:
+                case GangsHeld():
+                    self._held[event.job_id] = event.code
+                case GangsUnplaced():
+                    self._unplaced[event.job_id] = event.code
+                case GangsReturned():
+                    self._unplaced |= dict.fromkeys(event.job_ids, event.code)
+
     def open_jobs(self) -> list[str]:
         """Accepted jobs without an outcome."""
         return [job_id for job_id in self._jobs if job_id not in self._final]
@@ -79,12 +90,6 @@ class Runs:
                     self._placed[task] = (run, host_id, ports)
             case DisruptionAllowed():
                 self._allowed.update(runs_of(event))
-            case GangsHeld():
-                self._held[event.job_id] = event.code
-            case GangsUnplaced():
-                self._unplaced[event.job_id] = event.code
-            case GangsReturned():
-                self._unplaced |= dict.fromkeys(event.job_ids, event.code)
             case RunsReported():
                 hosts, states = ints(event.host).tolist(), ints(event.state).tolist()
                 for (task, run), host, state in zip(runs_of(event), hosts, states, strict=True):
