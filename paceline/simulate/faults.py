@@ -43,7 +43,9 @@ CHANCE = {
     "log away": 0.001,
 }
 """How often each kind happens: those of an effect per effect, the others per step of the cell."""
-KINDS = tuple(CHANCE)
+VIEWS = "projector lost"
+KINDS = tuple(kind for kind in CHANCE if kind != VIEWS)
+"""The kinds of a trial without views."""
 LATE_POSTS = 20
 
 
@@ -61,7 +63,7 @@ class Crashed(Exception):
 class Faults:
     """Draws faults of some kinds by a seed, or lets just those happen that are named. `calm`: none any more."""
 
-    def __init__(self, seed: int, kinds: Collection[str] = KINDS, only: Collection[Hit] | None = None) -> None:
+    def __init__(self, seed: int, kinds: Collection[str] = tuple(CHANCE), only: Collection[Hit] | None = None) -> None:
         self.hits: list[Hit] = []
         self.calm = False
         self._asked: Counter[str] = Counter()
@@ -85,7 +87,7 @@ class Faults:
     def count(self) -> dict[str, int]:
         """How often each of the kinds happened; 0 where one never did."""
         counted = Counter(hit.kind for hit in self.hits)
-        return {kind: counted[kind] for kind in KINDS if kind in self._kinds}
+        return {kind: counted[kind] for kind in CHANCE if kind in self._kinds}
 
 
 class FaultyLog(MemoryLog):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from paceline.simulate.draw import draw_scenario
-from paceline.simulate.faults import KINDS, Faults
+from paceline.simulate.faults import KINDS, VIEWS, Faults
 from paceline.simulate.scenario import read_scenario
 from paceline.simulate.shrink import as_yaml
-from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk
+from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk, soak
 from paceline.simulate.trial import Found, Trial
 from tests.simulate import bugs
 
@@ -29,7 +29,7 @@ def test_a_cell_under_faults_breaks_no_promise(part: int) -> None:
         assert isinstance(found, Found), f"seed {seed}: {found}"
         met.add(found)
         seed += PARTS
-    assert met.missing([kind for kind in KINDS if kind != "projector lost"]) == []
+    assert met.missing(KINDS) == []
 
 
 def test_views_that_crash_are_those_that_are_made_anew(tmp_path: Path) -> None:
@@ -79,3 +79,10 @@ def test_a_failure_is_made_small_and_fails_again(tmp_path: Path, monkeypatch: py
     assert "places a part of a gang" in again.why
     monkeypatch.undo()
     assert isinstance(attempt(small), Found), "the bug is gone"
+
+
+def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert soak(draw_scenario(1, SMALL_ACTS), ["read short", VIEWS], range(2), 60.0, tmp_path / "failing.yaml") == 1
+    said = capsys.readouterr().out
+    assert " read short" in said
+    assert "never happened: projector lost; ask for more seeds" in said
