@@ -4,6 +4,7 @@ import csv
 import gzip
 import heapq
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from bench import Options, Result
@@ -76,17 +77,25 @@ def first_come_first_served() -> float:
     """The trace in plain Python, each job after the one before it: the mean bounded slowdown."""
     with gzip.open(KTH, "rt", newline="") as file:
         jobs = [tuple(int(row[name]) for name in ("submit_s", "run_s", "procs")) for row in csv.DictReader(file)]
-    free, now, total = PROCESSORS, 0, 0.0
-    running: list[tuple[int, int]] = []
-    for submit, run_s, procs in jobs:
+    waits = in_order(jobs, PROCESSORS)
+    slowdowns = [max(1.0, (wait + run_s) / max(run_s, 10)) for wait, (_, run_s, _) in zip(waits, jobs, strict=True)]
+    return sum(slowdowns) / len(jobs)
+
+
+def in_order(jobs: Iterable[tuple[float, ...]], processors: int) -> list[float]:
+    """Waits in seconds of jobs (submitted, run, processors) that start in the order in which they come."""
+    free, now, out = processors, 0.0, []
+    running: list[tuple[float, int]] = []
+    for submit, run_s, wanted in jobs:
+        procs = int(wanted)
         now = max(now, submit)
         while running and (running[0][0] <= now or free < procs):
             end, back = heapq.heappop(running)
             now, free = max(now, end), free + back
         heapq.heappush(running, (now + run_s, procs))
         free -= procs
-        total += max(1.0, (now - submit + run_s) / max(run_s, 10))
-    return total / len(jobs)
+        out.append(now - submit)
+    return out
 
 
 def appends() -> float:

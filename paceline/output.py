@@ -51,7 +51,7 @@ def show(form: str, body: Any, names: Iterable[str] = (), table: Callable[[], No
     if form == "json":
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))
     elif form == "yaml":
-        _yaml(body)
+        write_yaml(body, sys.stdout)
     elif form == "name":
         for name in names:
             click.echo(name)
@@ -146,11 +146,12 @@ def _text(value: object) -> str:
     return "-" if value is None or value == "" else str(value)
 
 
-def _yaml(body: Any) -> None:
+def write_yaml(body: Any, file: IO[str]) -> None:
+    """Writes a value as block YAML, fields in their order."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.allow_unicode = True
-    yaml.dump(body, sys.stdout)
+    yaml.dump(body, file)

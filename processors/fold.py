@@ -215,11 +215,16 @@ def decode_decisions(record: RoundCommitted) -> tuple[Event, ...]:
 
 def own_record(record: LogRecord, fold: Fold) -> EpochStarted | RoundCommitted | None:
     """Judges the next record of the fold's own topic; what it holds if it is part of the history."""
+    event, verdict = judged(record, fold)
+    return event if verdict is Verdict.ACCEPTED else None
+
+
+def judged(record: LogRecord, fold: Fold) -> tuple[EpochStarted | RoundCommitted | None, Verdict | None]:
+    """What the next record of the fold's own topic holds, and the verdict on it; None: no claim and no round."""
     try:
         event = decode(record.value)
     except CodecError:
-        return None
+        return None, None
     if not isinstance(event, EpochStarted | RoundCommitted):
-        return None
-    delivered = judge(Delivered(record, event), fold.own, fold.machine.name, fold.cell)
-    return event if delivered.verdict is Verdict.ACCEPTED else None
+        return None, None
+    return event, judge(Delivered(record, event), fold.own, fold.machine.name, fold.cell).verdict

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from events.acceptance import Verdict
-from events.codec import CodecError, decode, encode
-from events.delivery import Delivered, judge
+from events.codec import CodecError, encode
 from events.log import Log, LogGap, LogRecord
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
-from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions
+from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions, judged
 from processors.machine import Machine
 from processors.parting import Parting, part
 from processors.store import MemoryStore
@@ -115,16 +114,11 @@ class Replay:
 
     def _own(self, record: LogRecord) -> EpochStarted | RoundCommitted | None:
         """Judges a record of the machine's own topic; what it holds if it is part of the history."""
-        fold = self.fold
-        try:
-            event = decode(record.value)
-        except CodecError:
+        event, verdict = judged(record, self.fold)
+        if event is None or verdict is None:
             return None
-        if not isinstance(event, EpochStarted | RoundCommitted):
-            return None
-        delivered = judge(Delivered(record, event), fold.own, fold.machine.name, fold.cell)
-        if delivered.verdict is not Verdict.ACCEPTED:
-            self._note_stray(record, event, delivered.verdict)
+        if verdict is not Verdict.ACCEPTED:
+            self._note_stray(record, event, verdict)
             return None
         if isinstance(event, EpochStarted):
             self.result.epochs += 1

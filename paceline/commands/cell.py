@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options
+from paceline.commands.common import data_option, examples, kafka_options, report_option
 from paceline.output import Column, show, span, table
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def cell() -> None:
 @data_option
 @kafka_options
 @click.option("--cell", "only", type=click.IntRange(0), metavar="N", help="Check this cell alone.  [default: all]")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
-)
+@report_option
 def check(
     data: Path | None,
     config: Path | None,

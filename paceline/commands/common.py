@@ -60,6 +60,13 @@ def output_option(function: F) -> F:
     )(function)
 
 
+def report_option(function: F) -> F:
+    """`-o` of commands that report, without names of things to pass on; passed as `form`."""
+    return click.option(
+        "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+    )(function)
+
+
 def utc_option(function: F) -> F:
     """`--utc`."""
     return click.option("--utc", is_flag=True, help="Show times in UTC instead of how long ago they were.")(function)

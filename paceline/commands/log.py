@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options, output_option, utc_option, with_client
+from paceline.commands.common import (
+    data_option,
+    examples,
+    kafka_options,
+    output_option,
+    report_option,
+    utc_option,
+    with_client,
+)
 from paceline.commands.log_archive import archive
 from paceline.commands.log_history import bisect, export, import_
 from paceline.commands.log_verify import print_checked, verify
@@ -48,9 +56,7 @@ def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log
 @click.option("--from-start", is_flag=True, help="From the first record on, not from now.")
 @click.option("--follow/--no-follow", default=True, help="Whether to go on at the end.")
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of local time.")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
-)
+@report_option
 def tail(
     data: Path | None,
     config: Path | None,

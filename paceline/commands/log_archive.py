@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from events.topics import rounds_of
-from paceline.commands.common import data_option, examples, kafka_options
+from paceline.commands.common import data_option, examples, kafka_options, report_option
 from paceline.output import Column, show, table
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ class Done(NamedTuple):
 @click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Only what lies before; needs --topic.")
 @click.option("--keep", type=click.IntRange(0), default=0, help="So many offsets of each topic stay in the log.")
 @click.option("--remove", "removing", is_flag=True, help="Remove from the log what is archived and not needed.")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
-)
+@report_option
 def archive(
     data: Path | None,
     config: Path | None,

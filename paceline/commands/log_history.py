@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options
+from paceline.commands.common import data_option, examples, kafka_options, report_option
 from paceline.output import facts, note, show
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def import_(file: Path, data: Path) -> None:
 @click.option("--expect", "text", required=True, metavar="EXPRESSION", help="As in scenarios: docs/scenarios.md.")
 @click.option("--first", type=click.Choice(("holds", "fails")), help="Which change. [default: the first of either]")
 @click.option("--since", metavar="TIME", help="Pass over changes before this time.")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
-)
+@report_option
 def bisect(
     file: Path | None,
     data: Path | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options
+from paceline.commands.common import data_option, examples, kafka_options, report_option
 from paceline.output import Column, live, note, show, table, words
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ Makes = dict[str, "Callable[[], Machine]"]
 )
 @click.option("--head", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a head saved earlier.")
 @click.option("--save-head", type=click.Path(path_type=Path), metavar="FILE", help="Save the head; keep it elsewhere.")
-@click.option(
-    "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
-)
+@report_option
 def verify(
     file: Path | None,
     data: Path | None,

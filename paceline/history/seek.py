@@ -39,7 +39,7 @@ class Teller(StoryPart):
 
     def tell(self, delivered: Delivered) -> None:
         """Takes the next record in causal order."""
-        self._take(delivered)
+        self.take(delivered)
 
 
 class Seeker:

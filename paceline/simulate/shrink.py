@@ -3,8 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 
-from ruamel.yaml import YAML
-
+from paceline.output import write_yaml
 from paceline.simulate.faults import Hit
 from paceline.simulate.scenario import FaultAt, Scenario
 
@@ -72,8 +71,6 @@ def _size(scenario: Scenario) -> int:
 def as_yaml(scenario: Scenario) -> str:
     """The scenario as a file; defaults are left out."""
     body = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    yaml, out = YAML(typ="safe", pure=True), io.StringIO()
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.dump(body, out)
+    out = io.StringIO()
+    write_yaml(body, out)
     return out.getvalue()

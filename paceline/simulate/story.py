@@ -92,7 +92,7 @@ class StoryPart:
         self._inbox.add(self._reader.poll(RECORDS, 0))
         taken = 0
         for delivered in self._inbox.deliver(RECORDS):
-            self._take(delivered)
+            self.take(delivered)
             taken += 1
         return taken > 0
 
@@ -108,7 +108,8 @@ class StoryPart:
         """Whether every job that was submitted has ended or was rejected."""
         return not self.open and not self._submitted
 
-    def _take(self, delivered: Delivered) -> None:
+    def take(self, delivered: Delivered) -> None:
+        """Folds one record."""
         record, event = delivered.record, delivered.event
         if event is None or delivered.verdict is not Verdict.ACCEPTED:
             return

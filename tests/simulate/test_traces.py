@@ -1,11 +1,11 @@
 """Traces: each format is read by its rules, run on a cluster, and comes to what plain arithmetic says."""
 
 import gzip
-import heapq
 import json
 
 import pytest
 
+from bench.simulate import in_order
 from paceline.errors import PacelineError
 from paceline.main import run
 from paceline.simulate.session import Wanted
@@ -99,21 +99,6 @@ def test_jobs_that_ended_are_forgotten(monkeypatch):
     made.run.go()
     assert made.story.noes == []
     assert len(made.run.cell.lifecycle.jobs) <= 40
-
-
-def in_order(rows: list[tuple[float, float, int]], processors: int) -> list[float]:
-    """Waits of jobs (submitted, run, processors) that start in the order in which they come."""
-    free, now, out = processors, 0.0, []
-    running: list[tuple[float, int]] = []
-    for submit, run_s, procs in rows:
-        now = max(now, submit)
-        while running and (running[0][0] <= now or free < procs):
-            end, back = heapq.heappop(running)
-            now, free = max(now, end), free + back
-        heapq.heappush(running, (now + run_s, procs))
-        free -= procs
-        out.append(now - submit)
-    return out
 
 
 def test_the_first_jobs_of_kth_wait_as_long_as_plain_arithmetic_says():
