@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Chain, Verdict, digest
 from events.codec import CodecError, decode
-from events.log import LogRecord
+from events.log import Log, LogRecord
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import RANK, rounds_of
@@ -27,6 +27,14 @@ class Delivered(NamedTuple):
     event: Event | None
     fault: str = ""
     verdict: Verdict = Verdict.ACCEPTED
+
+
+def in_log(log: Log, topic: str, position: int, hash: bytes) -> bool:
+    """Whether the record before `position` is the round of this hash; one that the log has no more is believed."""
+    if position <= log.bounds(topic)[0]:
+        return True
+    record = next(iter(log.scan(topic, position - 1)), None)
+    return record is not None and record.offset == position - 1 and digest(record.value) == hash
 
 
 def read(record: LogRecord, machine: str | None) -> Delivered:

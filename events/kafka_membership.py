@@ -92,7 +92,11 @@ class Membership:
         last = monotonic() + LEAVE_SECONDS
         while self._assigned and not self._out and monotonic() < last:
             self._consumer.poll(0.05)
-        self._consumer.close()
+        self._close()
+
+    def _close(self) -> None:
+        self._consumer.poll(0.05)  # cells that are still to be given out: told in the close, they hold it up for ever
+        self._consumer.close()  # (librdkafka's issue 4884)
 
     def _join(self) -> Consumer:
         own = {
@@ -123,8 +127,8 @@ class Membership:
             )
         # Once in a while a member shuts out itself: its question is asked again when a coordinator dies that heard it.
         self._fenced_at = monotonic()
+        self._close()
         self._assigned = None
-        self._consumer.close()
         self._consumer = self._join()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

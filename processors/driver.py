@@ -12,7 +12,7 @@ import msgspec
 
 from events.clock import Clock
 from events.codec import encode
-from events.delivery import Inbox
+from events.delivery import Inbox, in_log
 from events.log import Log, LogRecord, LogUnavailable, NewRecord, Reader
 from events.records.base import Event
 from events.records.parts import Seen
@@ -20,7 +20,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import ROUND_BYTES_MAX
 from processors.fold import SEGMENTS_MAX, Fold, Recorded, own_record
 from processors.machine import Machine
-from processors.store import Store
+from processors.store import Store, StoreFault
 
 PASSES_BYTES = 64 * 1024
 """A round that is smaller than this is decided on: what follows from its own decisions goes into it."""
@@ -95,10 +95,16 @@ class Driver:
 
     def recover(self) -> Generator[str, None, None]:
         """Restores the state from the store and the log, then takes the cell. Raises `Superseded` where another
-        process took it first.
+        process took it first, `StoreFault` where the store is damaged or of another log.
         """
         fold = self.fold
         fold.restore(self._store)
+        own = fold.own
+        if own.round and not in_log(self._log, fold.topic, own.position, own.hash):
+            raise StoreFault(
+                f"The store of {self.machine.name} is of another log: its round {own.round} is not at "
+                f"{fold.topic}:{own.position - 1}. Delete it; it is made anew from the log."
+            )
         recorded = Recorded(self._log, fold)
         self._catch_up(recorded)
         yield "folded"

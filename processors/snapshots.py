@@ -19,8 +19,8 @@ from typing import NamedTuple, cast
 import msgspec
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
-from events.acceptance import digest
 from events.archive_files import Files
+from events.delivery import in_log
 from events.log import Log, LogGap
 from events.topics import rounds_of
 from processors.machine import Machine
@@ -282,13 +282,13 @@ def _check_log(log: Log, manifest: Manifest) -> None:
     """That the log has what the snapshot needs, and its very round. Raises `SnapshotFault`."""
     if lacks := _lacks(log, manifest):
         raise SnapshotFault(lacks)
-    topic, offset = rounds_of(manifest.machine), manifest.position - 1
+    topic = rounds_of(manifest.machine)
     try:
-        record = next(iter(log.scan(topic, offset)), None)
+        there = in_log(log, topic, manifest.position, bytes.fromhex(manifest.round_hash))
     except LogGap as gap:
         raise SnapshotFault(str(gap)) from gap
-    if record is None or record.offset != offset or digest(record.value).hex() != manifest.round_hash:
-        raise SnapshotFault(f"its round {manifest.round} is not what the log has at {topic}:{offset}")
+    if not there:
+        raise SnapshotFault(f"its round {manifest.round} is not what the log has at {topic}:{manifest.position - 1}")
 
 
 def _lacks(log: Log, manifest: Manifest) -> str:

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, select
 
 from events.acceptance import Chain, Verdict, digest
 from events.codec import decode
-from events.delivery import Delivered, Inbox
-from events.log import Log, LogRecord, LogUnavailable
+from events.delivery import Delivered, Inbox, in_log
+from events.log import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
@@ -100,6 +100,7 @@ class Projector:
         self._labels = {"cell": str(log.cell)}
         with self._engine.begin() as connection:
             self._restore(connection)
+        self._checked = False
         self._reader = log.reader(self._inbox.positions)
 
     def step(self) -> bool:
@@ -121,6 +122,7 @@ class Projector:
         if self._inbox.waiting() >= RECORDS and not self._blocked:
             return 0
         try:
+            self._check()
             records = self._reader.poll(RECORDS, 0)
             self._note_lag(now)
         except LogUnavailable:
@@ -128,6 +130,22 @@ class Projector:
             return 0
         self._take_in(records)
         return len(records)
+
+    def _check(self) -> None:
+        """That the views are of this log: it has the last round of each machine. Raises `LogFault`."""
+        if self._checked:
+            return
+        with self._engine.connect() as connection:
+            for machine, chain in self._chains.items():
+                last = (tables.rounds.c.machine == machine) & (tables.rounds.c.number == chain.round)
+                offset = connection.execute(select(tables.rounds.c.position).where(last)).scalar()
+                if offset is not None and not in_log(self._log, rounds_of(machine), offset + 1, chain.hash):
+                    raise LogFault(
+                        f"The views in {self._engine.url.database} are of another log: round {chain.round} of "
+                        f"{machine} is not at {rounds_of(machine)}:{offset}. Delete them; they are made anew from the "
+                        "log."
+                    )
+        self._checked = True
 
     def _take_in(self, records: Sequence[LogRecord]) -> None:
         self._inbox.add(records)

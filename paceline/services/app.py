@@ -6,6 +6,7 @@ own here (decision 008): reading is the matter of the parts, who joins is the ma
 
 import asyncio
 import gc
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -60,6 +61,7 @@ def run(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*GC_THRESHOLDS)
     faults: list[Exception] = []
+    ending: list[asyncio.Future[None]] = []  # the loop alone would not keep it from being collected
     app = HostApp(
         name,
         store="memory://",
@@ -72,7 +74,7 @@ def run(
 
     def give_up(fault: Exception) -> None:
         faults.append(fault)
-        worker.loop.call_soon(lambda: asyncio.ensure_future(worker.stop()))
+        ending.append(asyncio.ensure_future(worker.stop(), loop=worker.loop))
 
     worker.spinner = None  # it writes to the terminal
     app.cells = make_cells(give_up)
@@ -85,7 +87,16 @@ def run(
     return str(faults[0]) if faults else None
 
 
-def _loop() -> Any:
-    loop = asyncio.new_event_loop()
+class _Loop(asyncio.SelectorEventLoop):
+    """A signal that comes when the loop is closed changes nothing: the process is about to end."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """See asyncio, which would give the signal back to the system, and that would kill the process."""
+        signal.set_wakeup_fd(-1)
+        return True
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = _Loop()
     asyncio.set_event_loop(loop)
     return loop

@@ -5,6 +5,7 @@ new epoch. A cell that fails stops alone, and says why; the process ends when no
 """
 
 import asyncio
+import faulthandler
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -22,6 +23,8 @@ COMMIT_S = 5.0
 WAIT_S = 0.5
 END_S = 8.0
 """So long a cell that is in the middle of something may take to end."""
+END_MAX_S = 25.0
+"""So long the whole process may take to end; Kubernetes kills after 30."""
 
 
 class Part(Protocol):
@@ -131,7 +134,10 @@ class Cells(Service):
         self.add_future(self._follow(self._member))
 
     async def on_stop(self) -> None:
-        """Ends all cells, each after the step that runs, then leaves the group."""
+        """Ends all cells, each after the step that runs, then leaves the group. A process that can't is ended all the
+        same, and says where it hangs: what it leaves behind is what a crash leaves.
+        """
+        faulthandler.dump_traceback_later(END_MAX_S, exit=True)
         await self._end(list(self._cells))
         if self._member is not None:
             await asyncio.to_thread(self._member.close)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from events.codec import encode
 from events.codes import Outcome
 from events.columns import pack_ints, pack_longs
-from events.log import LogGap
+from events.log import LogFault, LogGap
 from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
@@ -333,6 +333,18 @@ def test_missing_records_stop_the_views(cell, tmp_path):
     cell.log.truncate("paceline.jobs", 1)
     with pytest.raises(LogGap):
         rebuild(cell.log, tmp_path / "again")
+
+
+def test_views_of_another_cell_are_refused_and_stay_as_they_are(cell, tmp_path):
+    cell.accept("a")
+    before = dump(rebuild(cell.log, tmp_path))
+    other = Cell()
+    other.accept("b")
+    other.accept("c")
+    live = Projector(other.log, tmp_path)
+    with pytest.raises(LogFault, match=r"views\.sqlite are of another log: round 1 of lifecycle"):
+        live.step()
+    assert dump(live.views.engine) == before
 
 
 def test_few_blocks_in_memory_give_the_same_rows(cell, tmp_path, monkeypatch):

@@ -1,0 +1,118 @@
+"""The store of a machine on a real disk: torn at any byte, of another log, of rows in another format."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from events.embedded import EmbeddedLog
+from processors.driver import Driver
+from processors.replay import replay
+from processors.store import RocksStore, Standing, StoreFault
+from processors.table import hash_rows
+from tests.protocol.toys import Left
+from tests.snapshots.cell import Ticking, Toys, throw
+
+EARLIER = 3
+"""So many earlier commits are cut into as well."""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    log = EmbeddedLog(tmp_path / "log", now_ms=lambda: 1_700_000_000_000)
+    yield log
+    log.close()
+
+
+def work(log: EmbeddedLog, folder: Path, first: int, end: int) -> None:
+    """A cell of toys takes some balls and stops."""
+    toys = Toys(log, folder)
+    throw(log, first, end)
+    toys.rest()
+    toys.close()
+
+
+def goes_on(log: EmbeddedLog, folder: Path, machine: Left | None = None) -> bytes:
+    """The state of a processor that comes back to the store in a folder."""
+    driver = Driver(machine or Left(), log, RocksStore(folder), Ticking(), "again")
+    try:
+        for _ in driver.recover():
+            pass
+        return driver.fold.state.hash
+    finally:
+        driver.close()
+
+
+def test_a_store_torn_at_any_byte_is_of_one_round_and_never_between(log: EmbeddedLog, tmp_path: Path) -> None:
+    toys = Toys(log, tmp_path / "store", records=2)
+    throw(log, 0, 5)
+    kept = toys.stores["left"]
+    written = tmp_path / "store" / "left"
+    ends: list[tuple[int, Standing]] = []
+    for _ in range(1000):
+        if toys.drivers["left"].run() and (standing := kept.standing()) and standing not in [each for _, each in ends]:
+            ends.append((max(path.stat().st_size for path in written.glob("*.log")), standing))
+        toys.drivers["right"].run()
+        if toys.closed == 5:
+            break
+    shutil.copytree(written, tmp_path / "as killed")
+    toys.close()
+    tail = max((tmp_path / "as killed").glob("*.log"), key=lambda path: path.stat().st_size)
+    assert tail.stat().st_size == ends[-1][0]
+    ends = ends[-EARLIER - 1 :]
+    seen = set()
+    for cut in range(ends[0][0], ends[-1][0] + 1):
+        torn = tmp_path / "torn"
+        shutil.copytree(tmp_path / "as killed", torn)
+        os.truncate(torn / tail.name, cut)
+        store = RocksStore(torn)
+        standing = store.standing()
+        assert standing == next(each for end, each in reversed(ends) if end <= cut), cut
+        assert hash_rows(store.rows()) == standing.hash, cut
+        store.close()
+        seen.add(standing.own.round)
+        shutil.rmtree(torn)
+    assert len(seen) == EARLIER + 1
+
+
+def test_after_the_last_rounds_were_torn_off_the_processor_stands_where_it_stood(
+    log: EmbeddedLog, tmp_path: Path
+) -> None:
+    work(log, tmp_path / "store", 0, 10)
+    shutil.copytree(tmp_path / "store" / "left", tmp_path / "older")
+    work(log, tmp_path / "store", 10, 20)
+    assert goes_on(log, tmp_path / "older") == replay(Left(), log).hash == goes_on(log, tmp_path / "store" / "left")
+
+
+@pytest.mark.parametrize(("mine", "its"), [(10, 30), (30, 10)])
+def test_the_store_of_another_cell_is_refused_and_nothing_is_claimed(
+    log: EmbeddedLog, tmp_path: Path, mine: int, its: int
+) -> None:
+    work(log, tmp_path / "store", 0, mine)
+    other = EmbeddedLog(tmp_path / "other log", now_ms=lambda: 1_700_000_000_500)
+    work(other, tmp_path / "other", 0, its)
+    before = other.bounds("paceline.left")
+    said = "is of another log: its round 3 is not at" if mine < its else "records are missing"
+    with pytest.raises(Exception, match=said):
+        goes_on(other, tmp_path / "store" / "left")
+    assert other.bounds("paceline.left") == before
+    other.close()
+
+
+def test_rows_of_a_newer_format_are_left_and_made_anew_from_the_log(log: EmbeddedLog, tmp_path: Path) -> None:
+    work(log, tmp_path / "store", 0, 10)
+    newer = type("Newer", (Left,), {"state": 2, "name": "left", "peers": ("right",)})
+    expected = goes_on(log, tmp_path / "store" / "left")
+    assert goes_on(log, tmp_path / "store" / "left", newer()) == expected
+    assert goes_on(log, tmp_path / "store" / "left") == expected, "and back again"
+
+
+def test_a_store_of_a_newer_paceline_is_left_alone(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "left")
+    store._db[b"\0format"] = b"2"
+    store.close()
+    for _ in range(2):  # the first refusal must not keep the folder locked
+        with pytest.raises(StoreFault, match=r"newer version of Paceline \(format 2\)"):
+            RocksStore(tmp_path / "left")
