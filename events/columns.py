@@ -1,12 +1,14 @@
 """Columns: little-endian integers as Avro bytes, read and written with numpy, 60 to 110 times cheaper than arrays."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+Number = TypeVar("Number", bound=np.generic)
 
 
 def ints(column: bytes) -> I32:
@@ -29,6 +31,28 @@ def pack_longs(values: Iterable[int] | I64) -> bytes:
     """An int64 column of the values."""
     array = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype="<i8")
     return array.astype("<i8", copy=False).tobytes()
+
+
+def distinct(values: NDArray[Number]) -> NDArray[Number]:
+    """The values without repeats, ascending, as `np.unique`: most often there is one, and that costs little."""
+    first = values[:1]
+    return first.copy() if (values == first).all() else np.unique(values)
+
+
+def indexed(values: NDArray[Number]) -> tuple[NDArray[Number], NDArray[np.intp]]:
+    """The distinct values, ascending, and for each value its index among them."""
+    first = values[:1]
+    if (values == first).all():
+        return first.copy(), np.zeros(len(values), dtype=np.intp)
+    return np.unique(values, return_inverse=True)
+
+
+def counted(values: NDArray[Number]) -> tuple[NDArray[Number], NDArray[np.intp]]:
+    """The distinct values, ascending, and how often there is each."""
+    first = values[:1]
+    if (values == first).all():
+        return first.copy(), np.full(len(first), len(values), dtype=np.intp)
+    return np.unique(values, return_counts=True)
 
 
 class Names:

@@ -96,37 +96,44 @@ class Inbox:
         """
         given = 0
         while given < limit:
-            topic = next((name for name, queue in self._waiting.items() if queue and self._ready(name)), None)
+            topic = self._next()
             if topic is None:
                 return
-            machine = self._machines.get(topic)
-            queue = self._waiting[topic]
-            while queue and given < limit and self._ready(topic):
+            queue, machine = self._waiting[topic], self._machines.get(topic)
+            while queue and given < limit:
                 delivered = self._heads.pop(topic, None) or read(queue[0], machine)
                 record = queue.popleft()
                 if machine is not None:
                     delivered = judge(delivered, self._chains[machine], machine, self._cell)
                     self._learn(delivered)
                 self.positions[topic] = record.offset + 1
-                self.known[topic] = max(self.known.get(topic, 0), record.offset + 1)
+                if self.known.get(topic, 0) <= record.offset:
+                    self.known[topic] = record.offset + 1
                 given += 1
                 yield delivered
                 if machine is not None:
                     break
 
-    def _ready(self, topic: str) -> bool:
-        queue = self._waiting[topic]
+    def _next(self) -> str | None:
+        """The first topic by rank whose next record may be delivered: a fact at once, a round after what it saw."""
+        for topic, queue in self._waiting.items():
+            if queue and self._ready(topic, queue[0]):
+                return topic
+        return None
+
+    def _ready(self, topic: str, record: LogRecord) -> bool:
         machine = self._machines.get(topic)
-        if not queue or machine is None:
-            return bool(queue)
+        if machine is None:
+            return True
         head = self._heads.get(topic)
         if head is None:
-            head = self._heads[topic] = read(queue[0], machine)
+            head = self._heads[topic] = read(record, machine)
         if not isinstance(head.event, RoundCommitted):
             return True
-        if all(self.positions.get(seen.topic, seen.position) >= seen.position for seen in head.event.seen):
-            return True
-        return self._chains[machine].judge(head.event, machine, self._cell) is not Verdict.ACCEPTED
+        for seen in head.event.seen:
+            if self.positions.get(seen.topic, seen.position) < seen.position:
+                return self._chains[machine].judge(head.event, machine, self._cell) is not Verdict.ACCEPTED
+        return True
 
     def _learn(self, delivered: Delivered) -> None:
         if delivered.verdict is Verdict.ACCEPTED and isinstance(delivered.event, RoundCommitted):

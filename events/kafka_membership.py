@@ -14,6 +14,8 @@ from events.log import LogFault
 from events.topics import ALL
 
 LEAVE_SECONDS = 2.0
+WITHOUT_SECONDS = 10.0
+"""Nobody has cells while a group is made anew. Where that takes longer, it is said."""
 NEW_CELLS_MS = 30_000
 """Cells that are added to a running group are given out within this time."""
 FENCES_MAX = 3
@@ -42,6 +44,9 @@ class Membership:
         self._topics = list(topics)
         self._session_ms = session_timeout_ms
         self._assigned: set[tuple[str, int]] | None = None
+        self._without_since = monotonic()
+        self._complained = False
+        self._on_trouble = on_trouble
         self._out = False
         self._link = Link(bootstrap, on_trouble, extra)
         self._consumer = self._join()
@@ -58,6 +63,7 @@ class Membership:
         if message is not None and (error := message.error()) is not None:
             self._take(error)
         if self._assigned is None:
+            self._complain()
             return None
         named = {cell for _, cell in self._assigned}
         return frozenset(cell for cell in named if all((topic, cell) in self._assigned for topic in self._topics))
@@ -94,6 +100,15 @@ class Membership:
             self._consumer.poll(0.05)
         self._close()
 
+    def _complain(self) -> None:
+        """Says once that the group gives out no cells, where the broker as a whole seems to be there."""
+        if not self._complained and not self._link.away and monotonic() > self._without_since + WITHOUT_SECONDS:
+            self._complained = True
+            self._on_trouble(
+                f"Kafka at {self._link.bootstrap} gives out no cells of group {self._group}: waiting. Are enough of "
+                "its brokers there?"
+            )
+
     def _close(self) -> None:
         self._consumer.poll(0.05)  # cells that are still to be given out: told in the close, they hold it up for ever
         self._consumer.close()  # (librdkafka's issue 4884)
@@ -128,15 +143,18 @@ class Membership:
         # Once in a while a member shuts out itself: its question is asked again when a coordinator dies that heard it.
         self._fenced_at = monotonic()
         self._close()
-        self._assigned = None
+        self._assigned, self._without_since = None, monotonic()
         self._consumer = self._join()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign(partitions)
         consumer.pause(partitions)  # reading is the log's matter
         self._link.found()
+        if self._complained:
+            self._complained = False
+            self._on_trouble(f"Kafka at {self._link.bootstrap} gives out cells of group {self._group} again.")
         self._assigned = {(partition.topic, partition.partition) for partition in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._assigned = None
+        self._assigned, self._without_since = None, monotonic()
         consumer.unassign()

@@ -15,7 +15,7 @@ import numpy as np
 
 from events.clock import Clock
 from events.codes import RunReport
-from events.columns import I32
+from events.columns import I32, indexed
 from events.records.parts import Amounts, Simulated
 from hostagent.gateway import Gateway
 from hostagent.gateway.component import REPORTS_MAX
@@ -349,8 +349,8 @@ def _taken(reports: Reports, items: Column) -> Reports:
 
 def _compact(reports: Reports) -> Reports:
     """The same with only the names that are used: of a large message many small batches may remain."""
-    hosts, host = np.unique(reports.host, return_inverse=True)
-    jobs, job = np.unique(reports.job, return_inverse=True)
+    hosts, host = indexed(reports.host)
+    jobs, job = indexed(reports.job)
     return reports._replace(
         host_ids=tuple(reports.host_ids[at] for at in hosts.tolist()),
         job_ids=tuple(reports.job_ids[at] for at in jobs.tolist()),

@@ -6,9 +6,8 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 import msgspec
-import numpy as np
 
-from events.columns import I32
+from events.columns import I32, indexed
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
 
@@ -207,7 +206,7 @@ def page_of(headers: Mapping[str, str], data: bytes) -> LogPage | None:
 
 def line(orders: Orders) -> OrdersLine:
     """The line for orders to a single host."""
-    used, index = np.unique(orders.job, return_inverse=True)
+    used, index = indexed(orders.job)
     specs = [(orders.job_ids[at], orders.jobs[at]) for at in used.tolist()]
     jobs = [JobOrder(job_id) if spec is None else _job_order(spec) for job_id, spec in specs]
     columns = (orders.kind.tolist(), index.tolist(), orders.instance.tolist(), orders.run.tolist())

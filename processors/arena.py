@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import I32, I64, ints
+from events.columns import I32, I64, distinct, ints
 from processors.table import Table
 
 BLOCK = 512
@@ -113,7 +113,7 @@ class Arena:
         if not len(slots):
             return
         first, last = int(slots.min()) // BLOCK, int(slots.max()) // BLOCK
-        blocks = [first] if first == last else np.unique(slots // BLOCK).tolist()
+        blocks = [first] if first == last else distinct(slots // BLOCK).tolist()
         for number in blocks:
             self.table.put(number, self._view(number))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Table
 
-from events.columns import I32, I64
+from events.columns import I32, I64, distinct
 
 BLOCK = 512
 FRAMES = 2048
@@ -43,7 +43,7 @@ class Blocks:
     def place(self, slots: I64) -> I64:
         """Where slots are in memory, read from the file where they weren't."""
         wanted = slots // BLOCK
-        blocks = np.unique(wanted)
+        blocks = distinct(wanted)
         if len(blocks) and blocks[-1] >= len(self._frame_of):
             more = np.full(max(int(blocks[-1]) + 1, 2 * len(self._frame_of)) - len(self._frame_of), -1, dtype=np.int64)
             self._frame_of = np.concatenate([self._frame_of, more])

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import Outcome, TaskState
-from events.columns import I64, ints
+from events.columns import I64, distinct, indexed, ints
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
 from projections import tables
@@ -205,7 +205,7 @@ class TaskFold:
         """A member that ends before its time ends its gang; a failure counts once for all members."""
         gangs = np.array([0 if row.stopping else row.gang_min for row in named.jobs], dtype=np.int64)
         early = (named.instance < gangs[named.job]) & (outcome != Outcome.SUCCEEDED)
-        for index in np.unique(named.job[early]).tolist():
+        for index in distinct(named.job[early]).tolist():
             row = named.jobs[index]
             if row.gang_restarts or row.gang_final:
                 continue
@@ -232,7 +232,7 @@ class TaskFold:
         return row
 
     def _release(self, named: Named) -> None:
-        numbers, index = np.unique(self._cache.tasks["host"][named.places], return_inverse=True)
+        numbers, index = indexed(self._cache.tasks["host"][named.places])
         hosts = [self._host(self._host_ids[number - 1]) for number in numbers.tolist()]
         self._allocate(named, hosts, index, -1)
 

@@ -17,6 +17,7 @@ import numpy as np
 from events.acceptance import Chain, Verdict
 from events.clock import Clock
 from events.codec import decode
+from events.columns import distinct
 from events.delivery import Delivered, Inbox
 from events.log import AppendUnknown, Log, LogUnavailable, NewRecord
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
@@ -351,7 +352,7 @@ class Gateway:
         """Sends what a round asks of hosts, one message for each link, to those that have the whole set."""
         if not pieces:
             return
-        named = np.unique(np.concatenate([piece.host for piece in pieces])).tolist()
+        named = distinct(np.concatenate([piece.host for piece in pieces])).tolist()
         ready = [number for number in named if self._hosts[self._wanted.host_ids[number]].ready]
         if not ready:
             return

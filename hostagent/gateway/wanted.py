@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from events.codec import decode, encode
-from events.columns import I32, Names, ints
+from events.columns import I32, Names, distinct, indexed, ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
@@ -112,7 +112,7 @@ class Wanted:
         specs: dict[str, JobSubmitted] = {}
         jobs = []
         for piece in pieces:
-            used, index = np.unique(piece.job, return_inverse=True)
+            used, index = indexed(piece.job)
             ids = [piece.job_ids[at] for at in used.tolist()]
             jobs.append(np.array([names[job_id] for job_id in ids], dtype=np.int32)[index])
             if piece.kind == Kind.START:
@@ -213,7 +213,7 @@ class Wanted:
         ends = np.cumsum(widths)
         if not len(values) or int(ends[-1]) != len(values):
             return
-        for at in np.unique(job[known & (widths > 0)]).tolist():
+        for at in distinct(job[known & (widths > 0)]).tolist():
             mine = np.flatnonzero(known & (job == at))
             first = ends[mine] - widths[mine]
             table = self._ports[decision.job_ids[at]]
@@ -221,7 +221,7 @@ class Wanted:
 
     def _ports_of(self, job_ids: Sequence[str], job: Column, instance: Column) -> I32:
         """A row of ports for each item, as wide as the job with most ports; no column at all where none has any."""
-        tables = {at: self._ports[job_ids[at]] for at in np.unique(job).tolist() if job_ids[at] in self._ports}
+        tables = {at: self._ports[job_ids[at]] for at in distinct(job).tolist() if job_ids[at] in self._ports}
         width = max((table.shape[1] for table in tables.values()), default=0)
         out = np.zeros((len(job), width), dtype=np.int32)
         for at, table in tables.items():

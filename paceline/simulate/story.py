@@ -13,7 +13,7 @@ import numpy as np
 from events.acceptance import Chain, Verdict
 from events.codec import decode
 from events.codes import ENDED_JOBS, Code, Outcome
-from events.columns import ints
+from events.columns import distinct, ints
 from events.delivery import Delivered, Inbox
 from events.log import Log
 from events.records.base import Event
@@ -187,7 +187,7 @@ class StoryPart:
 
     def _ended(self, event: RunsEnded) -> None:
         outcome, job_of = ints(event.outcome), ints(event.job)
-        for at in np.unique(job_of[(outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)]).tolist():
+        for at in distinct(job_of[(outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)]).tolist():
             job = self.open.get(event.job_ids[at])
             if job is None:
                 continue

@@ -62,7 +62,7 @@ class Process:
         self.asleep_until = 0
         self.driver: Driver | None = None
         self.idle = True
-        """Whether its last turn found nothing to do."""
+        """Whether its last turn is over and found nothing to do."""
         self._trial = trial
         self._disk = FaultyStore(trial.faults)
         self._draw = random.Random(f"{trial.scenario.seed}/{name}")
@@ -82,9 +82,10 @@ class Process:
 
     def step(self) -> bool:
         """One step of the loop; False when a turn has found nothing to do."""
-        if self._steps is None or self._trial.clock.ms < self.asleep_until:
+        if self._steps is None or self._trial.clock.ms < self.asleep_until or self._rests():
             self.idle = True
             return False
+        self.idle = False
         try:
             next(self._steps)
         except StopIteration as end:
@@ -99,6 +100,11 @@ class Process:
             self.start()
             self.asleep_until = self._trial.clock.ms + self._draw.randrange(RETRY_MS)
         return True
+
+    def _rests(self) -> bool:
+        """Whether another turn would find nothing. While things go wrong it is taken all the same: they may in it."""
+        driver = self.driver
+        return self.idle and self._trial.faults.calm and driver is not None and driver.idle() and driver.wait_ms() != 0
 
 
 class Trial:

@@ -7,7 +7,7 @@ import numpy as np
 
 from events.codec import decode, encode
 from events.codes import ENDED_JOBS, Code
-from events.columns import I64, ints, longs, pack_longs
+from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten, RunsEnded
@@ -328,7 +328,7 @@ class Entitlement:
         arena.set("queued", slots, run)
         self._count_slots(slots, 1, -1)
         code = Code.BACKOFF if event.not_before_ms else event.code
-        for base in np.unique(arena["owner"][slots] - 1).tolist():
+        for base in distinct(arena["owner"][slots] - 1).tolist():
             self.queues.put_aside(self.queues.at[base], code, max(0, event.not_before_ms))
 
     def _job_changed(self, event: JobChanged, now: int) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.codes import Code
-from events.columns import I64, Names, pack_ints
+from events.columns import I64, Names, counted, distinct, pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from processors.entitlement.admission import levels_of
@@ -114,7 +114,7 @@ class Preemption:
         total: dict[str, Amount4] = {}
         arena = self._queues.arena
         slots = np.flatnonzero(arena["leaving"])
-        bases, counts = np.unique(arena["owner"][slots] - 1, return_counts=True)
+        bases, counts = counted(arena["owner"][slots] - 1)
         for base, count in zip(bases.tolist(), counts.tolist(), strict=True):
             row = self._queues.jobs[self._queues.at[base]]
             for pool in levels_of(row.pool):
@@ -149,7 +149,7 @@ class Preemption:
         members = int(np.searchsorted(slots, row.base + row.gang_min))
         gang, alone = slots[:members], slots[members:]
         since = arena["since"][alone]
-        found = [(each, alone[since == each], False) for each in np.unique(since).tolist()]
+        found = [(each, alone[since == each], False) for each in distinct(since).tolist()]
         return found + ([(int(arena["since"][gang[0]]), gang, True)] if members else [])
 
     def _wanted(self, unit: Unit, short: Amount4) -> I64:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from events.columns import I32, I64
+from events.columns import I32, I64, counted
 from events.records.lifecycle import JobAccepted
 from processors.arena import Arena
 from processors.entitlement.rows import NOTHING, Amount4, JobRow, four, plus
@@ -134,7 +134,7 @@ class Queues:
 
     def count_slots(self, slots: I64, queued: int, held: int) -> None:
         """The same for tasks of many jobs."""
-        bases, times = np.unique(self.arena["owner"][slots] - 1, return_counts=True)
+        bases, times = counted(self.arena["owner"][slots] - 1)
         for base, number in zip(bases.tolist(), times.tolist(), strict=True):
             self.count(self.at[base], queued * number, held * number)
 

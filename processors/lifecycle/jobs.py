@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
-from events.columns import I64, pack_ints
+from events.columns import I64, distinct, indexed, pack_ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
@@ -91,7 +91,7 @@ class Jobs:
         arena = self._tasks.arena
         member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["ask"][slots] != Ask.STOP)
         member &= outcome != Outcome.SUCCEEDED
-        for base in np.unique(arena["owner"][slots[member]] - 1).tolist():
+        for base in distinct(arena["owner"][slots[member]] - 1).tolist():
             job_id = self.at[base]
             row = self.table.change(job_id)
             members = np.arange(base, base + row.gang_min)
@@ -143,7 +143,7 @@ class Jobs:
 
     def count(self, slots: I64, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
         """Counts tasks that went from one state to another."""
-        bases, index = np.unique(self._tasks.arena["owner"][slots] - 1, return_inverse=True)
+        bases, index = indexed(self._tasks.arena["owner"][slots] - 1)
         change = np.zeros((len(bases), STATES), dtype=np.int64)
         np.add.at(change, (index, after), 1)
         np.subtract.at(change, (index, before), 1)

@@ -7,12 +7,13 @@ looks at. `attention` lists the slots with something to decide: derived, and fou
 import heapq
 from collections.abc import Iterable
 from enum import IntEnum, IntFlag
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import Outcome, RunReport, TaskState
-from events.columns import I64
+from events.columns import I64, distinct
 from processors.arena import Arena
 
 EPOCH_S = 1_577_836_800
@@ -53,16 +54,22 @@ class Trait(IntFlag):
 
 
 RETRIES_SHIFT = 4
+CODES_MAX = 256
 
 Mask = NDArray[np.bool_]
 
 
 def among(values: NDArray[np.int32] | I64, wanted: Iterable[int]) -> Mask:
-    """Which values are among a few wanted."""
-    found = np.zeros(values.shape, dtype=np.bool_)
-    for one in wanted:
-        found |= values == one
+    """Which of a machine's codes (states, outcomes, asks) are among a few wanted."""
+    found: Mask = _table(tuple(wanted)).take(values, mode="clip")
     return found
+
+
+@cache
+def _table(wanted: tuple[int, ...]) -> Mask:
+    table = np.zeros(CODES_MAX, dtype=np.bool_)
+    table[list(wanted)] = True
+    return table
 
 
 LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
@@ -122,7 +129,7 @@ class Tasks:
     def attention(self) -> I64:
         """The slots with something to decide, ascending, but for deadlines."""
         if self._touched or self._stale:
-            slots = np.unique(np.concatenate([self._attention, *self._touched]))
+            slots = distinct(np.concatenate([self._attention, *self._touched]))
             self._attention = slots[self._needs(slots)]
             self._touched = []
             self._stale = False
@@ -148,13 +155,13 @@ class Tasks:
         return None
 
     def _still_due(self, at: int) -> I64:
-        slots = np.unique(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)
+        slots = distinct(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)
         waits: Mask = (self.arena["state"][slots] == TaskState.BACKOFF) & (self.arena["due"][slots] == at)
         still: I64 = slots[waits]
         return still
 
     def _wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:
-        for at in np.unique(due).tolist():
+        for at in distinct(due).tolist():
             if at not in self._due:
                 heapq.heappush(self._due_heap, at)
             self._due.setdefault(at, []).append(slots[due == at])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from events.codes import Code, Outcome, RunReport, TaskState
-from events.columns import I64, Names, pack_ints, pack_longs
+from events.columns import I64, Names, indexed, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -49,7 +49,7 @@ class RunColumns(NamedTuple):
 
 def run_columns(arena: Arena, slots: I64, lookup: Lookup) -> RunColumns:
     """Names the present runs of slots."""
-    bases, job = np.unique(arena["owner"][slots] - 1, return_inverse=True)
+    bases, job = indexed(arena["owner"][slots] - 1)
     names = tuple(lookup.job_id(base) for base in bases.tolist())
     return RunColumns(names, job, slots - bases[job], arena["run"][slots].astype(np.int64))
 
@@ -155,7 +155,7 @@ def ranges(columns: RunColumns, *also: I64) -> tuple[I64, I64]:
 
 
 def _hosts(arena: Arena, slots: I64, lookup: Lookup) -> tuple[list[tuple[str, int]], I64]:
-    numbers, index = np.unique(arena["host"][slots], return_inverse=True)
+    numbers, index = indexed(arena["host"][slots])
     return [lookup.host(number) for number in numbers.tolist()], index
 
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from events.columns import I64
+from events.columns import I64, counted
 from events.records.parts import Constraint
 from processors.placement.fill import Mask, feasible, fits, pack, scores, spread, weights
 from processors.placement.hosts import Hosts
@@ -158,7 +158,7 @@ class Board:
         if len(chosen) == 1:
             self.take(int(chosen[0]), 1, shape)
             return
-        hosts, counts = np.unique(chosen, return_counts=True)
+        hosts, counts = counted(chosen)
         self.free[:, hosts] -= shape.column * counts
         self.score[hosts] -= shape.score * counts
         if len(hosts) <= FEW:

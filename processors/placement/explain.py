@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import Code
-from events.columns import I64
+from events.columns import I64, counted
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
 from processors.placement.board import Board, Shape
@@ -48,7 +48,7 @@ def explanation(board: Board, shape: Shape, size: int, code: Code, job_id: str, 
     free = hosts.capacity if code in LASTING else board.free
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
     reason = _reasons(board, shape, code, left)
-    values, counts = np.unique(reason, return_counts=True)
+    values, counts = counted(reason)
     by_reason = zip((_name(shape, value) for value in values.tolist()), counts.tolist(), strict=True)
     total: dict[str, int] = {}
     for name, count in by_reason:

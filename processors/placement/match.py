@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from events.codes import Code
-from events.columns import I64, pack_ints, pack_longs
+from events.columns import I64, indexed, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from processors.placement.board import Board, Shape
@@ -112,7 +112,7 @@ class Match:
         job = np.repeat(np.array([index[job_id] for job_id, _, _ in self._put]), counts)
         slots = np.concatenate([slots for _, slots, _ in self._put])
         base = np.array([self._runs.jobs[job_id].base for job_id in job_ids])
-        numbers, host = np.unique(np.concatenate([chosen for _, _, chosen in self._put]), return_inverse=True)
+        numbers, host = indexed(np.concatenate([chosen for _, _, chosen in self._put]))
         host_ids = tuple(self._hosts.ids[number] for number in numbers.tolist())
         ports = self._ports()
         return TasksPlaced(

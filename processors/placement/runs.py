@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import I32, I64, ints
+from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobsForgotten, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
@@ -169,7 +169,7 @@ class Runs:
         slots, run = slots[order], run[order]
         arena = self.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
-        slots = np.unique(slots)
+        slots = distinct(slots)
         over = arena["ended"][slots]
         self._release(slots[(arena["placed"][slots] > 0) & (arena["placed"][slots] <= over)])
         void = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= over)]
@@ -232,7 +232,7 @@ class Runs:
             return
         self.arena.set("waiting", slots, 0)
         self.arena.set("until", slots, 0)
-        bases, counts = np.unique(self.arena["owner"][slots] - 1, return_counts=True)
+        bases, counts = counted(self.arena["owner"][slots] - 1)
         for base, count in zip(bases.tolist(), counts.tolist(), strict=True):
             job_id = self._at[base]
             self.waiting[job_id] -= count
@@ -249,13 +249,13 @@ class Runs:
             if row.gang and part[0] < row.base + row.gang:
                 members = np.arange(row.base, row.base + row.gang)
                 more.append(members[self.arena["waiting"][members] > 0])
-        return np.unique(np.concatenate(more)) if len(more) > 1 else slots
+        return distinct(np.concatenate(more)) if len(more) > 1 else slots
 
     def _hold(self, slots: I64, sign: int) -> None:
         """Placed runs take what they need, ports left out, or (sign -1) give it back."""
         if not len(slots):
             return
-        bases, job = np.unique(self.arena["owner"][slots] - 1, return_inverse=True)
+        bases, job = indexed(self.arena["owner"][slots] - 1)
         needs = np.array([self.jobs[self._at[base]].need for base in bases.tolist()], dtype=np.int64)
         host = self.arena["host"][slots].astype(np.int64) - 1
         self._hosts.hold(host, sign * needs[job, : RESOURCES - 1].T)
@@ -286,12 +286,12 @@ class Runs:
 
     def _note_due(self, slots: I64) -> None:
         until = self.arena["until"][slots]
-        for second in np.unique(until).tolist():
+        for second in distinct(until).tolist():
             if second not in self._due:
                 heappush(self._due_heap, second)
             self._due.setdefault(second, []).append(slots[until == second])
 
     def _still_due(self, second: int) -> I64:
-        slots = np.unique(np.concatenate(self._due[second])) if second in self._due else np.zeros(0, dtype=np.int64)
+        slots = distinct(np.concatenate(self._due[second])) if second in self._due else np.zeros(0, dtype=np.int64)
         still: I64 = slots[(self.arena["waiting"][slots] > 0) & (self.arena["until"][slots] == second)]
         return still

@@ -10,7 +10,7 @@ import pytest
 from events.embedded import EmbeddedLog
 from processors.driver import Driver
 from processors.replay import replay
-from processors.store import RocksStore, Standing, StoreFault
+from processors.store import RocksStore, Standing
 from processors.table import hash_rows
 from tests.protocol.toys import Left
 from tests.snapshots.cell import Ticking, Toys, throw
@@ -107,12 +107,3 @@ def test_rows_of_a_newer_format_are_left_and_made_anew_from_the_log(log: Embedde
     expected = goes_on(log, tmp_path / "store" / "left")
     assert goes_on(log, tmp_path / "store" / "left", newer()) == expected
     assert goes_on(log, tmp_path / "store" / "left") == expected, "and back again"
-
-
-def test_a_store_of_a_newer_paceline_is_left_alone(tmp_path: Path) -> None:
-    store = RocksStore(tmp_path / "left")
-    store._db[b"\0format"] = b"2"
-    store.close()
-    for _ in range(2):  # the first refusal must not keep the folder locked
-        with pytest.raises(StoreFault, match=r"newer version of Paceline \(format 2\)"):
-            RocksStore(tmp_path / "left")

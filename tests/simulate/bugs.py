@@ -209,7 +209,7 @@ def _without_constraints(accepted: Callable[..., None]) -> Callable[..., None]:
 
 PLANTED: dict[Plant, str] = {
     no_read_back: "nothing runs",
-    checkpoint_before_append: "ends at",
+    checkpoint_before_append: "ends at|is of another log",
     partial_gang: "places a part of a gang",
     limit_off_by_one: "aren't preemptible|its limit is",
     order_of_a_set: "decided otherwise",
