@@ -8,7 +8,7 @@ import msgspec
 
 from events.log import LogFault
 
-FORMAT = 2
+FORMAT = 3
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

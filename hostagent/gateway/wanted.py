@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from events.codec import decode, encode
 from events.columns import I32, Names, distinct, indexed, ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
@@ -136,12 +135,12 @@ class Wanted:
         )
 
     def dump(self) -> dict[str, Any]:
-        """All there is, as plain values."""
+        """All there is, as values that MessagePack takes."""
         return {
             "hosts": self.host_ids,
             "slots": self._slots.dump(),
-            "jobs": {job_id: encode(job) for job_id, job in self._jobs.items()},
-            "submitted": {offset: encode(job) for offset, job in self._submitted.items()},
+            "jobs": self._jobs,
+            "submitted": self._submitted,
             "ports": {job_id: ports.tobytes() for job_id, ports in self._ports.items()},
         }
 
@@ -150,8 +149,8 @@ class Wanted:
         for host_id in dumped["hosts"]:
             self.host(host_id)
         self._slots.load(dumped["slots"])
-        self._jobs = {job_id: _job(value) for job_id, value in dumped["jobs"].items()}
-        self._submitted = {offset: _job(value) for offset, value in dumped["submitted"].items()}
+        self._jobs = msgspec.convert(dumped["jobs"], dict[str, JobSubmitted])
+        self._submitted = msgspec.convert(dumped["submitted"], dict[int, JobSubmitted])
         for job_id, value in dumped["ports"].items():
             self._ports[job_id] = ints(value).reshape(-1, len(self._jobs[job_id].ports)).copy()
 
@@ -240,12 +239,6 @@ def only(piece: Piece, hosts: Sequence[int]) -> Piece:
         run=piece.run[mine],
         ports=piece.ports[mine] if piece.ports.shape[1] else np.zeros((0, 0), np.int32),
     )
-
-
-def _job(value: bytes) -> JobSubmitted:
-    job = decode(value)
-    assert isinstance(job, JobSubmitted)
-    return job
 
 
 def _join(columns: Sequence[Column]) -> I32:
