@@ -28,8 +28,7 @@ soak: .venv/ready
 	$(BIN)/paceline simulate --faults all --for $(SECONDS)s
 
 storm: .venv/ready .kafka/ready
-	$(BIN)/python -m tests.storms.storm
-	$(BIN)/python -m tests.processes.storm
+	$(BIN)/python -m tests.storms $(N)
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -73,6 +73,27 @@ def test_a_log_cut_at_any_byte_opens_as_a_prefix_of_whole_batches(tmp_path: Path
     assert (ends[0], ends[-1]) == (0, 10 * BATCH)
 
 
+def test_the_last_record_torn_at_each_byte_is_there_or_not(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    log = EmbeddedLog(folder)
+    log.append(new(A, b"first"))
+    written = max(folder.glob("*.log"), key=lambda path: path.stat().st_size)
+    begin = written.stat().st_size
+    log.append(new(A, b"last"))
+    shutil.copytree(folder, tmp_path / "as killed")
+    end = written.stat().st_size
+    log.close()
+    assert begin < end
+    for cut in range(begin, end + 1):
+        copy = tmp_path / f"cut at {cut}"
+        shutil.copytree(tmp_path / "as killed", copy)
+        os.truncate(copy / written.name, cut)
+        torn = EmbeddedLog(copy)
+        assert values(list(torn.scan(A, 0))) == ([b"first", b"last"] if cut == end else [b"first"]), cut
+        assert torn.append(new(A, b"next")) == [1 + (cut == end)]
+        torn.close()
+
+
 def test_a_log_goes_on_where_it_was_closed(tmp_path: Path) -> None:
     clock = iter([5000, 4000, 3000])
     log = EmbeddedLog(tmp_path, now_ms=lambda: next(clock))

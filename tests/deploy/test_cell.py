@@ -158,7 +158,7 @@ def test_a_cell_that_was_added_is_served(cell: Running) -> None:
         cells = httpx2.get(f"http://{where[kind]}/readyz", trust_env=False).json()["cells"]
         return bool(cells.get("2", {}).get("ready"))
 
-    for kind in ("lifecycle", "entitlement", "placement", "sla", "projector"):
+    for kind in ("lifecycle", "entitlement", "placement", "sla", "projector", "fanout"):
         cell.until(lambda kind=kind: taken_up(kind), f"{kind} to serve cell 2")
     [api] = [each for each in _children(cell) if b"api" in each[1]]
     os.kill(api[0], signal.SIGTERM)

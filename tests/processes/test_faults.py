@@ -22,8 +22,8 @@ FILE_MAX = 16 * 1024
 def test_each_kind_of_process_may_die_freeze_or_lose_its_cell(broker: Broker, tmp_path: Path) -> None:
     empty(broker, 1)
     found = storm(tmp_path, broker, FAULTS, seed=1, standbys=True)
-    assert found["lost"] == found["doubled"] == 0
-    assert sum(found["faults"].values()) == len(FAULTS)
+    assert (found.lost, found.doubled, found.hash_mismatches) == (0, 0, 0), found
+    assert found.faults.total() == len(FAULTS)
 
 
 def test_a_full_disk_ends_a_processor_with_its_reason_and_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""`make storm`: faults one after the other, a tenth of them on a cell in one process on each log, the others on a cell
+of processes with live tasks beside the load.
+
+    python -m tests.storms [FAULTS [LIVE]]
+
+Prints what each part counted, and all of it as JSON in the last line; exits with 1 where anything was lost, doubled or
+differs.
+"""
+
+import json
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+from events.kafka_topics import create
+from tests.broker import Broker
+from tests.processes.storm import all_faults
+from tests.processes.storm import storm as storm_processes
+from tests.storms.storm import storm
+from tests.storms.stormed import Stormed, percentile
+
+
+def main(faults: int = 100, live: int = 100_000) -> int:
+    """Storms everywhere."""
+    few = max(1, faults // 10)
+    parts: list[Stormed] = []
+
+    def add(found: Stormed) -> None:
+        parts.append(found)
+        print(found, end="\n\n", flush=True)  # noqa: T201
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        add(storm(folder / "embedded", few, 1))
+        for number, own in enumerate(("one", "many")):
+            with Broker(folder / own / "kafka") as broker:
+                create(broker.address, 1)
+                if number == 0:
+                    add(storm(folder / own / "cell", few, 2, broker.address))
+                else:
+                    site, all_ = folder / own / "site", islice(all_faults(), max(1, faults - 2 * few))
+                    add(storm_processes(site, broker, all_, 3, live, standbys=True))
+    totals = {
+        "kills": sum(part.faults.total() for part in parts),
+        **{
+            name: sum(getattr(part, name) for part in parts) for name in ("tasks", "lost", "doubled", "hash_mismatches")
+        },
+        "recovery_p99_s": round(percentile([each for part in parts for each in part.back_s], 99), 2),
+    }
+    print(json.dumps(totals))  # noqa: T201
+    return int(any(totals[name] for name in ("lost", "doubled", "hash_mismatches")))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

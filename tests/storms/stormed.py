@@ -1,0 +1,36 @@
+"""What storms count, in the same words whatever was stormed."""
+
+from collections import Counter
+from typing import NamedTuple
+
+
+class Stormed(NamedTuple):
+    """What was counted: faults by way and part, tasks submitted, runs of them, tasks without the outcome that they
+    must have, runs ordered while another of the task lived, states that differ from what replay comes to, rounds that
+    nobody followed by cause, seconds to full service after each fault.
+    """
+
+    faults: Counter[str]
+    tasks: int
+    runs: int
+    lost: int
+    doubled: int
+    hash_mismatches: int
+    ignored: Counter[str]
+    back_s: list[float]
+
+    def __str__(self) -> str:
+        lines = [f"{count:6} {name}" for name, count in sorted(self.faults.items())]
+        lines += [f"{self.tasks} tasks, {self.runs} runs; {self.lost} lost, {self.doubled} doubled"]
+        lines += [f"{self.hash_mismatches} states that differ from what replay comes to"]
+        lines += [f"{count} rounds or claims ignored: {cause}" for cause, count in sorted(self.ignored.items())]
+        lines += [
+            f"back in full service after {percentile(self.back_s, 50):.2f} s at the median, "
+            f"{percentile(self.back_s, 99):.2f} s at p99, {max(self.back_s):.2f} s at most"
+        ]
+        return "\n".join(lines)
+
+
+def percentile(values: list[float], percent: int) -> float:
+    """The smallest value that so many percent of all don't exceed."""
+    return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)]
