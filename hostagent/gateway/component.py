@@ -354,11 +354,10 @@ class Gateway:
             return
         named = distinct(np.concatenate([piece.host for piece in pieces])).tolist()
         ready = [number for number in named if self._hosts[self._wanted.host_ids[number]].ready]
-        if not ready:
-            return
         if len(ready) < len(named):
             pieces = [only(piece, ready) for piece in pieces]
-        self._send(position, False, ready, pieces)
+        if ready:
+            self._send(position, False, ready, pieces)
 
     def _send_whole(self) -> None:
         """Sends the whole wanted set to links that wait for it, once lifecycle has settled what runs there: until then
