@@ -16,6 +16,9 @@ class _Topic:
     def index_of(self, offset: int) -> int:
         """Index of the first record at or after an offset; offsets may have holes."""
         low, high = 0, len(self.records)
+        without_holes = high - (self.end - offset)
+        if 0 <= without_holes < high and self.records[without_holes].offset == offset:
+            return without_holes
         while low < high:
             middle = (low + high) // 2
             if self.records[middle].offset < offset:

@@ -30,13 +30,23 @@ DEFAULT = Simulated()
 
 @dataclass(frozen=True)
 class SimHost:
-    """So many hosts of a kind; they are called `PREFIX-1` and so on, or from a later number on."""
+    """So many hosts of a kind, numbered from `first` on; see `host_id`."""
 
     count: int
     capacity: Amounts
     attributes: dict[str, str] = field(default_factory=dict)
-    prefix: str = "sim"
+    pattern: str = "sim-#"
     first: int = 1
+
+    def host_ids(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(host_id(self.pattern, number) for number in range(self.first, self.first + self.count))
+
+
+def host_id(pattern: str, number: int) -> str:
+    """`rack-###` and 7 make `rack-007`: the number stands for the `#`, at least as wide."""
+    width = pattern.count("#")
+    return pattern.replace("#" * width, f"{number:0{width}}")
 
 
 OnOrder = Callable[[tuple[str, ...], int, int], None]
@@ -62,7 +72,7 @@ class Fleet:
         self._gateway = gateway
         self._clock = clock
         self._on_order = on_order
-        self._names = [(spec, f"{spec.prefix}-{spec.first + number}") for spec in hosts for number in range(spec.count)]
+        self._names = [(spec, host_id) for spec in hosts for host_id in spec.host_ids()]
         self._numbers = {host_id: number for number, (_, host_id) in enumerate(self._names)}
         self._host_ids = tuple(self._numbers)
         self._sessions = dict.fromkeys(self._host_ids, session)

@@ -106,7 +106,7 @@ class Turning:
         self.gateway.stirred = self.news.set
         self._steppers: list[Gateway | Fleet] = [self.gateway]
         if self.sim_hosts:
-            hosts = [SimHost(self.sim_hosts, SIM_HOST, prefix=f"sim-{self.name}")]
+            hosts = [SimHost(self.sim_hosts, SIM_HOST, pattern=f"sim-{self.name}-#")]
             self._steppers.append(Fleet(self.gateway, hosts, clock, int(time.time() * 1000)))
 
     def run(self) -> None:

@@ -34,9 +34,8 @@ class Hosts:
         self._by_name: dict[str, list[Troop]] = {}
         for group in groups:
             for first, count in _stretches(group, apart):
-                spec = SimHost(count, group.resources.amounts(), dict(group.attributes), group.name, first)
-                names = tuple(f"{group.name}-{first + index}" for index in range(count))
-                troop = Troop(spec, names)
+                spec = group.sim_host(first, count)
+                troop = Troop(spec, names := spec.host_ids())
                 self._by_name.setdefault(group.name, []).append(troop)
                 if count == 1:
                     self._by_name.setdefault(names[0], []).append(troop)
@@ -88,9 +87,11 @@ class Hosts:
 def _stretches(group: HostGroup, apart: set[str]) -> list[tuple[int, int]]:
     """First number and count of the hosts that stay together."""
     out: list[tuple[int, int]] = []
+    alone = True
     for number, name in enumerate(group.names(), 1):
-        if out and name not in apart and f"{group.name}-{number - 1}" not in apart:
+        if not (alone or name in apart):
             out[-1] = (out[-1][0], out[-1][1] + 1)
         else:
             out.append((number, 1))
+        alone = name in apart
     return out

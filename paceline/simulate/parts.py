@@ -13,11 +13,13 @@ from events.records.parts import Amounts
 from events.records.pools import CellConfigured
 from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
 from events.spec_parts import Sim, Spec, Text, Word, at
+from hostagent.fleet import SimHost
 
 DRAWN_MAX = 1000
 """So many durations are drawn for a job; instances beyond take them over again."""
 HOST_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,100}$"
 Host = Annotated[str, StringConstraints(pattern=HOST_PATTERN)]
+Pattern = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,80}#{1,6}[a-z0-9._-]{0,10}$")]
 Pool = Annotated[str, StringConstraints(pattern=POOL_PATTERN)]
 Job = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 _NORMAL = NormalDist()
@@ -53,11 +55,14 @@ class HostResources(Checked):
 
 
 class HostGroup(Checked):
-    """So many hosts of a kind, called NAME-1, NAME-2 and so on, and when all of them come and go."""
+    """So many hosts of a kind, called NAME-1, NAME-2 and so on or by a pattern, and when all of them come and go."""
 
     later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools", "slack": "Paceline knows no slack"}
 
     name: Host
+    pattern: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,90}#{1,6}[a-z0-9._-]{0,90}$")] | None = (
+        None
+    )
     count: Annotated[int, Field(ge=1, le=100_000)] = 1
     resources: HostResources
     attributes: dict[Word, Text] = Field(default={})
@@ -81,7 +86,12 @@ class HostGroup(Checked):
 
     def names(self) -> list[str]:
         """The ids of its hosts."""
-        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+        return list(self.sim_host(1, self.count).host_ids())
+
+    def sim_host(self, first: int, count: int) -> SimHost:
+        """Some of its hosts."""
+        pattern = self.pattern or f"{self.name}-#"
+        return SimHost(count, self.resources.amounts(), dict(self.attributes), pattern, first)
 
 
 class LogNormal(Spec):

@@ -188,7 +188,11 @@ def json_schema() -> dict[str, Any]:
 def _cross(scenario: Scenario, document: Document) -> Iterator[Fault]:
     """What is wrong between the parts of a scenario."""
     groups = [group.name for group in scenario.hosts]
-    hosts = {name for group in scenario.hosts for name in group.names()}
+    hosts: set[str] = set()
+    for index, group in enumerate(scenario.hosts):
+        if not hosts.isdisjoint(group.names()):
+            yield document.fault(f"/hosts/{index}/pattern", "names hosts that another group has")
+        hosts.update(group.names())
     for index, name in enumerate(groups):
         if name in groups[:index] or name in hosts:
             yield document.fault(f"/hosts/{index}/name", "is the name of another group or host")

@@ -5,7 +5,22 @@ import json
 import pytest
 
 from paceline.main import run
-from tests.simulate.play import CELL, ROOT, faults, play
+from paceline.simulate.scenario import read_scenario
+from tests.simulate.play import CELL, ROOT, faults, play, verdicts
+
+
+def test_hosts_are_called_by_a_pattern_and_never_twice(tmp_path):
+    first, second = (
+        "{name: a, count: 2, pattern: r-##, resources: {cpu: 1}}",
+        "{name: b, pattern: %s, resources: {cpu: 1}}",
+    )
+    text = f"hosts: [{first}, {second}]\npools: [{{path: /p}}]\nevents: [{{at: 1s, fails: r-02}}]\n"
+    (tmp_path / "a.yaml").write_text(text % "r-#-x")
+    assert [group.names() for group in read_scenario(str(tmp_path / "a.yaml")).hosts] == [["r-01", "r-02"], ["r-1-x"]]
+    assert faults(text % "r-0#") == ["1:76: /hosts/1/pattern: names hosts that another group has"]
+    assert "/hosts/1/pattern: must match pattern" in faults(text % "r")[0]
+    text += "expect: [{at: 500ms, that: host r-02 is UP}, {never: host q-1 is LOST}]\n"
+    assert [holds for holds, _, _ in verdicts(text % "q-#")] == [True, True]
 
 
 def test_everything_wrong_is_said_at_once_with_its_place():

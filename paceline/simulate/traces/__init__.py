@@ -92,15 +92,15 @@ def _trace(asked: Asked) -> Trace:
             count = asked.hosts or readers.swf_processors(path)
             if count is None:
                 raise PacelineError(f"{path} doesn't say how many processors there are; say it with --hosts")
-            hosts = [SimHost(count, Amounts(1000, ROOM, ROOM, 0), prefix="node")]
+            hosts = [SimHost(count, Amounts(1000, ROOM, ROOM, 0), pattern="node-#")]
             return Trace(hosts, ["/trace"], partial(_submissions, readers.swf(path, count), asked.jobs))
         case "philly":
-            hosts = [SimHost(asked.hosts or PHILLY_HOSTS, Amounts(ROOM, ROOM, ROOM, 8000), prefix="gpu")]
+            hosts = [SimHost(asked.hosts or PHILLY_HOSTS, Amounts(ROOM, ROOM, ROOM, 8000), pattern="gpu-#")]
             pools = [f"/{name}" for name in readers.philly_pools(path)]
             return Trace(hosts, pools, partial(_submissions, readers.philly(path), asked.jobs))
         case "alibaba-batch":
             capacity = Amounts(64_000, readers.MEMORY_MIB, ROOM, 0)
-            hosts = [SimHost(asked.hosts or ALIBABA_HOSTS, capacity, prefix="host")]
+            hosts = [SimHost(asked.hosts or ALIBABA_HOSTS, capacity, pattern="host-#")]
             return Trace(hosts, ["/trace"], partial(_submissions, readers.alibaba_batch(path), asked.jobs))
         case _:
             if asked.machines is None:
