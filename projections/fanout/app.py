@@ -18,7 +18,6 @@ from faust.contrib.asgi import serve_asgi
 from faust.transport.drivers import aiokafka as driver
 from mode.threads import WorkerThread
 
-from events.kafka_membership import NEW_CELLS_MS
 from events.log import LogFault, LogRecord
 from events.topics import MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
@@ -203,7 +202,6 @@ def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, opti
         broker_heartbeat_interval=session_s / 3,
         consumer_group_instance_id=instance,
         consumer_max_fetch_size=RECORD_BYTES_MAX,
-        consumer_metadata_max_age_ms=NEW_CELLS_MS,
         # Where the group has no position, all up to now is read here, as for every cell that comes.
         consumer_auto_offset_reset="latest",
         table_standby_replicas=1,  # with none faust would take an assignor that spreads a cell's topics

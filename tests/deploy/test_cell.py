@@ -158,10 +158,12 @@ def test_a_cell_that_was_added_is_served(cell: Running) -> None:
         cells = httpx2.get(f"http://{where[kind]}/readyz", trust_env=False).json()["cells"]
         return bool(cells.get("2", {}).get("ready"))
 
-    for kind in ("lifecycle", "entitlement", "placement", "sla", "projector", "fanout"):
+    for kind in ("lifecycle", "entitlement", "placement", "sla", "projector"):
         cell.until(lambda kind=kind: taken_up(kind), f"{kind} to serve cell 2")
-    [api] = [each for each in _children(cell) if b"api" in each[1]]
-    os.kill(api[0], signal.SIGTERM)
+    for kind in (b"api", b"fanout"):
+        [found] = [pid for pid, words in _children(cell) if kind in words]
+        os.kill(found, signal.SIGTERM)
+    cell.until(lambda: _ready(where["fanout"]) and taken_up("fanout"), "the fan-out to serve cell 2")
     with cell.client as client:
         cell.until(lambda: "api has ended with 0" in cell.said and _ready(where["api"]), "the API to come back")
         assert client.cell()["cells"] == [0, 1, 2]
