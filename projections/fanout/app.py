@@ -86,7 +86,8 @@ class Fanout:
         self._looked = False
         self._stopping = False
         self._fault = ""
-        self._end: Callable[[], object] = lambda: None
+        self._end: Callable[[], None] = lambda: None
+        self._ending: asyncio.Future[None] | None = None
         for topic, machine in TOPICS.items():
             channel = app.topic(topic, key_type=bytes, value_type=bytes, value_serializer="raw", allow_empty=True)
             app.agent(channel, name=f"{GROUP}.{machine}", concurrency=1)(partial(self._follow, machine))
@@ -100,13 +101,20 @@ class Fanout:
         asyncio.set_event_loop(loop)
         worker = faust.Worker(self.app, quiet=True, override_logging=False, redirect_stdouts=False, loop=loop)
         worker.spinner = None  # it writes to the terminal
-        self._end = lambda: asyncio.ensure_future(worker.stop())
+
+        def stop() -> None:
+            self._ending = asyncio.ensure_future(worker.stop())  # the loop alone would not keep it
+
+        self._end = stop
         serve_asgi(self.app, pages(self._health), host=web[0], port=web[1], log_level="warning", access_log=False)
         try:
             worker.execute_from_commandline()
         except SystemExit as end:
             if end.code and not self._fault:
                 self._fault = f"The fan-out has failed: {worker.crash_reason or end!r}."
+        except asyncio.CancelledError:
+            if not self._stopping:  # who is cancelled at the end hasn't crashed, though faust may say so
+                self._fault = "The fan-out has failed: its agents were cancelled."
         finally:
             self._leave(set(self._cells))
             wait(self._leaving.values(), END_S)
