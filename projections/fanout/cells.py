@@ -58,6 +58,8 @@ class Cell:
         self._publisher = Publisher(self._log.link, cell, self._ending)
         self._followers: dict[str, Follower] = {}
         self._stalled: dict[str, int] = {}
+        self._reached: dict[str, int] = {}
+        """How far followers had come that were given up: a log that ends before has lost records."""
         self._looks = 0
         self._looking = threading.Lock()
         self._thread = ThreadPoolExecutor(1, f"cell-{cell}")
@@ -133,9 +135,9 @@ class Cell:
 
     def _check(self, machine: str, end: int) -> None:
         follower, before = self._followers[machine], self.standings.get(machine)
-        position = follower.position
-        if position > end:
-            raise gap(follower.topic, position, 0, end)
+        position, reached = follower.position, max(follower.position, self._reached.get(machine, 0))
+        if reached > end:
+            raise gap(follower.topic, reached, 0, end)
         stalls = position < end and before is not None and before.position == position
         self._stalled[machine] = self._stalled.get(machine, 0) + 1 if stalls else 0
         if self._stalled[machine] >= STALLED_LOOKS:
@@ -161,6 +163,8 @@ class Cell:
     def _forget(self) -> None:
         """After an error: where the followers stand is not known any more."""
         self._publisher.close()
+        for machine, follower in self._followers.items():
+            self._reached[machine] = max(follower.position, self._reached.get(machine, 0))
         self._followers.clear()
         self.standings.clear()
 
