@@ -206,6 +206,8 @@ class Site:
             try:
                 for name, make in machines(cell).items():
                     found = replay(make(), log)
+                    if found.difference is not None:
+                        print(found.difference)  # noqa: T201
                     after, ignored = rounds_in_sequence(log, name)
                     after[found.begun + found.rounds] = found.hash
                     counted["hash_mismatches"] += found.difference is not None

@@ -19,7 +19,7 @@ from events.records.parts import Constraint, Simulated
 from events.topics import MACHINES
 from tests.broker import Broker
 from tests.processes.site import SESSION_MS, Site
-from tests.storms.stormed import Stormed
+from tests.storms.stormed import Stormed, stormed
 
 KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "api", "agent.0")
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
@@ -81,17 +81,7 @@ class Storm:
         """Waits for all jobs, ends all parts and counts. Raises where views or the fan-out aren't whole."""
         self.site.finish(*self.jobs)
         self.site.end()
-        found = self.site.count()
-        return Stormed(
-            faults=self.faults,
-            tasks=self.tasks,
-            runs=found["ordered"],
-            lost=self.tasks - found["succeeded"] - min(found["live"], self._live),
-            doubled=found["doubled"],
-            hash_mismatches=found["hash_mismatches"],
-            ignored=Counter({name.split()[1]: n for name, n in found.items() if name.startswith("ignored: ")}),
-            back_s=self.back_s,
-        )
+        return stormed(self.site.count(), self.faults, self.tasks, self._live, self.back_s)
 
     def _submit(self, job_id: str, instances: int, cpu_milli: int, duration_ms: int) -> None:
         job = JobSubmitted(

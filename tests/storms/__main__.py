@@ -33,14 +33,13 @@ def main(faults: int = 100, live: int = 100_000) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         add(storm(folder / "embedded", few, 1))
-        for number, own in enumerate(("one", "many")):
-            with Broker(folder / own / "kafka") as broker:
-                create(broker.address, 1)
-                if number == 0:
-                    add(storm(folder / own / "cell", few, 2, broker.address))
-                else:
-                    site, all_ = folder / own / "site", islice(all_faults(), max(1, faults - 2 * few))
-                    add(storm_processes(site, broker, all_, 3, live, standbys=True))
+        with Broker(folder / "kafka") as broker:
+            create(broker.address, 1)
+            add(storm(folder / "on-kafka", few, 2, broker.address))
+        with Broker(folder / "kafka-of-processes") as broker:
+            create(broker.address, 1)
+            many = islice(all_faults(), max(1, faults - 2 * few))
+            add(storm_processes(folder / "site", broker, many, 3, live, standbys=True))
     totals = {
         "kills": sum(part.faults.total() for part in parts),
         **{

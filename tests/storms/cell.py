@@ -124,6 +124,8 @@ def count(cell: CellProcess) -> dict[str, int]:
     try:
         for name, make in machines(cell.cell).items():
             found = replay(make(), log)
+            if found.difference is not None:
+                print(found.difference)  # noqa: T201
             store = RocksStore(cell.data / "store" / name)
             standing = store.standing()
             store.close()

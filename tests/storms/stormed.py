@@ -1,6 +1,7 @@
 """What storms count, in the same words whatever was stormed."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -29,6 +30,21 @@ class Stormed(NamedTuple):
             f"{percentile(self.back_s, 99):.2f} s at p99, {max(self.back_s):.2f} s at most"
         ]
         return "\n".join(lines)
+
+
+def stormed(found: Mapping[str, int], faults: Counter[str], tasks: int, live: int, back_s: list[float]) -> Stormed:
+    """What was counted after a storm that submitted so many tasks, of which `live` run to its end and no other does."""
+    assert found["live"] <= live, "all other runs have ended"
+    return Stormed(
+        faults=faults,
+        tasks=tasks,
+        runs=found["ordered"],
+        lost=tasks - found["succeeded"] - found["live"],
+        doubled=found["doubled"],
+        hash_mismatches=found["hash_mismatches"],
+        ignored=Counter({name.split()[1]: n for name, n in found.items() if name.startswith("ignored: ")}),
+        back_s=back_s,
+    )
 
 
 def percentile(values: list[float], percent: int) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from events.topics import ALL, SETTINGS
+from events.topics import EVERY, SETTINGS
 from tests.broker import Broker
 from tests.storms.cell import ROOT, CellProcess, verify
 from tests.storms.storm import storm
@@ -19,7 +19,7 @@ PACELINE = [sys.executable, "-m", "paceline"]
 @pytest.fixture
 def kafka(broker: Broker) -> Broker:
     """The broker of this test process, with empty topics."""
-    broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)
+    broker.make_topics([topic.name for topic in EVERY], 1, SETTINGS)
     return broker
 
 
@@ -101,7 +101,7 @@ def test_a_second_cell_on_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_kafka_without_topics_names_them_and_the_fix(tmp_path: Path, broker: Broker) -> None:
-    broker.remove_topics([topic.name for topic in ALL])
+    broker.remove_topics([topic.name for topic in EVERY])
     done = run(*PACELINE, "up", "--data", str(tmp_path / "cell"), "--kafka", broker.address)
     assert done.returncode == 1
     assert "paceline.jobs" in done.stderr
