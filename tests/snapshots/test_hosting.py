@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,13 +18,6 @@ from tests.protocol.toys import TOYS, Left
 from tests.snapshots.cell import JOBS, Toys, throw
 
 EVERY = 30
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    log = EmbeddedLog(tmp_path / "log", now_ms=lambda: 1_700_000_000_000)
-    yield log
-    log.close()
 
 
 @pytest.fixture

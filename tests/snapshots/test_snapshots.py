@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -32,13 +32,6 @@ from tests.protocol.toys import TOYS, Left
 from tests.snapshots.cell import Counting, Toys, throw
 
 _names = count()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    log = EmbeddedLog(tmp_path / "log", now_ms=lambda: 1_700_000_000_000)
-    yield log
-    log.close()
 
 
 @pytest.fixture(params=["memory", "file", "folder"])

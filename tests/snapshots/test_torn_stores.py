@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from tests.snapshots.cell import Ticking, Toys, throw
 
 EARLIER = 3
 """So many earlier commits are cut into as well."""
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    log = EmbeddedLog(tmp_path / "log", now_ms=lambda: 1_700_000_000_000)
-    yield log
-    log.close()
 
 
 def work(log: EmbeddedLog, folder: Path, first: int, end: int) -> None:
