@@ -24,6 +24,16 @@ FACTS = tuple(topic.name for topic in ALL if topic.machine is None)
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 
 
+def no_cells(bootstrap: str, group: str) -> str:
+    """What is said of a group that gives out no cells for `WITHOUT_SECONDS`."""
+    return f"Kafka at {bootstrap} gives out no cells of group {group}: waiting. Are enough of its brokers there?"
+
+
+def cells_again(bootstrap: str, group: str) -> str:
+    """What is said when it gives out cells again."""
+    return f"Kafka at {bootstrap} gives out cells of group {group} again."
+
+
 class Membership:
     """A member of a group that asks for the cells of some topics, which have one partition per cell. `instance_id`
     names the process over restarts: one that comes back within the session timeout has its cells at once.
@@ -104,10 +114,7 @@ class Membership:
         """Says once that the group gives out no cells, where the broker as a whole seems to be there."""
         if not self._complained and not self._link.away and monotonic() > self._without_since + WITHOUT_SECONDS:
             self._complained = True
-            self._on_trouble(
-                f"Kafka at {self._link.bootstrap} gives out no cells of group {self._group}: waiting. Are enough of "
-                "its brokers there?"
-            )
+            self._on_trouble(no_cells(self._link.bootstrap, self._group))
 
     def _close(self) -> None:
         self._consumer.poll(0.05)  # cells that are still to be given out: told in the close, they hold it up for ever
@@ -152,7 +159,7 @@ class Membership:
         self._link.found()
         if self._complained:
             self._complained = False
-            self._on_trouble(f"Kafka at {self._link.bootstrap} gives out cells of group {self._group} again.")
+            self._on_trouble(cells_again(self._link.bootstrap, self._group))
         self._assigned = {(partition.topic, partition.partition) for partition in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

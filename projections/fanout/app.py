@@ -21,6 +21,7 @@ from mode.threads import WorkerThread
 from events.log import LogFault, LogRecord
 from events.topics import MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
+from projections.fanout.group import Group
 from projections.fanout.pages import Health, pages
 from projections.fanout.security import credentials
 
@@ -61,7 +62,8 @@ def run_fanout(
     # What Kafka's absence makes these say, again and again, is said once by each cell.
     for name in ("aiokafka", "faust", "mode"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    return Fanout(app, partial(Cell, bootstrap, folder=folder, options=options, say=say, archive=archive)).run(web)
+    make_cell = partial(Cell, bootstrap, folder=folder, options=options, say=say, archive=archive)
+    return Fanout(app, make_cell, Group(bootstrap, GROUP, partial(say, None))).run(web)
 
 
 class FanoutApp(faust.App):
@@ -78,8 +80,9 @@ class FanoutApp(faust.App):
 class Fanout:
     """The agents of an App, and the cells that they feed."""
 
-    def __init__(self, app: FanoutApp, make_cell: Callable[[int], Cell]) -> None:
+    def __init__(self, app: FanoutApp, make_cell: Callable[[int], Cell], group: Group) -> None:
         self.app = app
+        self._group = group
         self._make_cell = make_cell
         self._cells: dict[int, Cell] = {}
         self._leaving: dict[int, Future[None]] = {}
@@ -143,7 +146,8 @@ class Fanout:
             if number not in self._cells:
                 self._cells[number] = self._make_cell(number)
             self._cells[number].look()
-        self._looked = True
+        self._group.look(self.app.consumer, bool(self._cells))
+        self._looked = self._looked or self._group.joined
         failed = [cell.failed for cell in self._cells.values() if cell.failed is not None]
         if failed and len(failed) == len(self._cells):
             self._fault = str(failed[0])
@@ -160,9 +164,10 @@ class Fanout:
         asyncio.get_running_loop().call_later(STOP_S, _enough)
 
     def _health(self) -> Health:
-        """A process that waits for cells that others have is ready: it stands by."""
+        """A member of the group that waits for cells which others have is ready: it stands by."""
         cells = {number: cell.standing() for number, cell in sorted(self._cells.items())}
-        return Health(self._looked, self._looked and all(each["ready"] for each in cells.values()), {"cells": cells})
+        ready = self._group.joined and all(each["ready"] for each in cells.values())
+        return Health(self._looked, ready, {"cells": cells})
 
 
 def _enough() -> None:

@@ -232,6 +232,7 @@ def test_topics_are_made_checked_and_said_with_their_fix(broker: Broker) -> None
     resource = ConfigResource(ResourceType.TOPIC, "paceline.jobs", incremental_configs=[entry])
     for done in admin.incremental_alter_configs([resource]).values():
         done.result()
+    until(lambda: kafka_topics.check(broker.address, 1) != [])  # the controller has taken it, the broker soon will
     (said,) = kafka_topics.check(broker.address, 1)
     assert said.startswith("Topic paceline.jobs has retention.ms=3600000, -1 is wanted.")
     assert "--add-config retention.ms=-1" in said

@@ -57,8 +57,8 @@ def two_killed(site: Site, cluster: Cluster) -> None:
     site.submit("during", 20, duration="2s")
     for node in cluster.nodes()[:2]:
         cluster[node].kill()
-    site.until(lambda: not any(map(site.ready, SERVING)), "every part to say that it is not ready")
     for name in SERVING:
+        site.until(lambda name=name: not site.ready(name), f"{name} to say that it is not ready")
         site.until(lambda name=name: "Kafka at" in site.said(name), f"{name} to say why")
     whole(site, cluster)
     site.finish("during")
