@@ -10,6 +10,9 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
 
+FEW = 16
+"""Up to so many values are gone through one by one, which costs less than numpy's calls."""
+
 
 def ints(column: bytes) -> I32:
     """An int32 column, read-only. A column of another length than whole items loses its torn tail."""
@@ -35,12 +38,18 @@ def pack_longs(values: Iterable[int] | I64) -> bytes:
 
 def distinct(values: NDArray[Number]) -> NDArray[Number]:
     """The values without repeats, ascending, as `np.unique`: most often there is one, and that costs little."""
+    if len(values) <= FEW:
+        return np.array(sorted({*values.tolist()}), dtype=values.dtype)
     first = values[:1]
     return first.copy() if (values == first).all() else np.unique(values)
 
 
 def indexed(values: NDArray[Number]) -> tuple[NDArray[Number], NDArray[np.intp]]:
     """The distinct values, ascending, and for each value its index among them."""
+    if len(values) <= FEW:
+        listed = values.tolist()
+        names = sorted({*listed})
+        return np.array(names, dtype=values.dtype), np.array([names.index(each) for each in listed], dtype=np.intp)
     first = values[:1]
     if (values == first).all():
         return first.copy(), np.zeros(len(values), dtype=np.intp)
@@ -49,6 +58,10 @@ def indexed(values: NDArray[Number]) -> tuple[NDArray[Number], NDArray[np.intp]]
 
 def counted(values: NDArray[Number]) -> tuple[NDArray[Number], NDArray[np.intp]]:
     """The distinct values, ascending, and how often there is each."""
+    if len(values) <= FEW:
+        listed = values.tolist()
+        names = sorted({*listed})
+        return np.array(names, dtype=values.dtype), np.array([listed.count(each) for each in names], dtype=np.intp)
     first = values[:1]
     if (values == first).all():
         return first.copy(), np.full(len(first), len(values), dtype=np.intp)

@@ -55,7 +55,7 @@ def judge(delivered: Delivered, chain: Chain, machine: str, cell: int) -> Delive
     verdict = chain.judge(event, machine, cell)
     if verdict is Verdict.ACCEPTED:
         chain.follow(event, delivered.record.value, delivered.record.offset + 1)
-    return delivered._replace(verdict=verdict)
+    return delivered if verdict is delivered.verdict else delivered._replace(verdict=verdict)
 
 
 class Inbox:

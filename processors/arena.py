@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import I32, I64, distinct, ints
+from events.columns import FEW, I32, I64, distinct, ints
 from processors.table import Table
 
 BLOCK = 512
@@ -112,7 +112,8 @@ class Arena:
     def _mark(self, slots: Slots) -> None:
         if not len(slots):
             return
-        first, last = int(slots.min()) // BLOCK, int(slots.max()) // BLOCK
+        ends = slots.tolist() if len(slots) <= FEW else (int(slots.min()), int(slots.max()))
+        first, last = min(ends) // BLOCK, max(ends) // BLOCK
         blocks = [first] if first == last else distinct(slots // BLOCK).tolist()
         for number in blocks:
             self.table.put(number, self._view(number))

@@ -8,8 +8,6 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
 from events.clock import Clock
 from events.codec import encode
 from events.delivery import Inbox, in_log
@@ -26,6 +24,9 @@ PASSES_BYTES = 64 * 1024
 """A round that is smaller than this is decided on: what follows from its own decisions goes into it."""
 ENDS_AGE_MS = 500
 """How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
+
+HEAD_BYTES, PART_BYTES = 512, 128
+"""More than a round takes without its parts, and more than one of them takes: a segment, a position, a length."""
 
 LAG_AGE_MS = 5000
 DUE_WAIT_S = 0.005
@@ -279,37 +280,41 @@ class Driver:
             decisions = self.machine.decide(now, caught_up, budget)
             if not decisions and not forced:
                 return None
-            record = self._round(now, caught_up, budget, decisions)
-            value = encode(record)
-            if len(value) <= self._limits.round_bytes:
-                return self._decide_on(record, decisions, value)
+            encoded = [encode(decision) for decision in decisions]
+            size = self._size(encoded)
+            if size <= self._limits.round_bytes:
+                self._decide_on(now, caught_up, budget, decisions, encoded)
+                record = self._round(now, caught_up, budget, encoded)
+                return record, decisions, encode(record)
             if budget <= 1:
-                raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {len(value)} bytes")
+                raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {size} bytes")
             budget //= 2
 
-    def _decide_on(
-        self, record: RoundCommitted, decisions: list[Event], value: bytes
-    ) -> tuple[RoundCommitted, list[Event], bytes]:
+    def _decide_on(self, now: int, caught_up: bool, budget: int, decisions: list[Event], encoded: list[bytes]) -> None:
         """Applies decisions and adds what follows from them, pass after pass, until nothing more does or the round is
         large. Should the round not be accepted, the machine is given up with it.
         """
-        latest = decisions
+        latest, size = decisions, self._size(encoded)
         while latest:
-            self.fold.decided(record.now, latest)
-            if len(value) >= PASSES_BYTES:
+            self.fold.decided(now, latest)
+            if size >= PASSES_BYTES:
                 self._again = True
-                break
-            latest = self.machine.decide(record.now, record.caught_up, record.budget)
-            longer = msgspec.structs.replace(record, decisions=(*record.decisions, *map(encode, latest)))
-            bytes_ = encode(longer) if latest else value
-            if len(bytes_) > self._limits.round_bytes:
+                return
+            latest = self.machine.decide(now, caught_up, budget)
+            more = [encode(decision) for decision in latest]
+            size = self._size([*encoded, *more])
+            if size > self._limits.round_bytes:
                 self._again = True
-                break
-            decisions = decisions + latest
-            record, value = longer, bytes_
-        return record, decisions, value
+                return
+            decisions += latest
+            encoded += more
 
-    def _round(self, now: int, caught_up: bool, budget: int, decisions: list[Event]) -> RoundCommitted:
+    def _size(self, encoded: list[bytes]) -> int:
+        """Bytes of a round with these decisions, at most."""
+        parts = len(self.fold.segments) + len(self.fold.skipped) + len(self._inbox.known) + len(encoded)
+        return HEAD_BYTES + parts * PART_BYTES + sum(map(len, encoded))
+
+    def _round(self, now: int, caught_up: bool, budget: int, encoded: list[bytes]) -> RoundCommitted:
         fold = self.fold
         known = self._inbox.known
         return RoundCommitted(
@@ -325,7 +330,7 @@ class Driver:
             inputs_hash=fold.inputs_hash(),
             start_hash=fold.state.hash,
             seen=tuple(Seen(topic=topic, position=known[topic]) for topic in sorted(known)),
-            decisions=tuple(encode(decision) for decision in decisions),
+            decisions=tuple(encoded),
             prev_hash=fold.own.hash,
             logic=self.machine.logic,
             state=self.machine.state,

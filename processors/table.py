@@ -126,6 +126,11 @@ class Table(Generic[K, R]):
         """A key and a row as the store holds them, to look at."""
         return self._unpack_key(key), self._unpack(row)
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether any row changed since the last `take_changes`."""
+        return bool(self._changed)
+
     def take_changes(self) -> tuple[list[RowChange], int]:
         """The rows changed since the last call, and what they add to the hash (before the modulus)."""
         changes: list[RowChange] = []
@@ -183,9 +188,10 @@ class State:
         """The rows changed since the last call; the hash is brought up to them."""
         changes: list[RowChange] = []
         for table in self._tables.values():
-            changed, difference = table.take_changes()
-            changes += changed
-            self._hash = (self._hash + difference) % HASH_MODULUS
+            if table.has_changes:
+                changed, difference = table.take_changes()
+                changes += changed
+                self._hash = (self._hash + difference) % HASH_MODULUS
         return changes
 
     def rehash(self) -> bytes:

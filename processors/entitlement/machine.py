@@ -124,7 +124,7 @@ class Entitlement:
                 self._idle = self.queues.changes
         if caught_up:
             out += self._leave(now)
-            if not out and self._unsaid() and self.cell.said_ms + SAY_EVERY_MS <= now:
+            if not out and self.cell.said_ms + SAY_EVERY_MS <= now and self._unsaid():
                 out.append(self._say())  # after what else is decided, so that it is said once
         return out
 

@@ -141,8 +141,9 @@ class Tasks:
 
     def due(self, now: int) -> I64:
         """The slots whose wait is over at `now`."""
-        found = [self._still_due(at) for at in sorted(self._due) if (at + EPOCH_S) * 1000 <= now]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        if not self._due_heap or (self._due_heap[0] + EPOCH_S) * 1000 > now:
+            return np.zeros(0, dtype=np.int64)
+        return np.concatenate([self._still_due(at) for at in sorted(self._due) if (at + EPOCH_S) * 1000 <= now])
 
     def next_due_ms(self) -> int | None:
         """When the next wait is over."""

@@ -110,6 +110,8 @@ class Liveness:
         if not cell.beats_since_ms or now - cell.beat_ms >= BEAT_MS:
             return []
         hosts = np.flatnonzero(self._hosts.silent_ms)
+        if not len(hosts):
+            return []
         hosts = hosts[np.argsort(self._hosts.silent_ms[hosts], kind="stable")]
         counted: I64 = now - np.maximum(self._hosts.silent_ms[hosts], cell.beats_since_ms)
         after, grace = self._settings.now.host_lost_after_ms, self._settings.now.host_lost_grace_ms

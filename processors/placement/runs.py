@@ -85,8 +85,10 @@ class Runs:
 
     def due(self, now: int) -> I64:
         """The slots whose patience has ended, ascending."""
+        if not self._due_heap or (self._due_heap[0] + EPOCH_S) * 1000 > now:
+            return np.zeros(0, dtype=np.int64)
         found = [self._still_due(second) for second in sorted(self._due) if (second + EPOCH_S) * 1000 <= now]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+        return np.sort(np.concatenate(found))
 
     def next_due_ms(self) -> int | None:
         """When the next patience ends."""
