@@ -2,8 +2,17 @@
 
 from enum import IntEnum, StrEnum
 
+import numpy as np
 
-class RunReport(IntEnum):
+
+class Number(IntEnum):
+    """Codes that stand in columns."""
+
+    __array_ufunc__ = np.ndarray.__array_ufunc__
+    """Numbers like others. numpy asks operands for this, and an enumeration takes a microsecond to deny it."""
+
+
+class RunReport(Number):
     """What an agent says of a run (RunsReported.state, HostInventory.state)."""
 
     STARTED = 1
@@ -17,7 +26,7 @@ class RunReport(IntEnum):
     """Stopped by the agent because the cell was silent (on_silence: stop_after)."""
 
 
-class Outcome(IntEnum):
+class Outcome(Number):
     """How a run ended, as lifecycle decides it (RunsEnded.outcome) and why one is stopped (RunsStopping.cause)."""
 
     SUCCEEDED = 1
@@ -29,7 +38,7 @@ class Outcome(IntEnum):
     """Ended because another member of its gang failed."""
 
 
-class TaskState(IntEnum):
+class TaskState(Number):
     """Where a task is, in lifecycle and in the views."""
 
     NONE = 0

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 import msgspec
 
+from events.codes import Number
 from events.columns import I32, indexed
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
@@ -21,7 +21,7 @@ LOG_BYTES_MAX = 1024 * 1024
 """Most bytes of a task's output in one answer."""
 
 
-class Kind(IntEnum):
+class Kind(Number):
     """What an order asks."""
 
     START = 0

@@ -6,13 +6,13 @@ looks at. `attention` lists the slots with something to decide: derived, and fou
 
 import heapq
 from collections.abc import Iterable
-from enum import IntEnum, IntFlag
+from enum import IntFlag
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from events.codes import Outcome, RunReport, TaskState
+from events.codes import Number, Outcome, RunReport, TaskState
 from events.columns import I64, distinct
 from processors.arena import Arena
 
@@ -28,7 +28,7 @@ LOST = 6
 """A note like `RunReport`: its host is gone, or doesn't know it."""
 
 
-class Ask(IntEnum):
+class Ask(Number):
     """What else is wanted of a task."""
 
     NONE = 0

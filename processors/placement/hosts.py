@@ -5,10 +5,10 @@ rows. Resources stand in the order cpu_milli, memory_mib, disk_mib, gpu_milli, p
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
 
 import numpy as np
 
+from events.codes import Number
 from events.columns import I64
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
@@ -25,7 +25,7 @@ AMOUNT_MAX = 1 << 40
 PORT_MAX = 65535
 
 
-class Phase(IntEnum):
+class Phase(Number):
     """What a host is good for now."""
 
     UP = 0
