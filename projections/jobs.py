@@ -12,7 +12,6 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobRejected,
-    JobsForgotten,
 )
 from projections.cache import Cache
 from projections.moment import Moment
@@ -58,10 +57,6 @@ class JobFold:
             case HostReconciled():
                 row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
                 row.reconciled_session = max(row.reconciled_session, event.session)
-            case JobsForgotten():
-                for job_id in event.job_ids:
-                    for kind in KINDS:
-                        self._cache.explanations.remove((job_id, kind))
             case _:
                 self._tasks.take(moment, event)
 
@@ -127,6 +122,8 @@ class JobFold:
         if event.state in ENDED_JOBS and not row.ended_ms:
             row.ended_ms = moment.now
             self._use(row.pool, -1, -row.instances)
+            for kind in KINDS:
+                self._cache.explanations.remove((event.job_id, kind))
 
     def _use(self, path: str, jobs: int, tasks: int) -> None:
         row = self._cache.pool_use.change(path) or self._cache.pool_use.put(PoolUseRow(path))

@@ -2,7 +2,8 @@
 
 `held` and `preempted` are entitlement's, `unplaced` placement's, `deferred` lifecycle's, `disruption` sla's. A row goes
 when its machine says that what it was about has come to pass for all its tasks. Rows of WAITS stay then, with 0 tasks:
-a machine says a reason anew only when the code changes, so tasks that came later may still wait for it.
+a machine says a reason anew only when the code changes, so tasks that came later may still wait for it. All rows of
+a job go with its end.
 """
 
 from typing import Any
@@ -29,6 +30,7 @@ class ReasonFold:
 
     def __init__(self, cache: Cache) -> None:
         self._rows = cache.explanations
+        self._jobs = cache.jobs
 
     def decision(self, moment: Moment, event: Event) -> None:
         """Folds a decision of any machine."""
@@ -61,7 +63,13 @@ class ReasonFold:
     def _say(
         self, moment: Moment, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None
     ) -> None:
-        """Sets a reason; `since` stays while the code does, and so do the numbers where there are no new ones."""
+        """Sets a reason; `since` stays while the code does, and so do the numbers where there are no new ones.
+
+        A machine that hasn't heard yet that a job is over may still explain it: then there is nothing to explain.
+        """
+        job = self._jobs.get(job_id)
+        if job is not None and job.ended_ms:
+            return
         before = self._rows.get((job_id, kind))
         same = before is not None and before.code == code and before.tasks > 0
         text = to_json(numbers) if numbers is not None else (before.numbers if before else "{}")

@@ -61,7 +61,7 @@ def _settings(draw: random.Random) -> dict[str, Any]:
 
 def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
     instances = draw.choice([1, 3, 10])
-    stateless = draw.random() < 0.15
+    stateless = draw.random() < 0.25
     sim = {
         "duration": f"{draw.randrange(60_000)}ms",
         "exit_code": draw.choice([0, 0, 0, 1]),
@@ -89,7 +89,7 @@ def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
 
 
 def _pool(draw: random.Random, path: str) -> dict[str, Any]:
-    reserved = draw.choice([0, 1000, 3000]) * (2 if path == "/a" else 1)
+    reserved = draw.choice([0, 1000, 5000]) * (2 if path == "/a" else 1)
     limit = draw.choice([None, None, max(4, reserved // 1000)])
     return {
         "path": path,

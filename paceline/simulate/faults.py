@@ -7,8 +7,10 @@ A fault is named by its kind and a number: the n-th time that something of the k
 """
 
 import random
+from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from events.log import AppendUnknown, LogRecord, LogUnavailable, NewRecord
@@ -29,7 +31,7 @@ CHANCE = {
     "read error": 0.001,
     "store write torn": 0.003,
     "report lost": 0.02,
-    "report twice": 0.02,
+    "report twice": 0.05,
     "report late": 0.02,
     "crash": 0.01,
     "pause": 0.005,
@@ -46,7 +48,8 @@ CHANCE = {
 VIEWS = "projector lost"
 KINDS = tuple(kind for kind in CHANCE if kind != VIEWS)
 """The kinds of a trial without views."""
-LATE_POSTS = 20
+LATE_POSTS = (5, 20, 60)
+"""A report that is late comes after so many others."""
 
 
 class Hit(NamedTuple):
@@ -192,12 +195,15 @@ class FaultyGateway(Gateway):
             super().post(post)
         elif self.faults.hit("report lost"):  # a link breaks, and the host knows
             post.done(False)
-        elif self.faults.hit("report late"):
-            self._late.append((self._posts_seen + LATE_POSTS, post))
+        elif draw := self.faults.hit("report late"):
+            self._delay(post, draw)
         else:
             super().post(post)
-            if self.faults.hit("report twice"):
-                super().post(post._replace(done=lambda taken: None))
+            if draw := self.faults.hit("report twice"):  # the second time when the next run may go on
+                self._delay(post._replace(done=lambda taken: None), draw)
+
+    def _delay(self, post: Report, draw: random.Random) -> None:
+        insort(self._late, (self._posts_seen + draw.choice(LATE_POSTS), post), key=itemgetter(0))
 
     def step(self) -> bool:
         """See `Component.step`."""

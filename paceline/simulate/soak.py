@@ -6,9 +6,8 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +22,6 @@ from paceline.simulate.trial import Found, Trial
 
 ACTS = 200
 """What users do in one drawn scenario."""
-AT_ONCE = 20
 MakeTrial = Callable[[Scenario, Faults], Trial]
 
 
@@ -99,20 +97,23 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
     """
     met, started, left = Met(), time.monotonic(), iter(seeds)
     failure = None
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        while failure is None and time.monotonic() < started + seconds:
-            batch = list(islice(left, AT_ONCE))
-            for found in pool.map(partial(_one, scenario, kinds), batch):
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores) as pool:
+        running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(left, 2 * cores)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for each in done:
+                found = each.result()
                 if isinstance(found, Failure):
                     failure = failure or found
                 else:
                     met.add(found)
-            if not batch:
-                break
+            if failure is None and time.monotonic() < started + seconds:
+                running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(left, len(done))}
     _tell(met, time.monotonic() - started)
     if failure is not None:
-        again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure)))
         click.echo(f"seed {failure.seed} failed: {failure.why}")
+        again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure)))
         click.echo(f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults all")
         return 1
     missing = met.missing(kinds)

@@ -20,6 +20,7 @@ from events.records.parts import Amounts, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.explain import tier_of
+from projections.queries import explanations
 from tests.projections.cell import CORE, ended, queued, ranges, runs
 
 
@@ -159,6 +160,18 @@ def test_a_job_that_was_stopped_lacks_nothing(waiting):
     assert why(waiting)["reasons"] == []
     waiting.cell.decide("lifecycle", JobsForgotten(job_ids=("a",)))
     assert why(waiting)["state"] == "KILLED"
+
+
+@pytest.mark.parametrize("late", [held("LIMIT_REACHED"), unplaced("NO_HOST_FITS", cpu=1)])
+def test_what_a_machine_says_that_has_not_heard_of_the_end_leaves_nothing(waiting, late):
+    machine = "entitlement" if isinstance(late, GangsHeld) else "placement"
+    waiting.cell.decide(machine, late)
+    waiting.cell.decide("lifecycle", ended("a", (0, 1), Outcome.STOPPED))
+    waiting.cell.changed("KILLED")
+    waiting.cell.decide(machine, late)
+    waiting.fold()
+    with waiting.projector.views.engine.connect() as connection:
+        assert explanations(connection, ["a"]) == {}
 
 
 def test_every_code_has_a_tier():

@@ -3,15 +3,14 @@
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
 from events.acceptance import Chain, Verdict
 from events.codec import decode
-from events.columns import I64
+from events.columns import I32, I64
 from events.log import LogRecord
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -20,6 +19,7 @@ from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.fold import Recorded
+from processors.lifecycle.hosts import Hosts as LifecycleHosts
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.tasks import Ask
 from processors.placement.board import Board
@@ -84,19 +84,12 @@ def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def old_reports_count(patch: pytest.MonkeyPatch) -> None:
     """A report of a run that is over is taken for one of the present run."""
+    note = LifecycleHosts._note
 
-    def current(self: Lifecycle, event: Any, states: Any) -> I64:
-        from events.columns import ints
-        from processors.arena import locate
+    def of_any_run(self: LifecycleHosts, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
+        return note(self, slots, self._tasks.arena["run"][slots], said, exit_code)
 
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
-        if len(ints(event.run)) != len(slots):
-            return np.zeros(0, dtype=np.int64)
-        slots = slots[known]
-        found: I64 = slots[np.isin(self.tasks.arena["state"][slots], list(states))]
-        return found
-
-    patch.setattr(Lifecycle, "_current", current)
+    patch.setattr(LifecycleHosts, "_note", of_any_run)
 
 
 def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
@@ -207,20 +200,31 @@ def _without_constraints(accepted: Callable[..., None]) -> Callable[..., None]:
     return lambda self, event, now: accepted(self, replace(event, constraints=()), now)
 
 
-PLANTED: dict[Plant, str] = {
-    no_read_back: "nothing runs",
-    checkpoint_before_append: "ends at|is of another log",
-    partial_gang: "places a part of a gang",
-    limit_off_by_one: "aren't preemptible|its limit is",
-    order_of_a_set: "decided otherwise",
-    wall_clock: "decided otherwise",
-    lost_wake_up: "waits for .*BACKOFF",
-    released_twice: "its limit is|decided otherwise",
-    memory_not_counted: "of 2000 cpu_milli|of 4096 memory_mib",
-    ports_twice: "has another holder",
-    preempts_anyone: "which isn't preemptible",
-    inputs_sorted_at_replay: "inputs in the log have another hash",
-    silent_hosts_used: "which may take nothing",
-    constraints_ignored: "which doesn't meet",
+class Planted(NamedTuple):
+    """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
+    it, and would take long.
+    """
+
+    says: str
+    first: int = 0
+
+
+PLANTED: dict[Plant, Planted] = {
+    no_read_back: Planted("nothing runs|doesn't come to rest"),
+    no_epoch_check: Planted("which isn't admitted", 19),
+    checkpoint_before_append: Planted("ends at|is of another log"),
+    partial_gang: Planted("places a part of a gang"),
+    limit_off_by_one: Planted("aren't preemptible|its limit is"),
+    old_reports_count: Planted("by itself, which no host has said", 15),
+    order_of_a_set: Planted("decided otherwise"),
+    wall_clock: Planted("decided otherwise"),
+    lost_wake_up: Planted("waits for .*BACKOFF"),
+    released_twice: Planted("its limit is|decided otherwise"),
+    memory_not_counted: Planted("of 2000 cpu_milli|of 4096 memory_mib"),
+    ports_twice: Planted("has another holder"),
+    preempts_anyone: Planted("which isn't preemptible"),
+    inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
+    without_verdict: Planted("without a verdict of sla", 39),
+    silent_hosts_used: Planted("which may take nothing"),
+    constraints_ignored: Planted("which doesn't meet"),
 }
-"""Each with a part of what a trial says when it finds it."""

@@ -66,7 +66,9 @@ class Pools:
                 for (task, run), keep in zip(runs_of(event), keeps, strict=True):
                     self._ended[task] = max(run, self._ended.get(task, 0))
                     self._queued.pop(task, None)
-                    if not keep and self._held.get(task, run + 1) <= run:
+                    if keep and self._held.get(task) == run:
+                        self._held[task] = run + 1  # before that run is queued: it may be asked to leave already
+                    elif not keep and self._held.get(task, run + 1) <= run:
                         self._release(task)
             case GangsReturned():
                 for each in ranges_of(event):

@@ -20,6 +20,8 @@ from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of
 
 PREEMPTED = 4
+BY_ITSELF = (1, 2)
+"""Outcomes, succeeded and failed, of runs that ended unasked."""
 LASTING = ("NO_SUCH_POOL", "LIMIT_REACHED", "RESERVATION_REACHED", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
 """What a job may wait for though nothing runs."""
 
@@ -132,8 +134,8 @@ class Runs:
                 for (task, run), cause in zip(runs_of(event), ints(event.cause).tolist(), strict=True):
                     self._stop(task, run, cause, round_)
             case RunsEnded():
-                for task, run in runs_of(event):
-                    self._end(task, run, round_)
+                for (task, run), outcome in zip(runs_of(event), ints(event.outcome).tolist(), strict=True):
+                    self._end(task, run, outcome, round_)
             case JobChanged():
                 self._changed(event, round_)
             case JobsForgotten():
@@ -150,7 +152,7 @@ class Runs:
         self._unplaced.pop(task[0], None)
 
     def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
-        if run <= self._ended.get(task, 0):  # a host came back with what was given up
+        if run <= self._ended.get(task, 0) or task[0] in self._final:  # a host came back with what was given up
             return
         if self._live.get(task, (0, ""))[0] != run:
             raise Violation(f"{round_} stops {task} run {run}, which isn't live")
@@ -158,9 +160,11 @@ class Runs:
         if cause == PREEMPTED and job.max_unavailable is not None and (task, run) not in self._allowed:
             raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
 
-    def _end(self, task: Task, run: int, round_: Round) -> None:
+    def _end(self, task: Task, run: int, outcome: int, round_: Round) -> None:
         if run <= self._ended.get(task, 0):
             raise Violation(f"{round_} ends {task} run {run} for the second time")
+        if outcome in BY_ITSELF and (task, run) not in self._over:
+            raise Violation(f"{round_} ends {task} run {run} by itself, which no host has said")
         self._ended[task] = run
         if task in self._live and self._live[task][0] == run:
             del self._live[task]
