@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import cell_option, complete, data_option, examples, job_ids, output_option, utc_option
+from paceline.commands.common import (
+    cell_option,
+    complete,
+    data_option,
+    examples,
+    job_ids,
+    kafka_options,
+    output_option,
+    utc_option,
+)
 from paceline.commands.job_views import print_explanation
 from paceline.output import note, show
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
 @click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
 @data_option
+@kafka_options
 @utc_option
 @output_option
 @cell_option
@@ -36,6 +46,7 @@ def explain(
     token: str | None,
     data: Path | None,
     config: Path | None,
+    kafka: dict[str, Any],
     utc: bool,
     form: str,
     cell: int | None,
@@ -43,17 +54,19 @@ def explain(
     """Say why a job is where it is, and who can change it.
 
     With --at: as it was when the record at that position was appended. That is folded from the log of the data folder,
-    or of Kafka where the settings name it, with its archive if need be; no cell needs to run.
+    or of Kafka where --kafka or the settings name it, with its archive if need be; no cell needs to run.
     """
     from paceline.client import Client
     from paceline.settings import load
 
+    if position is None and any(kafka.values()):
+        raise click.UsageError("--kafka is where the log is: name a position with --at")
     if position is None:
         settings = load(config, server=server, token=token, data=data)
         with Client.of(settings, cell=cell) as client:
             body: Any = client.explanation(job_id)
     else:
-        body = _as_it_was(load(config, data=data, cell=cell), job_id, position)
+        body = _as_it_was(load(config, data=data, cell=cell, **kafka), job_id, position)
     headline = body["headline"]
     show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, utc))
 
