@@ -291,8 +291,8 @@ class Driver:
             budget //= 2
 
     def _decide_on(self, now: int, caught_up: bool, budget: int, decisions: list[Event], encoded: list[bytes]) -> None:
-        """Applies decisions and adds what follows from them, pass after pass, until nothing more does or the round is
-        large. Should the round not be accepted, the machine is given up with it.
+        """Applies decisions and adds what follows from them to both lists, pass after pass, until nothing more does or
+        the round is large. Should the round not be accepted, the machine is given up with it.
         """
         latest, size = decisions, self._size(encoded)
         while latest:
