@@ -3,7 +3,8 @@
 from events.codes import Code
 from events.records.entitlement import EntitlementsSet, GangsHeld
 from events.records.parts import Amounts
-from tests.entitlement.harness import START_MS, World, admitted, cpu, one, waits
+from tests.entitlement.harness import World, admitted, cpu, waits
+from tests.machines import START_MS, one
 
 
 def test_a_job_gets_what_fits_and_the_rest_as_runs_end() -> None:

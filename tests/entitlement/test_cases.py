@@ -8,7 +8,8 @@ import pytest
 
 from events.codes import Code
 from events.records.parts import Amounts
-from tests.entitlement.harness import START_MS, World, admitted, preempted
+from tests.entitlement.harness import World, admitted, preempted
+from tests.machines import START_MS
 
 FOLDER = Path(__file__).parents[1] / "cases"
 CASES: dict[str, Any] = {

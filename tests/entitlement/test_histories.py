@@ -11,7 +11,8 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.parts import Amounts
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.rows import NOTHING, plus
-from tests.entitlement.harness import Run, World, admitted, cpu, runs_of
+from tests.entitlement.harness import World, admitted, cpu
+from tests.machines import Run, runs_of
 
 LEAVES = ("/a/x", "/a/y", "/b")
 

@@ -5,7 +5,8 @@ import pytest
 from events.codes import Code
 from events.records.entitlement import GangsHeld, PreemptionsOrdered
 from events.records.parts import Amounts
-from tests.entitlement.harness import World, admitted, cpu, one, preempted, waits
+from tests.entitlement.harness import World, admitted, cpu, preempted, waits
+from tests.machines import one
 
 
 def full_cell(cores: int = 10, reservation: int = 5, **spec: object) -> World:

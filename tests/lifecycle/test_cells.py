@@ -4,7 +4,8 @@ from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobAccepted, JobRejected
 from events.records.pools import PoolDefined, PoolRemoved
-from tests.lifecycle.harness import World, one
+from tests.lifecycle.harness import World
+from tests.machines import one
 
 
 def define(world: World, path: str, cell: int, code: str = Code.DONE) -> None:

@@ -25,7 +25,8 @@ from events.records.parts import Constraint, Simulated
 from events.records.placement import HostLost, TasksPlaced
 from events.records.pools import CellConfigured
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from tests.lifecycle.harness import World, columns, kinds, one, runs_of
+from tests.lifecycle.harness import World
+from tests.machines import columns, kinds, one, runs_of
 
 A0, A1 = ("a", 0, 1), ("a", 1, 1)
 
@@ -347,7 +348,7 @@ def test_a_run_that_ends_as_its_job_is_stopped_keeps_no_admission() -> None:
     world.submit("a", kind="stateless")
     world.place(A0)
     world.report(RunReport.STARTED, A0)
-    world.caught(JobStopRequested(job_id="a", command_id="stop"), "paceline.jobs")
+    world.catch("paceline.jobs", JobStopRequested(job_id="a", command_id="stop"))
     said = world.report(RunReport.EXITED, A0)
     ended = one(said, RunsEnded)
     assert ints(ended.kept).tolist() == [0]

@@ -1,12 +1,10 @@
-"""Feeds placement with facts and other machines' decisions, and lets it decide until it is quiet."""
+"""Placement by itself: what operators, hosts and other machines say to it."""
 
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from events.codec import decode, encode
 from events.codes import Outcome
 from events.columns import ints, longs, pack_ints
 from events.records.base import Event
@@ -14,79 +12,23 @@ from events.records.entitlement import GangsAdmitted
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
 from events.records.parts import Amounts
-from events.records.placement import GangsReturned, TasksPlaced
-from processors.machine import Decided, Fact, PeerRound
+from events.records.placement import TasksPlaced
 from processors.placement.machine import Placement
-from processors.table import RowChange, State
-
-Run = tuple[str, int, int]
-Range = tuple[str, int, int, int, int]
-"""Job, first instance, count, run, gang."""
-
-START_MS = 1_700_000_000_000
+from tests.machines import Alone, Range, Run, columns, ranges
 
 
-class World:
+class World(Alone[Placement]):
     def __init__(self) -> None:
-        self.machine = Placement()
-        self.state = State(self.machine.tables, self.machine.peers)
-        self.now = START_MS
-        self.offset = -1
+        super().__init__(Placement)
         self.sessions: dict[str, int] = {}
-        self.budget = 1000
-        self.caught_up = True
 
     def fact(self, *facts: Event) -> list[Event]:
         """A batch of facts of the topic of hosts; decides after all of them."""
-        for event in facts:
-            self.offset += 1
-            self.machine.apply(Fact("paceline.hosts", self.offset, self.now, event))
-        return self.quiet()
+        return self.take("paceline.hosts", *facts)
 
-    def peer(self, machine: str, *decisions: Event) -> list[Event]:
-        self.machine.apply(PeerRound(machine, 1, self.now, decisions))
-        return self.quiet()
-
-    def quiet(self) -> list[Event]:
-        """Decides until nothing is left; checks that deciding changes nothing, and that a restored machine agrees."""
-        said: list[Event] = []
-        while True:
-            self.state.take_changes()
-            before = self.state.rehash()
-            assert before == self.state.hash, "a row changed and nobody said so"
-            wakeup = self.machine.next_wakeup()
-            decisions = self.machine.decide(self.now, self.caught_up, self.budget)
-            assert self.machine.decide(self.now, self.caught_up, self.budget) == decisions
-            assert self.state.rehash() == before, "deciding changed the state"
-            copy = self.copied()
-            assert copy.decide(self.now, self.caught_up, self.budget) == decisions, "a restored machine decides else"
-            assert_alike(self.machine, copy)
-            if not decisions:
-                assert not self.caught_up or wakeup is None or wakeup > self.now, "a due timer decided nothing"
-                return said
-            for decision in decisions:
-                assert decode(encode(decision)) == decision
-                self.machine.apply(Decided(self.now, decision))
-            said += decisions
-
-    def later(self, ms: int) -> list[Event]:
-        self.now += ms
-        return self.quiet()
-
-    def copied(self) -> Placement:
-        """Another process, restored from the rows as they are stored."""
-        pack_key = msgspec.msgpack.Encoder().encode
-        rows = [
-            RowChange(table.name, pack_key(key), table._pack(row))
-            for table in (*self.machine.tables, self.state.chains)
-            for key, row in table.items()
-        ]
-        machine = Placement()
-        State(machine.tables, machine.peers).load(rows)
-        machine.restored()
-        return machine
-
-    # In operators' words.
+    def look(self, copy: Placement) -> None:
+        """What is derived is the same, kept up or rebuilt."""
+        assert_alike(self.machine, copy)
 
     def connect(self, host: str, **offer: object) -> list[Event]:
         """A host connects and says what it has; lifecycle hasn't settled its runs yet."""
@@ -167,24 +109,10 @@ def whole(job: str, instances: int, gang_min: int = 0, run: int = 1) -> list[Ran
     return [(job, 0, gang_min, run, 1), *rest]
 
 
-def ranges(what: Sequence[Range]) -> dict[str, Any]:
-    names = list(dict.fromkeys(job for job, *_ in what))
-    columns = list(zip(*((names.index(job), *rest) for job, *rest in what), strict=True))
-    fields = dict(zip(("job", "first", "count", "run", "gang"), map(pack_ints, columns), strict=True))
-    return {"job_ids": tuple(names), **fields}
-
-
 def ended(runs: Sequence[Run]) -> RunsEnded:
-    names = list(dict.fromkeys(job for job, _, _ in runs))
     zeros = pack_ints([0] * len(runs))
     return RunsEnded(
-        job_ids=tuple(names),
-        job=pack_ints([names.index(job) for job, _, _ in runs]),
-        instance=pack_ints([instance for _, instance, _ in runs]),
-        run=pack_ints([run for _, _, run in runs]),
-        outcome=pack_ints([int(Outcome.SUCCEEDED)] * len(runs)),
-        exit_code=zeros,
-        kept=zeros,
+        **columns(runs), outcome=pack_ints([int(Outcome.SUCCEEDED)] * len(runs)), exit_code=zeros, kept=zeros
     )
 
 
@@ -211,21 +139,6 @@ def places(said: Sequence[Event], needs: dict[str, int] | None = None) -> dict[R
 
 def hosts_of(said: Sequence[Event]) -> dict[Run, str]:
     return {run: host for run, (host, _) in places(said).items()}
-
-
-def returned(event: GangsReturned) -> list[Range]:
-    columns = zip(*map(ints, (event.job, event.first, event.count, event.run, event.gang)), strict=True)
-    return [(event.job_ids[job], *map(int, rest)) for job, *rest in columns]  # type: ignore[misc]
-
-
-def of(said: Sequence[Event], kind: type[Any]) -> list[Any]:
-    return [event for event in said if isinstance(event, kind)]
-
-
-def one(said: Sequence[Event], kind: type[Any]) -> Any:
-    found = of(said, kind)
-    assert len(found) == 1, [type(event).__name__ for event in said]
-    return found[0]
 
 
 def assert_alike(live: Placement, restored: Placement) -> None:

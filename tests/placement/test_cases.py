@@ -13,7 +13,8 @@ import pytest
 
 from events.records.parts import Constraint
 from events.records.placement import GangsUnplaced
-from tests.placement.harness import World, hosts_of, of
+from tests.machines import of
+from tests.placement.harness import World, hosts_of
 
 CASES = {
     case["case_id"]: case for case in json.loads((Path(__file__).parent.parent / "cases/placement.json").read_text())

@@ -11,7 +11,8 @@ from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobsForgotten
 from events.records.parts import Constraint
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost
-from tests.placement.harness import Run, World, of, offered, places, returned
+from tests.machines import Run, of, ranges_of
+from tests.placement.harness import World, offered, places
 
 HOSTS = st.sampled_from(["h0", "h1", "h2"])
 RULES = st.sampled_from([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
@@ -43,7 +44,7 @@ class History(RuleBasedStateMachine):
         for event in of(said, GangsUnplaced):
             assert sum(event.hosts_by_reason.values()) == event.hosts_considered == len(self.world.sessions)
         for event in of(said, GangsReturned):
-            for job, first, count, run, gang in returned(event):
+            for job, first, count, run, gang in ranges_of(event):
                 assert not gang or (first, count) == (0, self.jobs[job][4])
                 for instance in range(first, first + count):
                     assert self.runs[job, instance] == run

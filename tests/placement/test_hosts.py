@@ -8,7 +8,8 @@ from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
 from events.records.rounds import TimerPassed
-from tests.placement.harness import START_MS, World, amounts, hosts_of, of, offered, one
+from tests.machines import START_MS, of, one
+from tests.placement.harness import World, amounts, hosts_of, offered
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_an_operator_confirms_a_loss_at_once() -> None:
     event = one(said, HostLost)
     assert (event.host_id, event.session, event.code, event.silent_ms) == ("h1", 1, Code.CONFIRMED, 501)
     answer = one(said, HostAnswered)
-    assert (answer.command_id, answer.code, answer.hosts_offset) == ("c", Code.DONE, world.offset)
+    assert (answer.command_id, answer.code, answer.hosts_offset) == ("c", Code.DONE, world.offsets["paceline.hosts"])
     assert one(world.confirm("h1"), HostAnswered).code == Code.REPEATED
     assert lost(world.beats(60_000)) == [("h0", Code.SILENT)], "a confirmed loss isn't one of those by silence"
 

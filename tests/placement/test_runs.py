@@ -8,7 +8,8 @@ from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobsForgotten
 from events.records.parts import Constraint, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from tests.placement.harness import World, amounts, hosts_of, of, offered, one, places, returned
+from tests.machines import of, one, ranges_of
+from tests.placement.harness import World, amounts, hosts_of, offered, places
 
 PATIENCE_MS = 5_000
 """The default of CellConfigured."""
@@ -179,7 +180,7 @@ def test_a_task_no_host_can_hold_goes_back_at_once_and_waits_for_hosts(world: Wo
     assert event.hosts_by_reason == {"cpu": 3}
     assert event.nearest == tuple(NearMiss(f"h{n}", amounts(1000)) for n in (1, 2, 3))
     back = one(said, GangsReturned)
-    assert (back.code, back.not_before_ms, returned(back)) == (Code.NEVER_FITS, 0, [("a", 0, 2, 1, 0)])
+    assert (back.code, back.not_before_ms, ranges_of(back)) == (Code.NEVER_FITS, 0, [("a", 0, 2, 1, 0)])
     assert world.machine.next_wakeup() is None
 
 
@@ -212,7 +213,7 @@ def test_a_task_that_fits_nowhere_now_is_explained_once_and_goes_back_when_patie
     assert not world.end(("fill", 0, 1)), "nothing to say: the reason is the same"
     back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
     assert (back.code, back.not_before_ms) == (Code.NO_HOST_FITS, world.now + 1000)
-    assert returned(back) == [("a", 0, 3, 1, 0)]
+    assert ranges_of(back) == [("a", 0, 3, 1, 0)]
 
 
 def test_patience_ends_only_when_caught_up(world: World) -> None:
@@ -236,14 +237,14 @@ def test_the_wait_after_a_return_doubles_until_a_task_is_placed(world: World) ->
     world.admit(("a", 0, 2, 1, 0))
     assert hosts_of(world.end(("fill", 0, 1))) == {("a", 0, 1): "h1"}
     back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
-    assert (back.not_before_ms - world.now, returned(back)) == (1000, [("a", 1, 1, 1, 0)])
+    assert (back.not_before_ms - world.now, ranges_of(back)) == (1000, [("a", 1, 1, 1, 0)])
 
 
 def test_a_gang_goes_back_as_one_range(world: World) -> None:
     world.run("fill", 12)
     world.run("a", 5, gang_min=3)
     back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
-    assert returned(back) == [("a", 0, 3, 1, 1), ("a", 3, 2, 1, 0)]
+    assert ranges_of(back) == [("a", 0, 3, 1, 1), ("a", 3, 2, 1, 0)]
 
 
 def test_the_reason_is_said_again_when_it_changes(world: World) -> None:
@@ -282,7 +283,7 @@ def test_a_budget_does_not_hide_who_finds_no_place(world: World) -> None:
         world.accept(name)
     said = world.admit(*((name, 0, 1, 1, 0) for name in "abc"))
     assert [event.job_id for event in of(said, GangsUnplaced)] == ["a", "b", "c"]
-    assert len(returned(one(world.later(PATIENCE_MS + 1000), GangsReturned))) == 3
+    assert len(ranges_of(one(world.later(PATIENCE_MS + 1000), GangsReturned))) == 3
 
 
 def test_forgotten_jobs_hold_nothing(world: World) -> None:

@@ -10,8 +10,9 @@ from events.records.lifecycle import JobAccepted
 from events.records.parts import Constraint
 from processors.machine import Decided, PeerRound
 from processors.placement import board
+from tests.machines import Run, ranges
 from tests.placement import twin
-from tests.placement.harness import Run, World, amounts, places, ranges, whole
+from tests.placement.harness import World, amounts, places, whole
 
 RACKS = st.sampled_from(["r1", "r2", "r3"])
 ATTRIBUTES = st.dictionaries(st.sampled_from(["rack", "disk"]), RACKS, max_size=2)

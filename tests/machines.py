@@ -1,0 +1,155 @@
+"""A machine by itself: fed with facts and other machines' rounds, asked until it is quiet, taken over from its rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from events.codec import decode, encode
+from events.columns import ints, pack_ints
+from events.records.base import Event
+from processors.machine import Decided, Fact, Machine, PeerRound
+from processors.table import RowChange, State
+
+M = TypeVar("M", bound=Machine)
+Run = tuple[str, int, int]
+"""Job, instance, run."""
+Range = tuple[str, int, int, int, int]
+"""Job, first instance, count, run, gang."""
+
+START_MS = 1_700_000_000_000
+PASSES_MAX = 10_000
+
+
+class Alone(Generic[M]):
+    """Whoever uses it adds what users, hosts and other machines say, in their words."""
+
+    def __init__(self, make: Callable[[], M], budget: int = 1000) -> None:
+        self.now = START_MS
+        self.budget = budget
+        self.caught_up = True
+        self.offsets: dict[str, int] = {}
+        """Of each topic the offset of its last fact."""
+        self.said: list[Event] = []
+        self._make = make
+        self._stored: dict[tuple[str, bytes], bytes] = {}
+        self.machine = make()
+        self.state = State(self.machine.tables, self.machine.peers)
+
+    def take(self, topic: str, *facts: Event) -> list[Event]:
+        """Facts of a topic; decides after all of them."""
+        for event in facts:
+            self.catch(topic, event)
+        return self.quiet()
+
+    def catch(self, topic: str, event: Event) -> None:
+        """A fact that is applied and not decided on yet."""
+        self.offsets[topic] = self.offsets.get(topic, -1) + 1
+        self.machine.apply(Fact(topic, self.offsets[topic], self.now, event))
+
+    def peer(self, machine: str, *decisions: Event) -> list[Event]:
+        """A round of another machine."""
+        self.machine.apply(PeerRound(machine, 1, self.now, decisions))
+        return self.quiet()
+
+    def quiet(self) -> list[Event]:
+        """Decides until nothing is left, and checks that deciding changes nothing that is hashed, and that another
+        process on the same rows decides the same.
+        """
+        said: list[Event] = []
+        for _ in range(PASSES_MAX):
+            self._store()
+            before = self.state.rehash()
+            assert before == self.state.hash, "a row changed and nobody said so"
+            wakeup = self.machine.next_wakeup()
+            decisions = self._decide(self.machine)
+            assert self._decide(self.machine) == decisions
+            assert self.state.rehash() == before, "deciding changed the state"
+            copy, _ = self.restored()
+            assert self._decide(copy) == decisions, "a machine that was restored decides otherwise"
+            self.look(copy)
+            if not decisions:
+                self.said += said
+                assert not self.caught_up or wakeup is None or wakeup > self.now, "a due timer decided nothing"
+                return said
+            for decision in decisions:
+                assert decode(encode(decision)) == decision
+                self.machine.apply(Decided(self.now, decision))
+            said += decisions
+        raise AssertionError(f"{self.machine.name} never comes to rest")
+
+    def look(self, copy: M) -> None:
+        """What else must hold before decisions are applied; `copy` was restored from the rows."""
+
+    def later(self, ms: int) -> list[Event]:
+        """Time passes."""
+        self.now += ms
+        return self.quiet()
+
+    def restart(self) -> None:
+        """Another process takes over from the rows."""
+        self.machine, self.state = self.restored()
+
+    def restored(self) -> tuple[M, State]:
+        """A machine as it is restored from the rows, in the order in which a store has them."""
+        machine = self._make()
+        state = State(machine.tables, machine.peers)
+        state.load(RowChange(table, key, row) for (table, key), row in sorted(self._stored.items()))
+        machine.restored()
+        return machine, state
+
+    def _decide(self, machine: M) -> list[Event]:
+        return machine.decide(self.now, self.caught_up, self.budget)
+
+    def _store(self) -> None:
+        for table, key, row in self.state.take_changes():
+            if row is None:
+                self._stored.pop((table, key), None)
+            else:
+                self._stored[table, key] = row
+
+
+def columns(runs: Sequence[Run]) -> dict[str, Any]:
+    """The fields that name runs."""
+    names = list(dict.fromkeys(job for job, _, _ in runs))
+    return {
+        "job_ids": tuple(names),
+        "job": pack_ints([names.index(job) for job, _, _ in runs]),
+        "instance": pack_ints([instance for _, instance, _ in runs]),
+        "run": pack_ints([run for _, _, run in runs]),
+    }
+
+
+def ranges(what: Sequence[Range]) -> dict[str, Any]:
+    """The fields that name ranges of runs."""
+    names = list(dict.fromkeys(job for job, *_ in what))
+    rows = [(names.index(job), *rest) for job, *rest in what]
+    fields = ("job", "first", "count", "run", "gang")
+    return {"job_ids": tuple(names), **{name: pack_ints(row[at] for row in rows) for at, name in enumerate(fields)}}
+
+
+def runs_of(event: Any) -> list[Run]:
+    """The runs that a record names."""
+    rows = zip(ints(event.job).tolist(), ints(event.instance).tolist(), ints(event.run).tolist(), strict=True)
+    return [(event.job_ids[job], instance, run) for job, instance, run in rows]
+
+
+def ranges_of(event: Any) -> list[Range]:
+    """The ranges that a record names."""
+    rows = zip(*(ints(getattr(event, name)).tolist() for name in ("job", "first", "count", "run", "gang")), strict=True)
+    return [(event.job_ids[job], first, count, run, gang) for job, first, count, run, gang in rows]
+
+
+def kinds(said: Sequence[Event]) -> list[str]:
+    """What was said, by the names of the records."""
+    return [type(event).__name__ for event in said]
+
+
+def of(said: Sequence[Event], kind: type[Any]) -> list[Any]:
+    """What was said of one kind."""
+    return [event for event in said if isinstance(event, kind)]
+
+
+def one(said: Sequence[Event], kind: type[Any]) -> Any:
+    """The only thing of a kind that was said."""
+    found = of(said, kind)
+    assert len(found) == 1, kinds(said)
+    return found[0]
