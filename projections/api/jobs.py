@@ -1,12 +1,11 @@
 """Routes of jobs: submit, list, look, explain, stop, read output."""
 
-import uuid
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Query, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -15,6 +14,7 @@ from events.records.jobs import JobStopRequested, JobSubmitted
 from events.spec import JobSpec, problems
 from events.topics import JOBS
 from projections import queries, task_queries
+from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Snapshot, Wait, next_token
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.jobs import REJECTED
@@ -29,15 +29,6 @@ _STATUS = {
     Code.OPEN_TASKS_MAX: 429,
     Code.NOT_FOUND: 404,
 }
-
-
-class Stop(BaseModel):
-    """A wish to end a job."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    command_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    reason: Annotated[str, Field(max_length=1000)] = ""
 
 
 class JobsWanted(NamedTuple):
@@ -69,24 +60,13 @@ def routes(context: Context) -> APIRouter:
     _tasks(router, context)
 
     @router.post("/{job_id}/stops", status_code=202)
-    async def stop(job_id: str, wish: Stop, wait: Wait) -> Response:
+    async def stop(job_id: str, command: Command, wait: Wait) -> Response:
         """Asks for the end of a job."""
-        with_id = wish.command_id or uuid.uuid4().hex
-        fact = JobStopRequested(job_id=job_id, command_id=with_id, reason=wish.reason)
 
-        def append() -> int:
-            with context.views.read() as connection:
-                _job(connection, job_id)
-            return context.append(fact, job_id)
+        def fact(command_id: str) -> JobStopRequested:
+            return JobStopRequested(job_id=job_id, command_id=command_id, reason=command.reason)
 
-        offset = await run_in_threadpool(append)
-        told: dict[str, Any] = {"command_id": with_id, "position": f"{JOBS.name}:{offset}"}
-        answer = await context.answer(JOBS.name, offset, wait)
-        if answer is None:
-            return JSONResponse(told, 202)
-        if answer.code == Code.NOT_FOUND:
-            raise Problem(404, answer.code, answer.message, position=told["position"])
-        return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200)
+        return await carry_out(context, command, fact, job_id, lambda connection: _job(connection, job_id), wait)
 
     return router
 

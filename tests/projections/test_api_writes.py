@@ -238,7 +238,7 @@ def test_an_operator_confirms_that_a_host_is_lost(api):
     fact = last(api, "paceline.hosts")
     assert isinstance(fact, HostLossConfirmed)
     assert (fact.host_id, fact.reason) == ("h1", "fire")
-    codes = iter(["DONE", "ALREADY_ENDED"])
+    codes = iter(["DONE", "NOT_SILENT"])
     api.answer(
         "paceline.hosts",
         "placement",
@@ -246,7 +246,7 @@ def test_an_operator_confirms_that_a_host_is_lost(api):
     )
     assert api.client.post("/v1/hosts/h1/loss-confirmations?wait=30s", json={}).json()["code"] == "DONE"
     refused = api.client.post("/v1/hosts/h1/loss-confirmations?wait=30s", json={})
-    api.problem(refused, 409, "ALREADY_ENDED")
+    api.problem(refused, 409, "NOT_SILENT")
     api.problem(api.client.post("/v1/hosts/none/loss-confirmations", json={}), 404, "NOT_FOUND")
 
 

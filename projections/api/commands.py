@@ -1,0 +1,58 @@
+"""Commands about something that is there: written as facts, answered by the machine that they are for."""
+
+import uuid
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.codes import Code
+from events.records.base import Event
+from projections.api.context import Context
+from projections.api.problems import Problem
+
+FINE = (Code.DONE, Code.REPEATED, Code.ALREADY_ENDED)
+
+
+class Command(BaseModel):
+    """What is said with a command: its id, by which a repeat is known, and why it is given."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    command_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    reason: Annotated[str, Field(max_length=1000)] = ""
+
+
+async def carry_out(
+    context: Context,
+    command: Command,
+    fact: Callable[[str], Event],
+    key: str,
+    must_be: Callable[[Connection], object],
+    wait: float,
+) -> Response:
+    """Writes `fact(command id)`, once `must_be` has found what it is about in the views, and waits for the answer.
+
+    Raises a problem where `must_be` does, and where the answer is no.
+    """
+    command_id = command.command_id or uuid.uuid4().hex
+    event = fact(command_id)
+
+    def append() -> int:
+        with context.views.read() as connection:
+            must_be(connection)
+        return context.append(event, key)
+
+    offset = await run_in_threadpool(append)
+    told: dict[str, Any] = {"command_id": command_id, "position": f"{event.topic}:{offset}"}
+    answer = await context.answer(event.topic, offset, wait)
+    if answer is None:
+        return JSONResponse(told, 202)
+    if answer.code not in FINE:
+        status = 404 if answer.code == Code.NOT_FOUND else 409
+        raise Problem(status, answer.code, answer.message, position=told["position"])
+    return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200)
