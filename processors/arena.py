@@ -147,15 +147,17 @@ def locate_ranges(
 ) -> tuple[I64, I64]:
     """The slots of the ranges of a record, one after another, and for each slot the index of its range.
 
-    Ranges of unknown jobs are left out; a machine's own records and those of its peers fit their jobs.
+    Ranges that aren't within a known job are left out.
     """
-    known = [stretch(job_id) for job_id in job_ids]
-    bases = np.array([found[0] if found else -1 for found in known], dtype=np.int64)
-    start = bases[ints(job)]
-    times = np.where(start >= 0, ints(count), 0)
+    known = [stretch(job_id) or (0, 0) for job_id in job_ids] or [(0, 0)]
+    base, size = np.array(known, dtype=np.int64).T
+    jobs, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
+    named = (jobs >= 0) & (jobs < len(job_ids)) & (firsts >= 0) & (counts > 0)
+    jobs = np.where(named, jobs, 0)
+    times = np.where(named & (firsts + counts <= size[jobs]), counts, 0)
     index = np.repeat(np.arange(len(times)), times)
     within = np.arange(len(index)) - np.repeat(np.cumsum(times) - times, times)
-    return start[index] + ints(first)[index] + within, index
+    return (base[jobs] + firsts)[index] + within, index
 
 
 def _gaps(owner: I32, end: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobsForgotten, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from processors.arena import Arena, locate
+from processors.arena import Arena, locate, locate_ranges
 from processors.placement.hosts import AMOUNT_MAX, RESOURCES, Hosts, values_of
 from processors.placement.rows import CellRow, JobRow
 from processors.settings import CellSettings
@@ -33,8 +33,8 @@ class Named(NamedTuple):
     """What ranges name: slots, each with the index of its job and its run, and of each range its start and kind."""
 
     slots: I64
-    job: I64
-    run: I64
+    job: I32
+    run: I32
     starts: I64
     gang: Mask
 
@@ -210,23 +210,15 @@ class Runs:
                 self.waiting[job_id] = self.waiting.get(job_id, 0) + count
 
     def _named(self, event: Ranges, admitted: I32 | None) -> Named:
-        """The slots of the ranges that there are; none where columns don't fit together."""
-        job, first, count, run, gang = (ints(c) for c in (event.job, event.first, event.count, event.run, event.gang))
-        lengths = {len(one) for one in (job, first, count, run, gang, job if admitted is None else admitted)}
-        if len(lengths) > 1:
-            job = first = count = run = gang = np.zeros(0, dtype=np.int32)
-            admitted = None
-        known = [self.stretch(job_id) or (0, 0) for job_id in event.job_ids] or [(0, 0)]
-        base, size = np.array(known, dtype=np.int64).T
-        good = (job >= 0) & (job < len(event.job_ids)) & (first >= 0) & (count > 0)
-        index = np.where(good, job, 0).astype(np.int64)
-        good &= first.astype(np.int64) + count <= size[index]
+        """What the ranges name, as far as it is there; with `admitted` those of 1."""
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
         if admitted is not None:
-            good &= admitted == 1
-        index, count, start = index[good], count[good].astype(np.int64), (base[index] + first)[good]
-        ends = np.cumsum(count)
-        slots = np.repeat(start - (ends - count), count) + np.arange(int(count.sum()))
-        return Named(slots, np.repeat(index, count), np.repeat(run[good], count), ends - count, gang[good] == 1)
+            wanted = admitted[index] == 1
+            slots, index = slots[wanted], index[wanted]
+        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        return Named(
+            slots, ints(event.job)[index], ints(event.run)[index], starts, ints(event.gang)[index[starts]] == 1
+        )
 
     def _stop_waiting(self, slots: I64) -> None:
         """Tasks need no place now, or have one."""
