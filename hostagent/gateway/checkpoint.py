@@ -8,7 +8,7 @@ import msgspec
 
 from events.log import LogFault
 
-FORMAT = 3
+FORMAT = 4
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

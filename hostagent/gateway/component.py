@@ -230,8 +230,7 @@ class Gateway:
 
     def _take_report(self, report: Report, now: int) -> bool:
         hosts = [self._hosts[host_id] for host_id in report.reports.host_ids]
-        current = all(host.session == session for host, session in zip(hosts, report.sessions, strict=True))
-        current = current and all(host.gateway == self.name for host in hosts)
+        current = all(host.current(self.name, session) for host, session in zip(hosts, report.sessions, strict=True))
         current = current and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
         for host in hosts if current else ():
             host.heard_ms = now
@@ -259,14 +258,14 @@ class Gateway:
             self._after.append(lambda: post.done(refused))
             return
         host.cut(post.host_id)
-        host.session, host.gateway, host.silent = post.hello.session, self.name, False
+        host.connected(post.hello.session, self.name)
         host.floor, host.heard_ms = post.hello.position, now
         self._records += facts.connected(post.host_id, post.hello, self.name)
         self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell)))
 
     def _attach(self, host_id: str, session: int, link: Link) -> None:
         host = self._hosts[host_id]
-        if host.session != session or host.gateway != self.name:
+        if not host.current(self.name, session):
             link.cut(host_id)
             return
         host.cut(host_id)

@@ -8,18 +8,21 @@ from hostagent.gateway.links import Link
 
 
 class HostStanding:
-    """What the gateway knows of a host. Session, gateway and silence are folds of the topic of hosts; `reconciled` (the
-    last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this process.
+    """What the gateway knows of a host. Session, gateway, silence and `anew` are folds of the topic of hosts;
+    `reconciled` (the last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this
+    process.
     """
 
-    __slots__ = ("floor", "gateway", "heard_ms", "link", "number", "ready", "reconciled", "session", "silent")
+    __slots__ = ("anew", "floor", "gateway", "heard_ms", "link", "number", "ready", "reconciled", "session", "silent")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.session = 0
         self.gateway = ""
-        """The gateway that has the session and watches the host; empty: none, so that it must connect anew."""
+        """The gateway that has the session and watches the host."""
         self.silent = False
+        self.anew = False
+        """It must connect anew before its word counts: it was said to be silent, and may have been given up since."""
         self.reconciled = 0
         self.link: Link | None = None
         self.ready = False
@@ -27,6 +30,14 @@ class HostStanding:
         self.floor = 0
         """The position up to which the agent has followed orders."""
         self.heard_ms = 0
+
+    def current(self, gateway: str, session: int) -> bool:
+        """Whether what it says to this gateway in this session counts."""
+        return self.gateway == gateway and self.session == session and not self.anew
+
+    def connected(self, session: int, gateway: str) -> None:
+        """A session begins."""
+        self.session, self.gateway, self.silent, self.anew = session, gateway, False, False
 
     def cut(self, host_id: str) -> None:
         """Ends its link, if it has one."""
@@ -67,11 +78,11 @@ class Hosts:
         host = self[event.host_id]
         if event.session > host.session:
             host.cut(event.host_id)
-            host.session, host.gateway, host.silent = event.session, event.gateway, False
+            host.connected(event.session, event.gateway)
 
     def silent(self, event: HostSilent) -> None:
-        """Of an own host this is no news, unless another gateway wrote it, to which this one was gone: by now the host
-        may have been declared lost, so it must connect anew and say what it runs.
+        """Of an own host this is no news, unless another gateway wrote it, to which this one was gone, or this one in
+        an earlier life: by now the host may have been declared lost, so it must connect anew and say what it runs.
         """
         host = self[event.host_id]
         if host.session != event.session or host.silent:
@@ -79,10 +90,10 @@ class Hosts:
         host.silent = True
         if host.gateway == self._gateway:
             host.cut(event.host_id)
-            host.gateway = ""
+            host.anew = True
 
     def back(self, event: HostBack) -> None:
-        """A host is heard again within its session."""
+        """A host is heard again within its session: who doesn't connect anew then will be silent again."""
         host = self[event.host_id]
         if host.session == event.session:
             host.silent = False
@@ -90,11 +101,12 @@ class Hosts:
     def dump(self) -> dict[str, Any]:
         """The folds, as plain values."""
         return {
-            host_id: (host.session, host.gateway, host.silent, host.reconciled) for host_id, host in self._hosts.items()
+            host_id: (host.session, host.gateway, host.silent, host.anew, host.reconciled)
+            for host_id, host in self._hosts.items()
         }
 
     def load(self, dumped: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
         for host_id, standing in dumped.items():
             host = self[host_id]
-            host.session, host.gateway, host.silent, host.reconciled = standing
+            host.session, host.gateway, host.silent, host.anew, host.reconciled = standing

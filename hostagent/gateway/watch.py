@@ -107,10 +107,10 @@ class Watch:
         heard = max(host.heard_ms, host.link.heard_ms if host.link is not None else 0)
         if not host.silent:
             return _silent(host_id, host) if now - max(heard, self._counted_from) >= SILENT_MS else None
-        if not heard or now - heard >= SILENT_MS:
+        if host.anew or not heard or now - heard >= SILENT_MS:
             return None
-        host.silent = False
-        host.cut(host_id)  # it may have been given up meanwhile, which only a new session mends
+        host.silent, host.anew = False, True  # it may have been given up meanwhile, which only a new session mends
+        host.cut(host_id)
         return HostBack(host_id=host_id, session=host.session)
 
 

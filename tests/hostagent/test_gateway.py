@@ -261,6 +261,28 @@ def test_a_gateway_that_restarts_knows_what_is_wanted_and_who_does_not_return(ce
     assert cell.facts("paceline.hosts", HostSilent) == [HostSilent(host_id="gone", session=1)]
 
 
+@pytest.mark.parametrize("keeps_its_file", [True, False])
+def test_a_host_that_was_back_once_and_dies_with_its_gateway_is_silent_again(
+    cell: Cell, clock: TestClock, tmp_path: Path, keeps_its_file: bool
+) -> None:
+    host = Host(cell)
+    host.connect(1)
+    settle(cell)
+    later(cell, clock, 12_000)
+    host.report()
+    later(cell, clock, 1000)
+    assert len(cell.facts("paceline.hosts", HostBack)) == 1
+    cell.gateway.close()
+    if not keeps_its_file:
+        (tmp_path / "gateway.msgpack").unlink()
+    cell.new_gateway()
+    settle(cell)
+    host.report()
+    assert host.acknowledged[-1] is False, "it may have been given up, so its old session is over"
+    later(cell, clock, 12_000)
+    assert len(cell.facts("paceline.hosts", HostSilent)) == 2
+
+
 def test_without_its_file_a_gateway_folds_the_same_from_the_log(cell: Cell) -> None:
     host = Host(cell)
     host.connect(1)
