@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from events.codec import encode
 from events.embedded import EmbeddedLog
 from events.kafka import KafkaLog
-from events.log import Log, NewRecord
+from events.log import Log, LogUnavailable, NewRecord
 from events.memory import MemoryLog
 from events.records.jobs import JobStopRequested
 from events.topics import SETTINGS, rounds_of
@@ -114,8 +114,12 @@ def any_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
 
 def start(log: Log, machine: str, folder: Path, claimant: str) -> Driver:
     driver = Driver(TOYS[machine](), log, RocksStore(folder / machine), Clock(), claimant)
-    for _ in driver.recover():
-        pass
+    try:
+        for _ in driver.recover():
+            pass
+    except LogUnavailable:  # who tries again needs the store
+        driver.close()
+        raise
     return driver
 
 
