@@ -19,7 +19,7 @@ DRAWN_MAX = 1000
 """So many durations are drawn for a job; instances beyond take them over again."""
 HOST_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,100}$"
 Host = Annotated[str, StringConstraints(pattern=HOST_PATTERN)]
-Pattern = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,80}#{1,6}[a-z0-9._-]{0,10}$")]
+Pattern = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,90}#{1,6}[a-z0-9._-]{0,90}$")]
 Pool = Annotated[str, StringConstraints(pattern=POOL_PATTERN)]
 Job = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 _NORMAL = NormalDist()
@@ -60,9 +60,7 @@ class HostGroup(Checked):
     later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools", "slack": "Paceline knows no slack"}
 
     name: Host
-    pattern: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,90}#{1,6}[a-z0-9._-]{0,90}$")] | None = (
-        None
-    )
+    pattern: Pattern | None = None
     count: Annotated[int, Field(ge=1, le=100_000)] = 1
     resources: HostResources
     attributes: dict[Word, Text] = Field(default={})
