@@ -149,7 +149,7 @@ class Fanout:
         self._group.look(self.app.consumer, bool(self._cells))
         self._looked = self._looked or self._group.joined
         failed = [cell.failed for cell in self._cells.values() if cell.failed is not None]
-        if failed and len(failed) == len(self._cells):
+        if failed and len(failed) == len(ours):  # one of ours that still leaves comes back, and may be sound
             self._fault = str(failed[0])
             self._end()
 

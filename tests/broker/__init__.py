@@ -29,7 +29,7 @@ from tests.broker.security import PASSWORD, USER, Security
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".kafka"
-READY_SECONDS = 60
+READY_SECONDS = 120
 SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",

@@ -7,7 +7,7 @@ with Cluster(folder) as cluster:
 
 from collections.abc import Mapping
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, PartitionMetadata  # type: ignore[attr-defined]
@@ -78,21 +78,9 @@ class Cluster:
         """The number of the broker that leads a partition, or -1."""
         return int(self._partition(topic, cell).leader)
 
-    def in_sync(self, topic: str, cell: int) -> set[int]:
-        """The brokers that have all of a partition."""
-        return set(self._partition(topic, cell).isrs)
-
     def controller(self) -> int:
         """The number of the active controller, as the nodes that run have noted."""
         return max(broker.controller() for broker in self._brokers.values() if broker.runs)[1]
-
-    def wait_in_sync(self, topics: list[str], cell: int) -> None:
-        """Returns when every broker has all of those partitions."""
-        end = monotonic() + READY_SECONDS
-        while any(self.in_sync(topic, cell) != set(self._brokers) for topic in topics):
-            if monotonic() > end:
-                raise BrokerFailed(f"the copies were not complete within {READY_SECONDS} s")
-            sleep(0.05)
 
     def __enter__(self) -> "Cluster":
         return self.start()

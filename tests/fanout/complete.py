@@ -22,7 +22,7 @@ from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.publisher import ID_HEADER
 from projections.fanout.unfold import Out, unfold
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Found(NamedTuple):

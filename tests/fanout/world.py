@@ -22,7 +22,7 @@ from tests.broker import free_ports
 from tests.cell.world import Cell
 from tests.fanout.complete import caught_up
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SESSION_MS = 1500
 END_S = 10.0
 

@@ -29,7 +29,7 @@ from tests.storms.cell import rounds_in_sequence, runs_in_sequence
 
 TOKEN = "secret"
 SESSION_MS = 1500
-READY_S = 60.0
+READY_S = 120.0
 POLL_S = 0.05
 
 

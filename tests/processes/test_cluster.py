@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from events.kafka_topics import copies, create
-from events.topics import EVERY, MACHINES
+from events.topics import MACHINES
 from tests.broker.cluster import Cluster
 from tests.processes.site import Site
 
@@ -38,8 +38,7 @@ def site(cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
 def whole(site: Site, cluster: Cluster) -> None:
     """All brokers are there again, each with all records, and every part does its work."""
     cluster.start()
-    cluster.wait_in_sync([topic.name for topic in EVERY], 0)
-    assert copies(cluster.address) == []
+    site.until(lambda: copies(cluster.address) == [], "every broker to have every copy")
     site.until_ready(*SERVING, "api")
 
 
@@ -50,7 +49,7 @@ def leader_killed(site: Site, cluster: Cluster) -> None:
     site.submit("while", 20)
     site.finish("before", "while")
     assert cluster.leader(LIFECYCLE, 0) != leader
-    assert any(f"start broker {leader}." in line for line in copies(cluster.address))
+    site.until(lambda: f"start broker {leader}." in " ".join(copies(cluster.address)), "the lost copies to be named")
 
 
 def two_killed(site: Site, cluster: Cluster) -> None:

@@ -1,0 +1,77 @@
+"""What the fan-out does about its cells when the group changes, with cells that do as they are told."""
+
+import asyncio
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from events.topics import EVERY
+from projections.fanout.app import Fanout, FanoutApp, make_app
+from projections.fanout.group import Group
+
+
+class Told:
+    """A cell that fails at once if its number is odd, and takes as long to leave as `left` says."""
+
+    def __init__(self, number: int) -> None:
+        self.left: Future[None] = Future()
+        self.failed = ValueError(f"cell {number} is broken") if number % 2 else None
+
+    def look(self) -> None:
+        pass
+
+    def end(self) -> "Future[None]":
+        if self.failed:
+            self.left.set_result(None)
+        return self.left
+
+
+class Cells:
+    """A fan-out whose group gives it the cells that it is told to."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.given: set[int] = set()
+        self.ended = False
+        patch.setattr(FanoutApp, "consumer", SimpleNamespace(assignment=self._assignment, _thread=None))
+        patch.setattr(FanoutApp, "rebalancing", False)
+        patch.setattr(Group, "look", lambda *_: None)
+        app = make_app("127.0.0.1:9", folder, "one", 2.0, {})
+        make_cell: Any = Told
+        self.fanout = Fanout(app, make_cell, Group("127.0.0.1:9", "paceline.fanout", lambda _: None))
+        patch.setattr(self.fanout, "_end", self._end)
+
+    def look(self, *given: int) -> None:
+        """The group gives it these, and it looks."""
+        self.given = set(given)
+        asyncio.run(self.fanout._look())
+
+    def _assignment(self) -> list[Any]:
+        return [SimpleNamespace(topic=topic.name, partition=cell) for topic in EVERY for cell in self.given]
+
+    def _end(self) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cells:
+    return Cells(tmp_path, monkeypatch)
+
+
+def test_it_ends_when_all_its_cells_have_failed(cells: Cells) -> None:
+    cells.look(1, 3)
+    assert cells.ended
+
+
+def test_it_goes_on_for_a_cell_that_is_sound(cells: Cells) -> None:
+    cells.look(0, 1)
+    assert not cells.ended
+
+
+def test_it_goes_on_for_a_sound_cell_that_the_group_took_and_gave_back_before_it_had_left(cells: Cells) -> None:
+    cells.look(0, 1)
+    cells.look()
+    cells.look(0, 1)
+    assert not cells.ended
