@@ -103,11 +103,12 @@ class KafkaLog:
         asked = {TopicPartition(topic, self.cell): which for topic in topics}
         last = time.monotonic() + (ASK_SECONDS if patience is None else patience)
         while True:
+            admin = self._admin  # another thread may make it anew: one that is gone would answer nobody
             try:
                 if not self._met:  # the first question of a client that knows no broker yet is sometimes lost
-                    self._admin.list_topics(timeout=max(ANSWER_SECONDS, last - time.monotonic()))
+                    admin.list_topics(timeout=max(ANSWER_SECONDS, last - time.monotonic()))
                     self._met = True
-                futures = self._admin.list_offsets(
+                futures = admin.list_offsets(
                     asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
                 )
                 found = {partition.topic: future.result().offset for partition, future in futures.items()}
@@ -118,12 +119,13 @@ class KafkaLog:
             except KafkaException as raised:
                 error = raised.args[0]
             self._met = False  # it goes on asking leaders of old until it is asked for all topics
-            self._admin.poll(0)  # what it has to say of the cause
+            admin.poll(0)  # what it has to say of the cause
             if self.link.refused:
                 raise self.link.failure()
             if not self.passes(error, topics):
                 raise self.link.error(error, self.cell, topics)
             if time.monotonic() >= last:
+                self._admin = self.link.client(AdminClient, {})  # see `events.kafka_link`
                 raise self.link.unavailable(error, topics)
             time.sleep(RETRY_SECONDS)
 
@@ -166,7 +168,8 @@ class KafkaReader:
         self._gap: LogGap | None = None
         self._heard = time.monotonic()
         self._short = ""
-        consumer.assign([TopicPartition(topic, log.cell, position) for topic, position in positions.items()])
+        self._deaf = False
+        self._assign()
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
@@ -181,7 +184,7 @@ class KafkaReader:
             messages += self._consumer.consume(limit - len(messages), 0)
         records = self._records(messages)
         if records:
-            self._heard, self._short = time.monotonic(), ""
+            self._heard, self._short, self._deaf = time.monotonic(), "", False
         elif time.monotonic() > self._heard + SILENCE_SECONDS:
             self._ask()
             self._heard = time.monotonic()
@@ -200,19 +203,31 @@ class KafkaReader:
         """Drops the connection."""
         self._consumer.close()
 
+    def _assign(self) -> None:
+        cell = self._log.cell
+        self._consumer.assign([TopicPartition(topic, cell, start) for topic, start in self._starts.items()])
+
     def _ask(self) -> None:
         """Looks whether the log is there. Raises `LogFault` where a topic is gone, `LogGap` where the log ends before
-        what was read: the client itself doesn't tell in every case. One answer may come from a leader of old.
+        what was read: the client itself doesn't tell in every case. One answer may come from a leader of old. A client
+        that hears nothing of what is there, twice, is made anew: see `events.kafka_link`.
         """
         try:
             ends = self._log.offsets(list(self._starts), LATEST, 0)
         except LogUnavailable:
             return
-        short = next((topic for topic, end in ends.items() if end < self.position(topic)), "")
+        positions = {topic: self.position(topic) for topic in ends}
+        short = next((topic for topic, end in ends.items() if end < positions[topic]), "")
         if short and short == self._short:
-            self._gap = gap(short, self.position(short), 0, ends[short])
+            self._gap = gap(short, positions[short], 0, ends[short])
             raise self._gap
         self._short = short
+        behind = any(end > positions[topic] for topic, end in ends.items())
+        if behind and self._deaf:
+            self._consumer.close()
+            self._consumer, self._starts = self._log.link.client(Consumer, CONSUMER), positions
+            self._assign()
+        self._deaf = behind and not self._deaf
 
     def _records(self, messages: Sequence[Message]) -> list[LogRecord]:
         out = []

@@ -96,6 +96,7 @@ class Appender:
                 self._producer.poll(0)  # what it has to say of the cause
                 self._link.lost()
                 if over or self._link.refused or self._closing:
+                    self._drop()  # nothing is on its way; the next is a new one: see `events.kafka_link`
                     raise self._link.failure() from error
                 continue
             self._link.found()

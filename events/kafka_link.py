@@ -1,4 +1,9 @@
-"""The line to Kafka: what its clients are told, and whether it answers, as they see it."""
+"""The line to Kafka: what its clients are told, and whether it answers, as they see it.
+
+A broker that was cut off from its controllers for a moment names no broker at all when it is asked for them. A client
+of librdkafka that is told so forgets all it knew and asks nobody any more, for ever (its issue 5301, open in 2.16). So
+whoever has a client that gets no answers for long makes it anew.
+"""
 
 import logging
 import re

@@ -16,6 +16,8 @@ from events.topics import ALL
 LEAVE_SECONDS = 2.0
 WITHOUT_SECONDS = 10.0
 """Nobody has cells while a group is made anew. Where that takes longer, it is said."""
+REJOIN_SECONDS = 30.0
+"""Without cells for so long, it joins with a new client: see `events.kafka_link`."""
 NEW_CELLS_MS = 30_000
 """Cells that are added to a running group are given out within this time."""
 FENCES_MAX = 3
@@ -24,14 +26,31 @@ FACTS = tuple(topic.name for topic in ALL if topic.machine is None)
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 
 
-def no_cells(bootstrap: str, group: str) -> str:
-    """What is said of a group that gives out no cells for `WITHOUT_SECONDS`."""
-    return f"Kafka at {bootstrap} gives out no cells of group {group}: waiting. Are enough of its brokers there?"
+class Wait:
+    """Says once that a group has given out no cells for `WITHOUT_SECONDS`, and once that it does again."""
 
+    def __init__(self, bootstrap: str, group: str, say: Callable[[str], None]) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._say = say
+        self._since = monotonic()
+        self._said = False
 
-def cells_again(bootstrap: str, group: str) -> str:
-    """What is said when it gives out cells again."""
-    return f"Kafka at {bootstrap} gives out cells of group {group} again."
+    def over(self) -> None:
+        """The group counts on this process."""
+        self._since = monotonic()
+        if self._said:
+            self._said = False
+            self._say(f"Kafka at {self._bootstrap} gives out cells of group {self._group} again.")
+
+    def goes_on(self) -> None:
+        """The group doesn't, or not yet."""
+        if not self._said and monotonic() > self._since + WITHOUT_SECONDS:
+            self._said = True
+            self._say(
+                f"Kafka at {self._bootstrap} gives out no cells of group {self._group}: waiting. Are enough of its "
+                "brokers there?"
+            )
 
 
 class Membership:
@@ -54,9 +73,8 @@ class Membership:
         self._topics = list(topics)
         self._session_ms = session_timeout_ms
         self._assigned: set[tuple[str, int]] | None = None
-        self._without_since = monotonic()
-        self._complained = False
-        self._on_trouble = on_trouble
+        self._wait = Wait(bootstrap, group, on_trouble)
+        self._joined_at = 0.0
         self._out = False
         self._link = Link(bootstrap, on_trouble, extra)
         self._consumer = self._join()
@@ -73,8 +91,13 @@ class Membership:
         if message is not None and (error := message.error()) is not None:
             self._take(error)
         if self._assigned is None:
-            self._complain()
+            if not self._link.away:  # which is said of the broker as a whole
+                self._wait.goes_on()
+            if monotonic() > self._joined_at + REJOIN_SECONDS:
+                self._rejoin()
             return None
+        self._wait.over()
+        self._joined_at = monotonic()
         named = {cell for _, cell in self._assigned}
         return frozenset(cell for cell in named if all((topic, cell) in self._assigned for topic in self._topics))
 
@@ -110,12 +133,6 @@ class Membership:
             self._consumer.poll(0.05)
         self._close()
 
-    def _complain(self) -> None:
-        """Says once that the group gives out no cells, where the broker as a whole seems to be there."""
-        if not self._complained and not self._link.away and monotonic() > self._without_since + WITHOUT_SECONDS:
-            self._complained = True
-            self._on_trouble(no_cells(self._link.bootstrap, self._group))
-
     def _close(self) -> None:
         self._consumer.poll(0.05)  # cells that are still to be given out: told in the close, they hold it up for ever
         self._consumer.close()  # (librdkafka's issue 4884)
@@ -131,8 +148,14 @@ class Membership:
             "topic.metadata.refresh.interval.ms": NEW_CELLS_MS,
         }
         consumer = self._link.client(Consumer, own)
+        self._joined_at = monotonic()
         consumer.subscribe(self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
         return consumer
+
+    def _rejoin(self) -> None:
+        self._close()
+        self._assigned = None
+        self._consumer = self._join()
 
     def _take(self, error: KafkaError) -> None:
         if error.code() in DENIED:
@@ -149,19 +172,14 @@ class Membership:
             )
         # Once in a while a member shuts out itself: its question is asked again when a coordinator dies that heard it.
         self._fenced_at = monotonic()
-        self._close()
-        self._assigned, self._without_since = None, monotonic()
-        self._consumer = self._join()
+        self._rejoin()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign(partitions)
         consumer.pause(partitions)  # reading is the log's matter
         self._link.found()
-        if self._complained:
-            self._complained = False
-            self._on_trouble(cells_again(self._link.bootstrap, self._group))
         self._assigned = {(partition.topic, partition.partition) for partition in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._assigned, self._without_since = None, monotonic()
+        self._assigned = None
         consumer.unassign()

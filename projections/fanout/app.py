@@ -18,6 +18,7 @@ from faust.contrib.asgi import serve_asgi
 from faust.transport.drivers import aiokafka as driver
 from mode.threads import WorkerThread
 
+from events.kafka_membership import Wait
 from events.log import LogFault, LogRecord
 from events.topics import MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
@@ -63,7 +64,7 @@ def run_fanout(
     for name in ("aiokafka", "faust", "mode"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     make_cell = partial(Cell, bootstrap, folder=folder, options=options, say=say, archive=archive)
-    return Fanout(app, make_cell, Group(bootstrap, GROUP, partial(say, None))).run(web)
+    return Fanout(app, make_cell, Group(Wait(bootstrap, GROUP, partial(say, None)))).run(web)
 
 
 class FanoutApp(faust.App):
@@ -146,7 +147,11 @@ class Fanout:
             if number not in self._cells:
                 self._cells[number] = self._make_cell(number)
             self._cells[number].look()
-        self._group.look(self.app.consumer, bool(self._cells))
+        try:
+            self._group.look(self.app.consumer, bool(self._cells))
+        except Exception as error:  # whatever it is: nobody follows the group any more
+            self._fault = f"The fan-out doesn't follow its group any more: {error}. Start it again."
+            self._end()
         self._looked = self._looked or self._group.joined
         failed = [cell.failed for cell in self._cells.values() if cell.failed is not None]
         if failed and len(failed) == len(ours):  # one of ours that still leaves comes back, and may be sound
@@ -166,7 +171,7 @@ class Fanout:
     def _health(self) -> Health:
         """A member of the group that waits for cells which others have is ready: it stands by."""
         cells = {number: cell.standing() for number, cell in sorted(self._cells.items())}
-        ready = self._group.joined and all(each["ready"] for each in cells.values())
+        ready = not self._stopping and self._group.joined and all(each["ready"] for each in cells.values())
         return Health(self._looked, ready, {"cells": cells})
 
 

@@ -42,7 +42,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    "broker.session.timeout.ms": "1000",  # so long a killed broker's name stays taken
+    "broker.session.timeout.ms": "4000",  # so long a killed broker's name stays taken; a busy machine needs time too
     "broker.heartbeat.interval.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",

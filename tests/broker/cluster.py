@@ -24,7 +24,7 @@ SETTINGS = {
     "share.coordinator.state.topic.min.isr": "2",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
-    "broker.session.timeout.ms": "2000",
+    "broker.session.timeout.ms": "4000",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "200",

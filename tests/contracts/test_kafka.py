@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -17,9 +18,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from events import kafka, kafka_topics
+from events import kafka, kafka_membership, kafka_topics
 from events.codec import decode
 from events.kafka import KafkaLog
+from events.kafka_link import COMMON, CONSUMER, PRODUCER
 from events.kafka_membership import Membership
 from events.log import AppendUnknown, LogFault, LogGap, LogUnavailable, NewRecord
 from events.records.base import Event
@@ -93,6 +95,52 @@ def test_work_goes_on_by_itself_when_the_broker_is_back(
     assert values(read(reader, 1)) == [b"after"]
     assert values(list(log.scan(topic, 0))) == [b"before", b"after"]
     reader.close()
+    log.close()
+
+
+@pytest.fixture
+def lost() -> dict[str, Any]:
+    """Settings of clients that know no broker: so they are left by an answer that names none, for ever."""
+    return {**COMMON, "bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+
+
+def test_questions_that_are_not_answered_are_put_by_a_new_client(
+    broker: Broker, topic: str, lost: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "ASK_SECONDS", 0.3)
+    log = KafkaLog(broker.address)
+    log._admin = AdminClient(lost)
+    with pytest.raises(LogUnavailable):
+        log.bounds(topic)
+    assert log.bounds(topic) == (0, 0)
+    log.close()
+
+
+def test_a_reader_that_hears_nothing_of_what_is_there_reads_by_a_new_client(
+    broker: Broker, topic: str, lost: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 0.3)
+    log = KafkaLog(broker.address)
+    log.append(new(topic, b"0", b"1"))
+    reader = log.reader({topic: 0})
+    assert values(read(reader, 2)) == [b"0", b"1"]
+    reader._starts = {topic: reader.position(topic)}
+    reader._consumer = Consumer({**CONSUMER, **lost})
+    reader._assign()
+    log.append(new(topic, b"2"))
+    assert values(read(reader, 1)) == [b"2"]
+    reader.close()
+    log.close()
+
+
+def test_appends_that_a_client_can_send_nowhere_are_sent_by_a_new_one(
+    broker: Broker, topic: str, lost: dict[str, Any]
+) -> None:
+    log = KafkaLog(broker.address, patience=0.3)
+    log._appender._producer = Producer({**PRODUCER, **lost})
+    with pytest.raises(LogUnavailable):
+        log.append(new(topic, b"0"))
+    assert log.append(new(topic, b"0")) == [0]
     log.close()
 
 
@@ -277,6 +325,17 @@ def test_a_second_process_waits_until_the_first_has_gone(broker: Broker, group: 
     first.close()
     until(lambda: owns(second))
     second.close()
+
+
+def test_a_member_that_gets_no_cells_for_long_joins_by_a_new_client(
+    broker: Broker, group: str, lost: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_membership, "REJOIN_SECONDS", 3.0)
+    member = join(broker, group, "one")
+    member._consumer.close()
+    member._consumer = Consumer({**lost, "group.id": group})
+    until(lambda: owns(member))
+    member.close()
 
 
 MEMBER = """

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from events.kafka_membership import Wait
 from events.topics import EVERY
 from projections.fanout.app import Fanout, FanoutApp, make_app
 from projections.fanout.group import Group
@@ -40,7 +41,7 @@ class Cells:
         patch.setattr(Group, "look", lambda *_: None)
         app = make_app("127.0.0.1:9", folder, "one", 2.0, {})
         make_cell: Any = Told
-        self.fanout = Fanout(app, make_cell, Group("127.0.0.1:9", "paceline.fanout", lambda _: None))
+        self.fanout = Fanout(app, make_cell, Group(Wait("127.0.0.1:9", "paceline.fanout", lambda _: None)))
         patch.setattr(self.fanout, "_end", self._end)
 
     def look(self, *given: int) -> None:
@@ -75,3 +76,24 @@ def test_it_goes_on_for_a_sound_cell_that_the_group_took_and_gave_back_before_it
     cells.look()
     cells.look(0, 1)
     assert not cells.ended
+
+
+def test_it_ends_when_nobody_follows_the_group_any_more(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> None:
+        raise AssertionError("no broker was known")
+
+    monkeypatch.setattr(Group, "look", lost)
+    cells.look(0)
+    assert cells.ended
+    assert "no broker was known" in cells.fanout._fault
+
+
+def test_one_that_ends_is_not_ready(cells: Cells) -> None:
+    cells.fanout._group.joined = True
+    assert cells.fanout._health().ready
+    asyncio.run(stopped(cells.fanout))
+    assert not cells.fanout._health().ready
+
+
+async def stopped(fanout: Fanout) -> None:
+    fanout._stop()

@@ -1,15 +1,18 @@
 """A fan-out without cells: whether it stands by, or is cut off from its group."""
 
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 
-from projections.fanout import group as group_module
+from events import kafka_membership
+from events.kafka_membership import Wait
 from projections.fanout.group import Group
 
 
-def consumer(coordinator_id: int | None, generation: int) -> SimpleNamespace:
-    coordinator = SimpleNamespace(coordinator_id=coordinator_id, generation=generation)
+def consumer(coordinator_id: int | None, generation: int, keeping: "Future[None] | None" = None) -> SimpleNamespace:
+    keeping = keeping or Future()
+    coordinator = SimpleNamespace(coordinator_id=coordinator_id, generation=generation, _coordination_task=keeping)
     return SimpleNamespace(_thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator)))
 
 
@@ -20,8 +23,8 @@ def said() -> list[str]:
 
 @pytest.fixture
 def group(said: list[str], monkeypatch: pytest.MonkeyPatch) -> Group:
-    monkeypatch.setattr(group_module, "WITHOUT_SECONDS", -1.0)
-    return Group("here:9092", "paceline.fanout", said.append)
+    monkeypatch.setattr(kafka_membership, "WITHOUT_SECONDS", -1.0)
+    return Group(Wait("here:9092", "paceline.fanout", said.append))
 
 
 def test_a_member_that_was_given_no_cells_stands_by(group: Group, said: list[str]) -> None:
@@ -48,3 +51,10 @@ def test_one_that_has_cells_publishes_them_whoever_coordinates(group: Group, sai
     group.look(consumer(None, 3), has_cells=True)
     assert group.joined
     assert said == []
+
+
+def test_one_whose_membership_nobody_keeps_any_more_hears_of_it(group: Group) -> None:
+    keeping: Future[None] = Future()
+    keeping.set_exception(AssertionError("no broker was known"))
+    with pytest.raises(AssertionError, match="no broker was known"):
+        group.look(consumer(1, 3, keeping), has_cells=True)

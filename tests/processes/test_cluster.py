@@ -54,7 +54,8 @@ def leader_killed(site: Site, cluster: Cluster) -> None:
 
 def two_killed(site: Site, cluster: Cluster) -> None:
     site.submit("during", 20, duration="2s")
-    for node in cluster.nodes()[:2]:
+    leader = cluster.leader(LIFECYCLE, 0)  # whose rounds all others read
+    for node in (leader, next(node for node in cluster.nodes() if node != leader)):
         cluster[node].kill()
     for name in SERVING:
         site.until(lambda name=name: not site.ready(name), f"{name} to say that it is not ready")
