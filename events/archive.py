@@ -17,6 +17,7 @@ import msgspec
 
 from events.archive_files import Files
 from events.log import Log, LogError, LogRecord
+from events.structs import known
 
 FORMAT = 1
 STRETCH_RECORDS = 50_000
@@ -105,7 +106,7 @@ class Archive:
         """The records of a stretch, once they are what the file beside it says."""
         name = self._name(stretch)
         try:
-            contents = msgspec.json.decode(self._files.read(f"{name}.json"), type=Contents)
+            contents = msgspec.json.decode(self._files.read(f"{name}.json"), type=known(Contents))
             data = self._files.read(f"{name}.avro")
         except (FileNotFoundError, msgspec.DecodeError) as error:
             raise self._damaged(stretch, str(error)) from error

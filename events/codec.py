@@ -21,6 +21,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 import schemas
 from events.records import BY_NAME
 from events.records.base import Event
+from events.structs import known
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
@@ -210,4 +211,5 @@ _remembered = lru_cache(maxsize=REMEMBERED)(_decode)
 
 @cache
 def _convert(record: type[Event]) -> Callable[[Any], Event]:
+    known(record)
     return lambda value: msgspec.convert(value, record)

@@ -25,6 +25,7 @@ import httpx2
 import msgspec
 
 from events.records.parts import Amounts
+from events.structs import known
 from hostagent import capacity, shim
 from hostagent.messages import (
     HEARTBEAT_MS,
@@ -51,6 +52,7 @@ POLL_S = 0.05
 BACKOFF_S = (0.2, 10.0)
 """Waits between attempts to connect: the first, and the longest; doubled once all gateways were tried, and each drawn
 from its upper half.
+from events.structs import known
 """
 CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""
@@ -118,7 +120,7 @@ class Agent:
         self.standing = Standing()
         if self._path.exists():
             try:
-                self.standing = msgspec.json.decode(self._path.read_bytes(), type=Standing)
+                self.standing = msgspec.json.decode(self._path.read_bytes(), type=known(Standing))
             except msgspec.DecodeError as error:
                 raise AgentFault(
                     f"{self._path} is damaged: {error}. Remove it; the runs are kept beside it."
@@ -268,11 +270,11 @@ class Agent:
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
-            known = msgspec.json.decode(response.content, type=Refused).session
-            self.standing.session = max(self.standing.session, known)
+            newer = msgspec.json.decode(response.content, type=known(Refused)).session
+            self.standing.session = max(self.standing.session, newer)
         self._check(response)
         if self.standing.cell is None:
-            self.standing.cell = msgspec.json.decode(response.content, type=Welcome).cell
+            self.standing.cell = msgspec.json.decode(response.content, type=known(Welcome)).cell
             self._remember()
 
     def _gateway(self) -> str:
@@ -296,7 +298,7 @@ class Agent:
             batch = ReportBatch(session, number, self.runs.unreported()[:REPORTS_MAX])
             response = await self._client.post(self._at("reports"), content=msgspec.json.encode(batch))
             self._check(response)
-            if msgspec.json.decode(response.content, type=Acknowledged).acknowledged >= number:
+            if msgspec.json.decode(response.content, type=known(Acknowledged)).acknowledged >= number:
                 self.runs.acknowledged(batch.runs)
             if len(batch.runs) < REPORTS_MAX:
                 # not wait_for: before Python 3.12 that may swallow a cancellation

@@ -14,6 +14,7 @@ import msgspec
 
 from events.log import Log, LogGap, LogRecord
 from events.records.parts import Segment
+from events.structs import known
 from events.topics import ALL
 from paceline.errors import PacelineError
 from processors.replay import Difference, Replayed
@@ -60,7 +61,7 @@ def write(head: Head, file: Path) -> None:
 def read(file: Path) -> Head:
     """The head in a file. Raises `PacelineError`."""
     try:
-        head = msgspec.json.decode(file.read_bytes(), type=Head)
+        head = msgspec.json.decode(file.read_bytes(), type=known(Head))
     except (OSError, msgspec.DecodeError) as error:
         raise PacelineError(
             f"{file} is no head of a log: {error}. `paceline log verify --save-head` writes one."

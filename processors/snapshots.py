@@ -22,6 +22,7 @@ from rocksdict import AccessType, Options, Rdict, WriteBatch
 from events.archive_files import Files
 from events.delivery import in_log
 from events.log import Log, LogGap
+from events.structs import known
 from events.topics import rounds_of
 from processors.machine import Machine
 from processors.store import RocksStore, Standing, StoreFault
@@ -236,7 +237,7 @@ def _look(files: Files, cell: int, machine: str, round_: int) -> Held:
     place = _place(cell, machine, round_)
     found = Held(machine, round_, f"{files.url}/{place}", None)
     try:
-        manifest = msgspec.json.decode(files.read(f"{place}/{MANIFEST}"), type=Manifest)
+        manifest = msgspec.json.decode(files.read(f"{place}/{MANIFEST}"), type=known(Manifest))
     except FileNotFoundError:
         return found._replace(fault="it has no manifest: it was not uploaded to its end")
     except msgspec.DecodeError as error:

@@ -12,6 +12,7 @@ import msgspec
 from rocksdict import Checkpoint, Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
+from events.structs import known
 from processors.table import RowChange
 
 FORMAT = 1
@@ -62,7 +63,7 @@ class MemoryStore:
 
     def standing(self) -> Standing | None:
         """See `Store.standing`."""
-        return None if self._standing is None else msgspec.msgpack.decode(self._standing, type=Standing)
+        return None if self._standing is None else msgspec.msgpack.decode(self._standing, type=known(Standing))
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""
@@ -125,7 +126,7 @@ class RocksStore:
     def standing(self) -> Standing | None:
         """See `Store.standing`."""
         held = cast(bytes | None, self._db.get(_STANDING))
-        return None if held is None else msgspec.msgpack.decode(held, type=Standing)
+        return None if held is None else msgspec.msgpack.decode(held, type=known(Standing))
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""

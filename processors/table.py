@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from events.acceptance import Chain
+from events.structs import known
 
 Key = str | int | tuple[str, int]
 K = TypeVar("K", bound=Key)
@@ -156,7 +157,7 @@ class Table(Generic[K, R]):
 
 def struct_table(name: str, row: type[R], key_type: Any = str) -> Table[Any, R]:
     """A table whose rows are msgspec structs, packed as MessagePack."""
-    return Table(name, msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(row).decode, key_type)
+    return Table(name, msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(known(row)).decode, key_type)
 
 
 class State:

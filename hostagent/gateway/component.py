@@ -24,6 +24,7 @@ from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilen
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled
 from events.records.rounds import RoundCommitted
+from events.structs import known
 from events.topics import HOSTS, JOBS, rounds_of
 from hostagent.gateway import checkpoint, facts
 from hostagent.gateway.hosts import Hosts
@@ -189,7 +190,7 @@ class Gateway:
         kept = checkpoint.load(path, self._log.cell, self.name)
         if kept is None:
             return
-        self._chain = msgspec.convert(kept["chain"], Chain)
+        self._chain = msgspec.convert(kept["chain"], known(Chain))
         self._inbox = Inbox(kept["positions"], kept["known"], {"lifecycle": self._chain}, self._log.cell)
         self._wanted.load(kept["wanted"])
         self._watch.peers.load(kept["peers"])

@@ -10,6 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from events.structs import known
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.facts import columns_of
 from hostagent.gateway.links import Attach, Connect, Detach, LogMissing, NotHere, Report
@@ -268,7 +269,7 @@ async def _guarded(answer: Awaitable[Response]) -> Response:
 
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=known(kind))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Denied(422, str(error)) from error
 

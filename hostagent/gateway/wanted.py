@@ -18,6 +18,7 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
+from events.structs import known
 from hostagent.messages import Kind, Orders
 from hostagent.slots import Column, Slots
 
@@ -149,8 +150,8 @@ class Wanted:
         for host_id in dumped["hosts"]:
             self.host(host_id)
         self._slots.load(dumped["slots"])
-        self._jobs = msgspec.convert(dumped["jobs"], dict[str, JobSubmitted])
-        self._submitted = msgspec.convert(dumped["submitted"], dict[int, JobSubmitted])
+        self._jobs = msgspec.convert(dumped["jobs"], known(dict[str, JobSubmitted]))
+        self._submitted = msgspec.convert(dumped["submitted"], known(dict[int, JobSubmitted]))
         for job_id, value in dumped["ports"].items():
             self._ports[job_id] = ints(value).reshape(-1, len(self._jobs[job_id].ports)).copy()
 

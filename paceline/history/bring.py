@@ -17,6 +17,7 @@ import msgspec
 from events.archive import Archive, Stretch
 from events.archived import ArchivedLog
 from events.log import LogFault, LogRecord, NewRecord, gap
+from events.structs import known
 from paceline.data import prepare
 from paceline.errors import PacelineError
 from paceline.history.file import Part, read
@@ -104,7 +105,7 @@ class NothingReader:
 def info(data: Path) -> Info:
     """What stretch of history is in a folder. Raises `PacelineError`."""
     try:
-        return msgspec.json.decode((data / INFO).read_bytes(), type=Info)
+        return msgspec.json.decode((data / INFO).read_bytes(), type=known(Info))
     except (OSError, msgspec.DecodeError) as error:
         raise PacelineError(
             f"{data} holds no whole stretch of history: {error}. Bring it again to an empty folder."
@@ -170,7 +171,7 @@ class _Writer:
                 self._rows.append(RowChange(fields["table"], fields["key"], fields["row"]))
             case "Standing":
                 store = RocksStore(self._start / fields["machine"])
-                store.commit(self._rows, msgspec.msgpack.decode(fields["standing"], type=Standing))
+                store.commit(self._rows, msgspec.msgpack.decode(fields["standing"], type=known(Standing)))
                 store.close()
                 self._rows = []
             case "Views":

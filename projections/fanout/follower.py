@@ -18,6 +18,7 @@ from events.codec import CodecError, decode
 from events.delivery import judge, read
 from events.log import Log, LogFault, LogGap, LogRecord, gap
 from events.records.rounds import RoundCommitted
+from events.structs import known
 from events.topics import rounds_of
 from projections.fanout.unfold import OUTPUTS, Message, Out, unfold
 
@@ -127,7 +128,7 @@ class Follower:
         the rounds that were read are gone.
         """
         try:
-            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=Kept)
+            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=known(Kept))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         if kept.format != FORMAT:
