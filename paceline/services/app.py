@@ -78,7 +78,8 @@ def run(
 
     worker.spinner = None  # it writes to the terminal
     app.cells = make_cells(give_up)
-    serve_asgi(app, pages(app.cells.health), host=listen[0], port=listen[1], log_level="warning", access_log=False)
+    quiet = {"log_level": "warning", "access_log": False, "lifespan": "off"}
+    serve_asgi(app, pages(app.cells.health), host=listen[0], port=listen[1], **quiet)
     try:
         worker.execute_from_commandline()
     except SystemExit as end:

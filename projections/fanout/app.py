@@ -110,7 +110,8 @@ class Fanout:
             self._ending = asyncio.ensure_future(worker.stop())  # the loop alone would not keep it
 
         self._end = stop
-        serve_asgi(self.app, pages(self._health), host=web[0], port=web[1], log_level="warning", access_log=False)
+        quiet = {"log_level": "warning", "access_log": False, "lifespan": "off"}
+        serve_asgi(self.app, pages(self._health), host=web[0], port=web[1], **quiet)
         try:
             worker.execute_from_commandline()
         except SystemExit as end:
