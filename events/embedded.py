@@ -20,10 +20,9 @@ from typing import cast
 from rocksdict import AccessType, DBCompressionType, Options, Rdict, WriteBatch
 
 from events.log import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
+from events.newest import Newest, in_shares
 
 FORMAT = 1
-TAIL_BYTES = 8 * 1024 * 1024
-"""So much of each topic stays in memory, at least."""
 POLL_BYTES = 16 * 1024 * 1024
 """A poll or a step of a scan reads no more than this, one record apart."""
 SCAN_RECORDS = 10_000
@@ -38,39 +37,17 @@ _HEAD = struct.Struct("<qi")
 
 
 class _Topic:
-    """What is known of a topic. `tail` holds the records from offset `first` to `end`; guarded by the log's `_news`."""
+    """What is known of a topic; guarded by the log's `_news`."""
 
-    __slots__ = ("bytes", "end", "first", "last_ms", "start", "tail")
+    __slots__ = ("last_ms", "newest", "start")
 
     def __init__(self, start: int = 0, end: int = 0, last_ms: int = 0) -> None:
-        self.start, self.end, self.last_ms = start, end, last_ms
-        self.first = end
-        self.tail: list[LogRecord] = []
-        self.bytes = 0
+        self.start, self.last_ms = start, last_ms
+        self.newest = Newest(end)
 
-    def add(self, record: LogRecord) -> None:
-        self.tail.append(record)
-        self.bytes += _size(record)
-        self.end, self.last_ms = record.offset + 1, record.at_ms
-        if self.bytes > 2 * TAIL_BYTES:
-            self._shorten()
-
-    def drop_before(self, start: int) -> None:
-        self.start = start
-        if start > self.first:
-            self.tail = self.tail[start - self.first :]
-            self.first = start
-            self.bytes = sum(map(_size, self.tail))
-
-    def _shorten(self) -> None:
-        """Forgets the older records; rarely, so that each is moved about once."""
-        kept, index = 0, len(self.tail)
-        while kept < TAIL_BYTES:
-            index -= 1
-            kept += _size(self.tail[index])
-        self.tail = self.tail[index:]
-        self.first += index
-        self.bytes = kept
+    @property
+    def end(self) -> int:
+        return self.newest.end
 
 
 class EmbeddedLog:
@@ -147,7 +124,7 @@ class EmbeddedLog:
             if held is None:
                 self._topics[name] = _Topic(start, end, last_ms)
             elif (start, end) != (held.start, held.end):
-                held.start, held.end, held.first = start, end, end
+                held.start, held.newest = start, Newest(end)
                 self._version += 1
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
@@ -172,7 +149,8 @@ class EmbeddedLog:
             self._write(batch)
             with self._news:
                 for record in placed:
-                    self._topics[record.topic].add(record)
+                    self._topics[record.topic].newest.add(record)
+                    self._topics[record.topic].last_ms = record.at_ms
                 self._version += 1
                 self._news.notify_all()
         return [record.offset for record in placed]
@@ -189,7 +167,8 @@ class EmbeddedLog:
             batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, held.end, held.last_ms))
             self._write(batch)
             with self._news:
-                held.drop_before(start)
+                held.start = start
+                held.newest.drop_before(start)
 
     def reader(self, positions: Mapping[str, int]) -> "EmbeddedReader":
         """See `Log.reader`."""
@@ -231,8 +210,8 @@ class EmbeddedLog:
             held = self._topic(topic)
             if not held.start <= position <= held.end:
                 raise gap(topic, position, held.start, held.end)
-            if position >= held.first:
-                return held.tail[position - held.first : position - held.first + limit]
+            if position >= held.newest.first:
+                return held.newest.take(position, limit)
             stop = min(position + limit, held.end)
         return self._stored(topic, position, stop)
 
@@ -310,18 +289,11 @@ class EmbeddedReader:
         self._positions = dict(positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`. Each topic has its share of the limit, so that none keeps another waiting."""
+        """See `Reader.poll`."""
         self._log.refresh()
         if timeout > 0 and not self._come():
             self._log.wait_until(self._come, timeout)
-        out: list[LogRecord] = []
-        for share in (max(1, limit // max(1, len(self._positions))), limit):
-            for topic, position in self._positions.items():
-                if position != self._log.end(topic) and len(out) < limit:
-                    taken = self._log.take(topic, position, min(share, limit - len(out)))
-                    self._positions[topic] = position + len(taken)
-                    out += taken
-        return out
+        return in_shares(self._positions, limit, self._log.end, self._log.take)
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
@@ -346,10 +318,6 @@ def wall_clock_ms() -> int:
 
 def _key(topic: str, offset: int) -> bytes:
     return topic.encode() + b"\0" + offset.to_bytes(8, "big")
-
-
-def _size(record: LogRecord) -> int:
-    return len(record.key) + len(record.value) + 100
 
 
 def _items(db: Rdict, first: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -8,36 +8,31 @@ a record is the broker's append time, which never decreases as long as the broke
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from events.codec import ID_MARKER, uses_ids
 from events.kafka_append import PATIENCE_SECONDS, Appender
-from events.kafka_link import AWAY, CONSUMER, MOVING, NO_TOPIC, Link, Options, say_on_stderr
-from events.log import LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
-from events.topics import rounds_of
+from events.kafka_link import AWAY, MOVING, NO_TOPIC, Link, Options, say_on_stderr
+from events.kafka_reader import KafkaReader
+from events.kafka_shared import Shared, SharedReader
+from events.log import LogRecord, NewRecord, Reader, gap
 
 ASK_SECONDS = 2.0
 """How long a question about the ends of topics is asked again."""
 ANSWER_SECONDS = 0.5
-SILENCE_SECONDS = 5.0
-"""A reader that hears nothing for so long asks whether the log is still there and as long as it was."""
 SCAN_RECORDS = 10_000
 SCAN_WAIT_SECONDS = 0.02
 RETRY_SECONDS = 0.05
-IDLE_SECONDS_MIN = 0.001
-IDLE_SECONDS_MAX = 0.01
+IDLE_SECONDS = 0.005
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_CUT = (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION)
-"""The log has not what a reader asks for, or has other records there than it had."""
 
 
 class KafkaLog:
-    """One cell's partition of every topic. `extra` are settings for librdkafka (security, timeouts).
+    """One cell's partition of every topic. `extra` are settings for librdkafka (security, timeouts); `shared`: its
+    readers, once they have caught up, share one client, for a process that has many of them.
 
     Thread-safe; a reader belongs to one thread. Nothing is sent before it is asked for, so a broker may come later.
     """
@@ -49,33 +44,35 @@ class KafkaLog:
         extra: Options | None = None,
         on_trouble: Callable[[str], None] = say_on_stderr,
         patience: float = PATIENCE_SECONDS,
+        shared: bool = False,
     ) -> None:
         self.cell = cell
         self.link = Link(bootstrap, on_trouble, extra)
         self._appender = Appender(self.link, cell, patience)
         self._met = False
         self._admin = self.link.client(AdminClient, {})
-        self._came = threading.Event()
-        self._idle = IDLE_SECONDS_MIN
+        self._shared = Shared() if shared else None
+        self._seen = threading.local()
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """See `Log.append`. Waits for a broker that is away or lacks copies, then `LogUnavailable`. `LogFault`: no such
         topic, or security is in the way.
         """
-        offsets = self._appender.append(records)
-        self.stir()
-        return offsets
+        placed = self._appender.append(records)
+        if self._shared is not None:
+            self._shared.append(placed)
+        return [record.offset for record in placed]
 
-    def reader(self, positions: Mapping[str, int]) -> "KafkaReader":
+    def reader(self, positions: Mapping[str, int]) -> Reader:
         """See `Log.reader`."""
-        return KafkaReader(self, self.link.client(Consumer, CONSUMER), positions)
+        return KafkaReader(self, positions) if self._shared is None else SharedReader(self, self._shared, positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """See `Log.scan`."""
         first, end = self.bounds(topic)
         if not first <= start <= end:
             raise gap(topic, start, first, end)
-        reader = self.reader({topic: start})
+        reader = KafkaReader(self, {topic: start})
         try:
             while reader.position(topic) < end:
                 for record in reader.poll(SCAN_RECORDS, SCAN_WAIT_SECONDS):
@@ -87,7 +84,11 @@ class KafkaLog:
 
     def bounds(self, topic: str) -> tuple[int, int]:
         """See `Log.bounds`. Raises `LogUnavailable`; `LogFault`: no such topic."""
-        return self.offsets([topic], EARLIEST)[topic], self.offsets([topic], LATEST)[topic]
+        return self.offsets([topic], EARLIEST)[topic], self.ends([topic])[topic]
+
+    def ends(self, topics: Sequence[str], patience: float | None = None) -> dict[str, int]:
+        """Per topic the offset after its last record. Raises `LogUnavailable`; `LogFault`: no such topic."""
+        return self.offsets(topics, LATEST, patience)
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived; readers there meet a `LogGap`."""
@@ -130,18 +131,13 @@ class KafkaLog:
             time.sleep(RETRY_SECONDS)
 
     def wait(self, timeout: float) -> None:
-        """See `Log.wait`. Kafka can't tell without being read, so this is a short pause that ends with an append of
-        this process; it grows while nothing comes.
+        """See `Log.wait`; what came is remembered for each thread that waits. Kafka can't tell without being read:
+        where no shared reader has caught up this is a short pause.
         """
-        if self._came.wait(min(timeout, self._idle)):
-            self._came.clear()
-            self._idle = IDLE_SECONDS_MIN
+        if self._shared is None or self._shared.empty():
+            time.sleep(min(timeout, IDLE_SECONDS))
         else:
-            self._idle = min(2 * self._idle, IDLE_SECONDS_MAX)
-
-    def stir(self) -> None:
-        """Something came: the next `wait` is short."""
-        self._came.set()
+            self._seen.version = self._shared.wait_past(getattr(self._seen, "version", 0), timeout)
 
     def close(self) -> None:
         """Drops the connections; readers have their own. An append that waits ends as `AppendUnknown`."""
@@ -156,119 +152,3 @@ class KafkaLog:
         except KafkaException:
             return True
         return all(topic in found and self.cell in found[topic].partitions for topic in topics)
-
-
-class KafkaReader:
-    """See `Reader`. For one thread."""
-
-    def __init__(self, log: KafkaLog, consumer: Consumer, positions: Mapping[str, int]) -> None:
-        self._log = log
-        self._consumer = consumer
-        self._starts = dict(positions)
-        self._gap: LogGap | None = None
-        self._heard = time.monotonic()
-        self._short = ""
-        self._deaf = False
-        self._assign()
-
-    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
-        """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
-        if self._gap:
-            raise self._gap
-        self._log.link.look()
-        messages: list[Message] = []
-        if timeout > 0:
-            first = self._consumer.poll(timeout)
-            messages += [] if first is None else [first]
-        if messages or timeout <= 0:
-            messages += self._consumer.consume(limit - len(messages), 0)
-        records = self._records(messages)
-        if records:
-            self._heard, self._short, self._deaf = time.monotonic(), "", False
-        elif time.monotonic() > self._heard + SILENCE_SECONDS:
-            self._ask()
-            self._heard = time.monotonic()
-        return records
-
-    def ends(self) -> dict[str, int]:
-        """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
-        return self._log.offsets(list(self._starts), LATEST)
-
-    def position(self, topic: str) -> int:
-        """See `Reader.position`."""
-        found: int = self._consumer.position([TopicPartition(topic, self._log.cell)])[0].offset
-        return found if found >= 0 else self._starts[topic]
-
-    def close(self) -> None:
-        """Drops the connection."""
-        self._consumer.close()
-
-    def _assign(self) -> None:
-        cell = self._log.cell
-        self._consumer.assign([TopicPartition(topic, cell, start) for topic, start in self._starts.items()])
-
-    def _ask(self) -> None:
-        """Looks whether the log is there. Raises `LogFault` where a topic is gone, `LogGap` where the log ends before
-        what was read: the client itself doesn't tell in every case. One answer may come from a leader of old. A client
-        that hears nothing of what is there, twice, is made anew: see `events.kafka_link`.
-        """
-        try:
-            ends = self._log.offsets(list(self._starts), LATEST, 0)
-        except LogUnavailable:
-            return
-        positions = {topic: self.position(topic) for topic in ends}
-        short = next((topic for topic, end in ends.items() if end < positions[topic]), "")
-        if short and short == self._short:
-            self._gap = gap(short, positions[short], 0, ends[short])
-            raise self._gap
-        self._short = short
-        behind = any(end > positions[topic] for topic, end in ends.items())
-        if behind and self._deaf:
-            self._consumer.close()
-            self._consumer, self._starts = self._log.link.client(Consumer, CONSUMER), positions
-            self._assign()
-        self._deaf = behind and not self._deaf
-
-    def _records(self, messages: Sequence[Message]) -> list[LogRecord]:
-        out = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                out.append(_record(message))
-            elif error.code() in _CUT:
-                self._gap = self._gap_of(message)
-            elif error.code() != KafkaError._PARTITION_EOF:
-                topic = message.topic()
-                topics = [topic] if topic else list(self._starts)
-                if not self._log.passes(error, topics):
-                    raise self._log.link.error(error, self._log.cell, topics)
-        if out:
-            self._log.link.found()
-            self._log.stir()
-        elif self._gap:
-            raise self._gap
-        return out
-
-    def _gap_of(self, message: Message) -> LogGap:
-        topic = cast(str, message.topic())
-        position = self.position(topic)
-        try:
-            start, end = self._log.bounds(topic)
-        except LogUnavailable:
-            return LogGap(f"{topic} has no offset {position}: records are missing. Restore the log from its archive.")
-        if start <= position <= end:
-            return LogGap(
-                f"{topic} lost records at offset {position} and has others since. Restore the log from its archive."
-            )
-        return gap(topic, position, start, end)
-
-
-def _record(message: Message) -> LogRecord:
-    """A message without an error as the port has it; what Kafka calls null is empty. Raises `LogFault` for a machine's
-    record that only a schema registry tells how to read: passed over, it would be missing from the history.
-    """
-    topic, offset = cast(str, message.topic()), cast(int, message.offset())
-    key, value = message.key() or b"", message.value() or b""
-    if value[:1] == ID_MARKER and not uses_ids() and topic == rounds_of(key.decode(errors="replace")):
-        raise LogFault(f"{topic} holds records with ids of a schema registry. Name it with schema_registry_url.")
-    return LogRecord(topic, offset, message.timestamp()[1], key, value)

@@ -10,7 +10,7 @@ from confluent_kafka.admin import TopicMetadata  # type: ignore[attr-defined]
 
 from events.codec import wire
 from events.kafka_link import DENIED, PRODUCER, Link
-from events.log import AppendUnknown, LogUnavailable, NewRecord
+from events.log import AppendUnknown, LogRecord, LogUnavailable, NewRecord
 from events.topics import in_sync_min
 
 PATIENCE_SECONDS = 10.0
@@ -18,6 +18,8 @@ PATIENCE_SECONDS = 10.0
 STALL_SECONDS = 2.0
 """An append that is not confirmed for so long is said."""
 RETRY_SECONDS = 0.05
+Confirmed = dict[str, list[tuple[int, int]]]
+"""Per topic the offsets and times that the broker gave to what was sent."""
 
 
 class Appender:
@@ -32,26 +34,28 @@ class Appender:
         self._appending = threading.Lock()
         self._closing = False
 
-    def append(self, records: Sequence[NewRecord]) -> list[int]:
-        """See `Log.append`. Waits for a broker that is away or lacks copies, then `LogUnavailable`. `LogFault`: no such
-        topic, or security is in the way.
+    def append(self, records: Sequence[NewRecord]) -> list[LogRecord]:
+        """See `Log.append`; returns the records as they stand in the log. Waits for a broker that is away or lacks
+        copies, then `LogUnavailable`. `LogFault`: no such topic, or security is in the way.
         """
         if not records:
             return []
         if not self._appending.acquire(timeout=self._patience):
             raise LogUnavailable(f"An earlier append to Kafka at {self._link.bootstrap} still waits. Try again.")
         try:
-            offsets: dict[str, list[int]] = {record.topic: [] for record in records}
-            failed = self._try(records, offsets)
+            sent = [record._replace(value=wire(record.value)) for record in records]
+            confirmed: Confirmed = {record.topic: [] for record in records}
+            failed = self._try(sent, confirmed)
             if failed is not None:
                 self._drop()
                 if failed.code() in DENIED:
-                    raise self._link.denied(failed, list(offsets))
+                    raise self._link.denied(failed, list(confirmed))
                 raise AppendUnknown(f"An append to Kafka at {self._link.bootstrap} failed: {failed.str()}.")
         finally:
             self._appending.release()
         self._link.flows()
-        return [offsets[record.topic].pop() for record in reversed(records)][::-1]
+        placed = {topic: iter(places) for topic, places in confirmed.items()}
+        return [LogRecord(topic, *next(placed[topic]), key, value) for topic, key, value in sent]
 
     def close(self) -> None:
         """Drops the connection. An append that waits ends as `AppendUnknown`."""
@@ -64,10 +68,10 @@ class Appender:
             self._producer.purge()
         self._producer, self._there = None, set()
 
-    def _try(self, records: Sequence[NewRecord], offsets: dict[str, list[int]]) -> KafkaError | None:
+    def _try(self, records: Sequence[NewRecord], confirmed: Confirmed) -> KafkaError | None:
         """The first error, if any."""
         try:
-            return self._send(self._reach(offsets.keys()), records, offsets)
+            return self._send(self._reach(confirmed.keys()), records, confirmed)
         except KafkaException as error:  # the producer as a whole can't go on
             return self._cause(error.args[0])
 
@@ -130,9 +134,7 @@ class Appender:
             raise LogUnavailable(sentence)
         time.sleep(RETRY_SECONDS)
 
-    def _send(
-        self, producer: Producer, records: Sequence[NewRecord], offsets: dict[str, list[int]]
-    ) -> KafkaError | None:
+    def _send(self, producer: Producer, records: Sequence[NewRecord], confirmed: Confirmed) -> KafkaError | None:
         """Sends and waits for every report; the first error, if any."""
         reports = 0
         failed: list[KafkaError] = []
@@ -143,13 +145,13 @@ class Appender:
             if error is not None:
                 failed.append(error)
             else:
-                offsets[cast(str, message.topic())].append(cast(int, message.offset()))
+                confirmed[cast(str, message.topic())].append((cast(int, message.offset()), message.timestamp()[1]))
 
         sent = 0
         for topic, key, value in records:
             while True:
                 try:
-                    producer.produce(topic, wire(value), key, self._cell, on_delivery=reported)
+                    producer.produce(topic, value, key, self._cell, on_delivery=reported)
                     break
                 except BufferError:
                     producer.poll(0.05)

@@ -171,7 +171,7 @@ class Up:
             from events import registry
 
             registry.use(self._settings.schema_registry_url, say)
-        logs = [KafkaLog(self._settings.kafka, each, options, say) for each in range(count)]
+        logs = [KafkaLog(self._settings.kafka, each, options, say, shared=each == cell) for each in range(count)]
         self._others = [log for log in logs if log.cell != cell]
         return logs[cell]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
-from events import embedded
+from events import embedded, newest
 from events.embedded import EmbeddedLog
 from events.log import LogFault, LogUnavailable
 from tests.contracts.log import PATIENCE, A, B, new, numbers, read, values
@@ -201,7 +201,7 @@ def test_a_log_is_read_when_no_cell_runs_and_stays_as_it_is(tmp_path: Path) -> N
 
 
 def test_readers_that_fall_behind_the_memory_miss_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "TAIL_BYTES", 2000)
+    monkeypatch.setattr(newest, "KEPT_BYTES", 2000)
     log = EmbeddedLog(tmp_path)
     slow, fast = log.reader({A: 0}), log.reader({A: 0})
     for number in range(300):

@@ -18,11 +18,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from events import kafka, kafka_membership, kafka_topics
+from events import kafka, kafka_membership, kafka_reader, kafka_topics
 from events.codec import decode
 from events.kafka import KafkaLog
 from events.kafka_link import COMMON, CONSUMER, PRODUCER
 from events.kafka_membership import Membership
+from events.kafka_reader import KafkaReader
 from events.log import AppendUnknown, LogFault, LogGap, LogUnavailable, NewRecord
 from events.records.base import Event
 from events.records.lifecycle import CommandAnswered
@@ -119,14 +120,13 @@ def test_questions_that_are_not_answered_are_put_by_a_new_client(
 def test_a_reader_that_hears_nothing_of_what_is_there_reads_by_a_new_client(
     broker: Broker, topic: str, lost: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 0.3)
     log = KafkaLog(broker.address)
     log.append(new(topic, b"0", b"1"))
-    reader = log.reader({topic: 0})
+    reader = KafkaReader(log, {topic: 0})
     assert values(read(reader, 2)) == [b"0", b"1"]
-    reader._starts = {topic: reader.position(topic)}
     reader._consumer = Consumer({**CONSUMER, **lost})
-    reader._assign()
+    reader.assign({topic: 2})
     log.append(new(topic, b"2"))
     assert values(read(reader, 1)) == [b"2"]
     reader.close()
@@ -225,7 +225,7 @@ def decisions(log: KafkaLog, machine: str) -> list[Event]:
 
 
 def test_a_reader_that_runs_meets_a_broker_that_lost_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 0.5)
     with Broker(tmp_path / "kafka") as broker:
         broker.make_topics(["contract.a", "contract.b"], 1, SETTINGS)
         log = KafkaLog(broker.address, on_trouble=lambda _: None)
@@ -342,6 +342,7 @@ MEMBER = """
 import sys
 import time
 from events.kafka_membership import Membership
+from events.kafka_reader import KafkaReader
 member = Membership(sys.argv[1], sys.argv[2], "one", session_timeout_ms=int(sys.argv[3]))
 while member.cells() != {0}:
     time.sleep(0.01)

@@ -28,8 +28,8 @@ FACTS = 50
 
 @pytest.fixture(scope="session")
 def cells(one_broker: Broker) -> Iterator[int]:
-    """Numbers of partitions of the contract's topics that nobody has written to, one for each test."""
-    tests = sum(name.startswith("test_") for name in dir(LogContract))
+    """Numbers of partitions of the contract's topics that nobody has written to, one for each test of both classes."""
+    tests = 2 * sum(name.startswith("test_") for name in dir(LogContract))
     one_broker.make_topics([A, B], tests, SETTINGS)
     return iter(range(tests))
 
@@ -61,17 +61,19 @@ class TestEmbeddedClosedBetween(LogContract):
 
     @pytest.fixture
     def subject(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-        monkeypatch.setattr("events.embedded.TAIL_BYTES", 1)
+        monkeypatch.setattr("events.newest.KEPT_BYTES", 1)
         log = EmbeddedLog(tmp_path / "log")
         yield Subject(log, log.truncate)
         log.close()
 
 
 class TestKafka(LogContract):
+    shared = False
+
     @pytest.fixture
     def subject(self, broker: Broker, cells: Iterator[int]) -> Iterator[Subject]:
         cell = next(cells)
-        log = KafkaLog(broker.address, cell)
+        log = KafkaLog(broker.address, cell, shared=self.shared)
         admin = AdminClient({"bootstrap.servers": broker.address})
 
         def truncate(topic: str, start: int) -> None:
@@ -88,6 +90,10 @@ class TestKafka(LogContract):
 
         yield Subject(log, truncate, leave_hole)
         log.close()
+
+
+class TestKafkaOfManyReaders(TestKafka):
+    shared = True
 
 
 class Clock:
