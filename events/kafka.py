@@ -140,7 +140,8 @@ class KafkaLog:
             self._seen.version = self._shared.wait_past(getattr(self._seen, "version", 0), timeout)
 
     def close(self) -> None:
-        """Drops the connections; readers have their own. An append that waits ends as `AppendUnknown`."""
+        """Drops the connections. An append that waits ends as `AppendUnknown`, readers as `LogUnavailable`."""
+        self.link.closing = True
         self._appender.close()
 
     def passes(self, error: KafkaError, topics: Sequence[str]) -> bool:

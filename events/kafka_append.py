@@ -32,7 +32,6 @@ class Appender:
         self._producer: Producer | None = None
         self._there: set[str] = set()
         self._appending = threading.Lock()
-        self._closing = False
 
     def append(self, records: Sequence[NewRecord]) -> list[LogRecord]:
         """See `Log.append`; returns the records as they stand in the log. Waits for a broker that is away or lacks
@@ -59,7 +58,6 @@ class Appender:
 
     def close(self) -> None:
         """Drops the connection. An append that waits ends as `AppendUnknown`."""
-        self._closing = True
         with self._appending:
             self._drop()
 
@@ -99,12 +97,12 @@ class Appender:
                     raise
                 self._producer.poll(0)  # what it has to say of the cause
                 self._link.lost()
-                if over or self._link.refused or self._closing:
+                if over or self._link.refused or self._link.closing:
                     self._drop()  # nothing is on its way; the next is a new one: see `events.kafka_link`
                     raise self._link.failure() from error
                 continue
             self._link.found()
-            self._check(found, topics, over or self._closing)
+            self._check(found, topics, over or self._link.closing)
         return self._producer
 
     def _check(self, found: Mapping[str, TopicMetadata], topics: Set[str], over: bool) -> None:
@@ -164,6 +162,6 @@ class Appender:
                     f"Kafka at {self._link.bootstrap} has not confirmed an append for {STALL_SECONDS:g} s: "
                     "waiting. Its leader may be changing, or too few copies in sync."
                 )
-            if self._closing and reports < sent:
+            if self._link.closing and reports < sent:
                 producer.purge()
         return failed[0] if failed else None

@@ -116,6 +116,8 @@ class Link:
     ) -> None:
         self.bootstrap = bootstrap
         self.away = False
+        self.closing = False
+        """Nothing is waited for any more."""
         self._extra = dict(extra or {})
         self._met = False
         self._refusal = ""
@@ -164,7 +166,11 @@ class Link:
             self._doubted = time.monotonic()
 
     def look(self) -> None:
-        """Believes a doubt that nothing has dispelled for a while. Raises `LogFault` where waiting won't help."""
+        """Believes a doubt that nothing has dispelled for a while. Raises `LogFault` where waiting won't help,
+        `LogUnavailable` where nobody is to wait.
+        """
+        if self.closing:
+            raise LogUnavailable(f"The line to Kafka at {self.bootstrap} is closed.")
         if self._doubted and time.monotonic() > self._doubted + RECENT_SECONDS:
             self._doubted = 0.0
             self.lost()

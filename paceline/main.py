@@ -104,8 +104,17 @@ def run(args: list[str]) -> int:
         if "--debug" in args:
             raise
         text, code = _told(error)
-        click.echo(f"paceline: {text}", err=True)
+        _complain(text)
         return code
+
+
+def _complain(text: str) -> None:
+    """The last sentence, in the form that the process was told to write in."""
+    logs = sys.modules.get("paceline.services.logs")  # only processes of a cell have it
+    if logs is not None and logs.as_json:
+        logs.logger().error(text)
+    else:
+        click.echo(f"paceline: {text}", err=True)
 
 
 def _told(error: Exception) -> tuple[str, int]:

@@ -31,6 +31,7 @@ from paceline.machines import machines
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
 from processors.store import RocksStore, StoreFault
+from projections.projector import Projector, ViewsFault
 
 if TYPE_CHECKING:
     from events.kafka_membership import Membership
@@ -53,7 +54,7 @@ def run_up(settings: "UpSettings") -> int:
     """Runs a cell until SIGINT or SIGTERM; returns the exit code."""
     try:
         return Up(settings).run()
-    except (AgentFault, CannotStart, LogError, StoreFault, HistoryDiffers) as error:
+    except (AgentFault, CannotStart, LogError, StoreFault, HistoryDiffers, ViewsFault) as error:
         say(f"paceline: {error}")
         return 1
     except OSError as error:
@@ -189,8 +190,6 @@ class Up:
         return Processor(make, self.log, lambda: RocksStore(folder), claimant, self._ownership, say)
 
     def _rest(self) -> Sequence[Component]:
-        from projections.projector import Projector
-
         clock = SystemClock()
         self.projector = Projector(self.log, self._data)
         self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, "gateway-0")

@@ -7,12 +7,14 @@ the log gives the same rows.
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import OperationalError
 
 from events.acceptance import Chain, Verdict, digest
 from events.codec import decode
@@ -81,8 +83,14 @@ class Depths:
         return connection.execute(last.order_by(rounds.position.desc()).limit(1)).scalar() or 0
 
 
+class ViewsFault(Exception):
+    """The views can't be written; the message says what an operator does."""
+
+
 class Projector:
-    """Keeps the views of one cell in `engine`, or in the file views.sqlite of a folder. A `Component`."""
+    """Keeps the views of one cell in `engine`, or in the file views.sqlite of a folder. A `Component`. Raises
+    `ViewsFault` where the file can't be written.
+    """
 
     def __init__(self, log: Log, target: Path | Engine) -> None:
         self._log = log
@@ -98,7 +106,7 @@ class Projector:
         self._soon: list[str] = []
         self._stood_at = 0.0
         self._labels = {"cell": str(log.cell)}
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             self._restore(connection)
         self._checked = False
         self._reader = log.reader(self._inbox.positions)
@@ -184,9 +192,20 @@ class Projector:
         self._jobs.restore(connection)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
 
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            raise ViewsFault(
+                f"The views in {self._engine.url.database} can't be written: {error.orig}. Make room on that disk, or "
+                "give this user the right to write there; they are made anew from the log if the file is removed."
+            ) from error
+
     def _fold(self) -> int:
         folded = size = 0
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             self._cache.begin(connection)
             self._cache.jobs.load(self._soon)
             self._soon = []

@@ -53,14 +53,14 @@ def cells_of(app: Any) -> Cells:
 
 
 def run(
-    name: str, listen: tuple[str, int], folder: Path, make_cells: Callable[[Callable[[Exception], None]], Cells]
+    name: str, listen: tuple[str, int], folder: Path, make_cells: Callable[[Callable[[str], None]], Cells]
 ) -> str | None:
     """Runs an App until SIGTERM, SIGINT, or a fault of all its cells; returns the sentence of the fault, if any.
     `folder`: where faust may keep what it likes.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*GC_THRESHOLDS)
-    faults: list[Exception] = []
+    faults: list[str] = []
     ending: list[asyncio.Future[None]] = []  # the loop alone would not keep it from being collected
     app = HostApp(
         name,
@@ -72,7 +72,7 @@ def run(
     )
     worker = faust.Worker(app, quiet=True, override_logging=False, redirect_stdouts=False, loop=_loop())
 
-    def give_up(fault: Exception) -> None:
+    def give_up(fault: str) -> None:
         faults.append(fault)
         ending.append(asyncio.ensure_future(worker.stop(), loop=worker.loop))
 
@@ -85,7 +85,7 @@ def run(
     except SystemExit as end:
         if end.code and not faults:
             return f"ended with {end.code}"
-    return str(faults[0]) if faults else None
+    return faults[0] if faults else None
 
 
 class _Loop(asyncio.SelectorEventLoop):

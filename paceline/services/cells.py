@@ -7,11 +7,13 @@ new epoch. A cell that fails stops alone, and says why; the process ends when no
 import asyncio
 import faulthandler
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from mode import Service
 
+from events.faults import sentence
 from events.kafka_membership import Membership
 from events.log import LogFault
 from paceline.services.health import Health
@@ -21,10 +23,10 @@ LOOK_S = 0.1
 COMMIT_S = 5.0
 """How often the group is told how far each cell is."""
 WAIT_S = 0.5
-END_S = 8.0
-"""So long a cell that is in the middle of something may take to end."""
-END_MAX_S = 25.0
-"""So long the whole process may take to end; Kubernetes kills after 30."""
+END_S = 4.0
+"""So long cells that are in the middle of something may take to end, and as long again once they are cut off."""
+END_MAX_S = 12.0
+"""So long the whole process may take to end; what `deploy/` starts is killed after 15."""
 
 
 class Part(Protocol):
@@ -42,6 +44,10 @@ class Part(Protocol):
         """Gives back what it holds."""
         ...
 
+    def cut(self) -> None:
+        """Called from another thread: nothing waits for the log any more. What it does ends as if that were away."""
+        ...
+
     def positions(self) -> Mapping[str, int]:
         """How far it has read each topic; empty while it doesn't know."""
         ...
@@ -55,7 +61,8 @@ class Cell:
     """One cell of this process with its thread."""
 
     def __init__(self, number: int, make: Callable[[int], Part], say: Callable[[int, str], None]) -> None:
-        self.failed: Exception | None = None
+        self.failed = ""
+        """Why it has stopped, in a sentence."""
         self.part: Part | None = None
         self._number = number
         self._make = make
@@ -79,14 +86,20 @@ class Cell:
         self._ending.set()
         self._going.set()
 
-    def join(self, seconds: float) -> None:
-        """Waits until the thread has ended."""
-        self._thread.join(seconds)
+    def join(self, until: float) -> bool:
+        """Waits until the thread has ended, or for a moment of the monotonic clock; whether it has ended."""
+        self._thread.join(max(0.0, until - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def cut(self) -> None:
+        """Lets it wait for the log no more."""
+        if self.part is not None:
+            self.part.cut()
 
     def standing(self) -> dict[str, Any]:
         """Where it stands, for health pages."""
-        if self.failed is not None:
-            return {"ready": False, "failed": str(self.failed)}
+        if self.failed:
+            return {"ready": False, "failed": self.failed}
         if self.part is None:
             return {"ready": False}
         return {**self.part.standing(), **({} if self._going.is_set() else {"parked": True, "ready": False})}
@@ -99,8 +112,8 @@ class Cell:
                 if not self.part.step() and not self._ending.is_set():
                     self.part.wait(WAIT_S)
         except Exception as error:  # whatever it is: this cell stops, the others go on
-            self.failed = error
-            self._say(self._number, f"stopped: {error}")
+            self.failed = sentence(error)
+            self._say(self._number, f"stopped: {self.failed}")
         finally:
             if self.part is not None:
                 self.part.close()
@@ -116,7 +129,7 @@ class Cells(Service):
         join: Callable[[], Membership],
         make: Callable[[int], Part],
         say: Callable[[int | None, str], None],
-        give_up: Callable[[Exception], None],
+        give_up: Callable[[str], None],
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -162,7 +175,7 @@ class Cells(Service):
                     return
                 await asyncio.sleep(LOOK_S)
         except LogFault as fault:
-            self._give_up(fault)
+            self._give_up(sentence(fault))
 
     async def _assign(self, given: frozenset[int] | None) -> None:
         if given is None:
@@ -185,8 +198,18 @@ class Cells(Service):
         ending = [self._cells.pop(number) for number in numbers]
         for cell in ending:
             cell.end()
-        for cell in ending:
-            await asyncio.to_thread(cell.join, END_S)
+        await asyncio.to_thread(_join, ending)
+
+
+def _join(ending: list[Cell]) -> None:
+    """Waits until cells have ended; those that take long are cut off, all at once."""
+    until = time.monotonic() + END_S
+    hanging = [cell for cell in ending if not cell.join(until)]
+    for cell in hanging:
+        cell.cut()
+    until = time.monotonic() + END_S
+    for cell in hanging:
+        cell.join(until)
 
 
 def _named(cells: frozenset[int]) -> str:

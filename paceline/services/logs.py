@@ -8,6 +8,8 @@ from typing import Any
 import structlog
 
 NAME = "paceline.process"
+as_json = False
+"""Whether all that this process says of itself is to be objects, the last sentence too."""
 SHARED: list[Any] = [
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -44,6 +46,8 @@ def configure(form: str, level: str) -> None:
     )
     logging.basicConfig(handlers=[handler], level="DEBUG" if level == "debug" else "WARNING", force=True)
     logging.getLogger(NAME).setLevel(level.upper())
+    global as_json
+    as_json = form == "json"
 
 
 def logger(**bound: Any) -> Any:

@@ -69,6 +69,10 @@ class MachinePart:
             self._processor.close()
         self._log.close()
 
+    def cut(self) -> None:
+        """See `Part.cut`."""
+        self._log.close()
+
     def positions(self) -> dict[str, int]:
         """See `Part.positions`."""
         driver = self._driver()
@@ -136,7 +140,7 @@ def run_processor(settings: Settings, machine: str) -> int:
             lambda text: start.say(None, text),
         )
 
-    def cells(give_up: Callable[[Exception], None]) -> Cells:
+    def cells(give_up: Callable[[str], None]) -> Cells:
         return Cells(join, lambda cell: MachinePart(settings, start, machine, cell), start.say, give_up)
 
     fault = app.run(f"paceline.processor.{machine}", start.listen, settings.data, cells)

@@ -44,6 +44,10 @@ class ViewsPart:
         self._projector.close()
         self._log.close()
 
+    def cut(self) -> None:
+        """See `Part.cut`."""
+        self._log.close()
+
     def positions(self) -> dict[str, int]:
         """See `Part.positions`."""
         return self._projector.positions()
@@ -69,7 +73,7 @@ def run_projector(settings: Settings) -> int:
             lambda text: start.say(None, text),
         )
 
-    def cells(give_up: Callable[[Exception], None]) -> Cells:
+    def cells(give_up: Callable[[str], None]) -> Cells:
         return Cells(join, lambda cell: ViewsPart(settings, start, cell), start.say, give_up)
 
     fault = app.run("paceline.projector", start.listen, settings.data, cells)

@@ -154,9 +154,9 @@ class Fanout:
             self._fault = f"The fan-out doesn't follow its group any more: {error}. Start it again."
             self._end()
         self._looked = self._looked or self._group.joined
-        failed = [cell.failed for cell in self._cells.values() if cell.failed is not None]
+        failed = [cell.failed for cell in self._cells.values() if cell.failed]
         if failed and len(failed) == len(ours):  # one of ours that still leaves comes back, and may be sound
-            self._fault = str(failed[0])
+            self._fault = failed[0]
             self._end()
 
     def _leave(self, numbers: Set[int]) -> None:

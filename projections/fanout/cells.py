@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from prometheus_client import Gauge
 
 from events.archived import ArchivedLog
+from events.faults import sentence
 from events.kafka import LATEST, KafkaLog
 from events.log import AppendUnknown, Log, LogError, LogRecord, LogUnavailable, gap
 from events.topics import FANOUT, MACHINES, rounds_of
@@ -46,7 +47,7 @@ class Cell:
         archive: str = "",
     ) -> None:
         self.number = cell
-        self.failed: Exception | None = None
+        self.failed = ""
         self.standings: dict[str, Standing] = {}
         self._waits_for = ""
         self._folder = folder
@@ -66,8 +67,8 @@ class Cell:
 
     def standing(self) -> dict[str, Any]:
         """How it stands, for the health pages."""
-        if self.failed is not None:
-            return {"ready": False, "failed": str(self.failed)}
+        if self.failed:
+            return {"ready": False, "failed": self.failed}
         trouble = self._log.link.trouble or self._waits_for
         machines = {machine: standing._asdict() for machine, standing in self.standings.items()}
         ready = not trouble and machines.keys() == set(MACHINES)
@@ -98,7 +99,7 @@ class Cell:
 
     def _try(self, what: Callable[[], None]) -> None:
         """Until it is done, the cell ends, or waiting won't help."""
-        while self.failed is None and not self._ending.is_set():
+        while not self.failed and not self._ending.is_set():
             try:
                 what()
                 self._waits_for = ""
@@ -108,8 +109,8 @@ class Cell:
                 self._wait_for(str(error))
             except Exception as error:  # whatever it is: this cell stops, the others go on
                 self._forget()
-                self.failed = error
-                self._say(self.number, f"stopped: {error}")
+                self.failed = sentence(error)
+                self._say(self.number, f"stopped: {self.failed}")
 
     def _wait_for(self, why: str) -> None:
         if self._ending.is_set():

@@ -104,7 +104,7 @@ def run(*words: str) -> str:
 
 
 def test_without_a_broker_they_are_not_ready_and_end_within_ten_seconds(site: Site, broker: Broker) -> None:
-    names = ["projector", "gateway.0", "api"]
+    names = [*MACHINES, "projector", "gateway.0", "api"]
     site.start(*names, AGENT)
     site.until_ready(*names)
     site.until(lambda: followed(site)[1])

@@ -249,8 +249,9 @@ class Site:
 
     def _command(self, name: str) -> list[str]:
         kind, *rest = name.split(".")
-        data = self.folder / ("data" if rest[-1:] != ["b"] else "data-b")
-        common = ["--data", str(data), "--listen", self.listens[name], "--name", name]
+        data = self.folder / (f"data-{rest[-1]}" if rest[-1:] in (["b"], ["c"]) else "data")
+        member = f"0.{kind}" if rest[-1:] == ["c"] else name  # the first by name is given the first cell
+        common = ["--data", str(data), "--listen", self.listens[name], "--name", member]
         if kind in MACHINES:
             return ["paceline", "processor", kind, *common]
         if kind == "gateway":

@@ -116,11 +116,19 @@ class Storm:
         self.site.thaw(name)
 
     def _joined(self, name: str) -> None:
-        """Another comes, and goes again: the cell changes hands twice in the middle of its rounds."""
-        self.site.start(f"{name}.c")
-        self.site.until_ready(f"{name}.c")
+        """Another comes that the group prefers, and goes again: the cell changes hands twice in the middle of its
+        rounds.
+        """
+        other = f"{name}.c"
+        self.site.start(other)
+        self.site.until(lambda: self.site.owned(other), f"{other} to take the cell")
+        epoch = self.site.owned(other)[0]
         self.load()
-        self.site.stop(f"{name}.c")
+        self.site.stop(other)
+        others = [each for each in self.site.listens if each != other and each.partition(".")[0] == name]
+        self.site.until(
+            lambda: any(self.site.owned(each).get(0, 0) > epoch for each in others), f"another than {other} to take it"
+        )
 
     def _away(self, name: str) -> None:
         assert name == "broker"

@@ -3,6 +3,8 @@
 import resource
 from pathlib import Path
 
+import pytest
+
 from tests.broker import Broker
 from tests.processes.site import Site, empty
 from tests.processes.storm import KINDS, storm
@@ -26,16 +28,19 @@ def test_each_kind_of_process_may_die_freeze_or_lose_its_cell(broker: Broker, tm
     assert found.faults.total() == len(FAULTS)
 
 
-def test_a_full_disk_ends_a_processor_with_its_reason_and_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lifecycle", "projector"])
+def test_a_full_disk_ends_a_process_with_its_reason_and_nothing_is_lost(
+    broker: Broker, tmp_path: Path, name: str
+) -> None:
     site = Site(tmp_path, empty(broker, 1))
     try:
         site.begin()
         site.pool("/p")
-        resource.prlimit(site.processes.pid("lifecycle"), resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
+        resource.prlimit(site.processes.pid(name), resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
         site.submit("late", 2000)
-        assert site.until_ended("lifecycle") == 1
-        assert "can't be written" in site.said("lifecycle")
-        site.start("lifecycle")
+        assert site.until_ended(name) == 1
+        assert "can't be written" in site.said(name)
+        site.start(name)
         site.finish("late")
         site.end()
     finally:
