@@ -14,7 +14,9 @@ from events.codec import CodecError, decode
 from events.log import Log, LogRecord
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
-from events.topics import RANK, rounds_of
+from events.topics import FACT_BYTES_MAX, RANK, rounds_of
+
+ID_CHARS_MAX = 1024
 
 
 class Delivered(NamedTuple):
@@ -44,7 +46,16 @@ def read(record: LogRecord, machine: str | None) -> Delivered:
     except CodecError as error:
         return Delivered(record, None, error.code)
     fits = isinstance(event, EpochStarted | RoundCommitted) if machine else event.topic == record.topic
-    return Delivered(record, event) if fits else Delivered(record, None, "WRONG_TOPIC")
+    if not fits:
+        return Delivered(record, None, "WRONG_TOPIC")
+    if len(record.value) > FACT_BYTES_MAX and _unanswerable(event):
+        return Delivered(record, None, "TOO_LARGE")
+    return Delivered(record, event)
+
+
+def _unanswerable(event: Event) -> bool:
+    """Whether a fact that is too large could not even be refused: the answer names what may be large in it."""
+    return hasattr(event, "command_id") or len(getattr(event, "job_id", "")) > ID_CHARS_MAX
 
 
 def judge(delivered: Delivered, chain: Chain, machine: str, cell: int) -> Delivered:

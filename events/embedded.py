@@ -53,7 +53,8 @@ class _Topic:
 class EmbeddedLog:
     """A log in a folder of its own, made if it isn't there. `now_ms` gives the append time (epoch milliseconds).
 
-    Raises `LogFault` where the folder is in use, not writable, damaged or of a newer version. Thread-safe.
+    Raises `LogFault` where the folder is in use, not writable, damaged or of a newer version, or its disk is full.
+    Thread-safe.
     """
 
     def __init__(self, folder: Path, cell: int = 0, now_ms: Callable[[], int] | None = None) -> None:
@@ -99,6 +100,8 @@ class EmbeddedLog:
         try:
             self._check_format()
             self._load_topics()
+            if not self._secondary:
+                self._check_free()
         except BaseException:
             self._db.close()
             raise
@@ -270,7 +273,15 @@ class EmbeddedLog:
             raise LogFault(f"The log in {self._folder} takes no records: {self._fault}.")
         needed = FREE_BYTES_MIN + sum(len(record.key) + len(record.value) for record in records)
         if shutil.disk_usage(self._folder).free < needed:
-            raise LogUnavailable(f"The disk of {self._folder} has less than {needed >> 20} MiB free: make room there.")
+            raise LogUnavailable(self._full(needed))
+
+    def _check_free(self) -> None:
+        """Raises `LogFault` where a log that is only opened could take nothing."""
+        if shutil.disk_usage(self._folder).free < FREE_BYTES_MIN:
+            raise LogFault(self._full(FREE_BYTES_MIN))
+
+    def _full(self, needed: int) -> str:
+        return f"The disk of {self._folder} has less than {needed >> 20} MiB free: make room there."
 
     def _write(self, batch: WriteBatch) -> None:
         try:

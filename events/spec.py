@@ -41,6 +41,7 @@ from events.spec_parts import (
 from events.topics import FACT_BYTES_MAX
 
 PORTS_MAX = 64
+GANG_PORTS_MAX = 400_000
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -97,6 +98,9 @@ class JobSpec(Spec):
         instances = info.data.get("instances", INSTANCES_MAX)
         if gang.min > instances:
             raise at("min", f"is {gang.min}, the job has {instances} instances", gang.min)
+        ports = gang.min * len(info.data.get("ports", ()))
+        if ports > GANG_PORTS_MAX:
+            raise at("min", f"needs {ports} ports for the gang, at most {GANG_PORTS_MAX} are placed at once", gang.min)
         if gang.min > 1 and info.data.get("kind") == "stateless":
             raise at("min", "is for batch jobs only", gang.min)
         return gang

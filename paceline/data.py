@@ -1,9 +1,11 @@
 """The data folder: its format, and the token of the cells that are kept there."""
 
 import contextlib
+import fcntl
 import os
 import secrets
 from pathlib import Path
+from typing import IO
 
 from paceline.errors import PacelineError
 
@@ -27,6 +29,18 @@ def prepare(data: Path) -> str:
     elif int(text) > FORMAT:
         raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
     return _token(data / "token")
+
+
+def lock(data: Path) -> IO[str]:
+    """Holds a data folder for this process as long as the file is open. Raises `CannotStart` where another has it."""
+    file = (data / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise CannotStart(
+            f"{data} is in use by another `paceline up`. Stop that one, or choose another folder with --data."
+        ) from error
+    return file
 
 
 def _token(path: Path) -> str:

@@ -26,7 +26,7 @@ from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
-from paceline.data import CannotStart, prepare
+from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
@@ -108,6 +108,7 @@ class Up:
         self._data = settings.data
         self._stop = threading.Event()
         self._token = prepare(self._data)
+        self._lock = lock(self._data)
         keep_cell(self._data, settings.cell)
         self._others: list[Log] = []
         self.log = self._open_log()
@@ -137,6 +138,7 @@ class Up:
             for log in (self.log, *self._others):
                 log.close()
             (self._data / "cell.json").unlink(missing_ok=True)
+            self._lock.close()
         if left:
             say(f"stopped; {left} runs go on on this host, `paceline down --stop-runs` ends them")
         else:

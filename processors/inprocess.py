@@ -78,6 +78,7 @@ class Processor:
         self._limits = limits
         self._clock = SystemClock()
         self._retry_at = 0
+        self._said = ""
         self._stood_at = 0.0
         self.name = machine().name
         self._metrics = Metrics(log.cell, self.name)
@@ -96,6 +97,8 @@ class Processor:
         except (AppendUnknown, LogUnavailable) as trouble:
             self._drop(f"{self.name} recovers from the log: {trouble}", RETRY_MS)
             return False
+        if more:
+            self._said = ""
         return more
 
     def wait_ms(self) -> int | None:
@@ -150,7 +153,9 @@ class Processor:
         return True
 
     def _drop(self, why: str, wait_ms: int) -> None:
-        self._say(why)
+        if why != self._said:  # it is tried again and again
+            self._say(why)
+        self._said = why
         self.close()
         self._retry_at = self._clock.monotonic_ms() + wait_ms
 

@@ -12,7 +12,7 @@ from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
 from events.records.parts import Amounts
 from events.records.pools import CellConfigured
-from processors.lifecycle.rows import AskRow, ForgottenRow, JobRow, PoolRow
+from processors.lifecycle.rows import AskRow, ForgottenRow, JobRow, PoolFactRow, PoolRow
 from processors.lifecycle.specs import refusal
 from processors.table import Table
 
@@ -25,6 +25,7 @@ class View(Protocol):
 
     jobs: Table[str, JobRow]
     pools: Table[str, PoolRow]
+    pool_facts: Table[int, PoolFactRow]
     foreign: Table[str, int]
     asks: Table[int, AskRow]
     forgotten: Table[str, ForgottenRow]
@@ -83,7 +84,7 @@ class Answers:
                 yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
             return
         why = refusal(job, len(ask.value), self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
-        if why and why[0] is Code.NO_SUCH_POOL and not (self._caught_up and self._now >= ask.at_ms + POOL_WAIT_MS):
+        if why and why[0] is Code.NO_SUCH_POOL and self._may_come(job.pool, ask.at_ms):
             self._delayed.add(job.job_id)
             return
         if why:
@@ -95,6 +96,12 @@ class Answers:
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._fresh.append(job)
         yield accepted(offset, job)
+
+    def _may_come(self, pool: str, at_ms: int) -> bool:
+        """Whether a pool may be defined before the job: what the log holds is not read yet, or not answered."""
+        if any(fact.path == pool and not fact.removed for _, fact in self._view.pool_facts.items()):
+            return True
+        return not (self._caught_up and self._now >= at_ms + POOL_WAIT_MS)
 
     def _known_hash(self, job_id: str) -> bytes | None:
         row = self._view.jobs.get(job_id) or self._view.forgotten.get(forgotten_key(job_id))

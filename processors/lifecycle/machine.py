@@ -67,7 +67,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 3
+    logic: ClassVar[int] = 4
     state: ClassVar[int] = 2
 
     def __init__(self, cell: int = 0) -> None:
@@ -178,7 +178,8 @@ class Lifecycle:
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
         times = [self.tasks.next_due_ms()]
-        times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
+        if not len(self.pool_facts):  # else an answer comes, and all is looked at again
+            times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
         times.append(self._jobs.next_forget_ms(self.settings.forget_after_ms))
         return min((time for time in times if time is not None), default=None)
 

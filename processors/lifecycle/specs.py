@@ -11,6 +11,11 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 OPERATORS = ("in", "not_in", "exists", "absent")
 AMOUNT_MAX = 1 << 40
 PORTS_MAX = 64
+GANG_PORTS_MAX = 400_000
+"""Ports of a whole gang: it is placed by one round, in which each takes four bytes."""
+RETRIES_MAX = 1_000_000
+WORD_MAX = 256
+EXIT_CODE_MAX = 255
 
 
 def refusal(job: JobSubmitted, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:
@@ -30,24 +35,52 @@ def _problems(job: JobSubmitted, host_lost_after_ms: int) -> list[str]:
         found.append(f"kind is {job.kind[:40]!r}, it must be batch or stateless")
     if not 1 <= job.instances <= INSTANCES_MAX:
         found.append(f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}")
-    for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"):
-        if not 0 <= getattr(job, name) <= AMOUNT_MAX:
-            found.append(f"{name} is {getattr(job, name)}, it must be 0 to {AMOUNT_MAX}")
+    for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli", "stop_grace_ms", "stop_after_ms"):
+        least = 1 if name == "cpu_milli" else 0
+        if not least <= getattr(job, name) <= AMOUNT_MAX:
+            found.append(f"{name} is {getattr(job, name)}, it must be {least} to {AMOUNT_MAX}")
     if not 0 <= job.gang_min <= job.instances:
         found.append(f"gang_min is {job.gang_min}, it must be 0 to the {job.instances} instances of the job")
     if job.gang_min > 1 and job.kind == "stateless":
         found.append("gang_min is for batch jobs")
-    if job.retries_max < 0:
-        found.append(f"retries_max is {job.retries_max}, it must not be negative")
+    if not 0 <= job.retries_max <= RETRIES_MAX:
+        found.append(f"retries_max is {job.retries_max}, it must be 0 to {RETRIES_MAX}")
     if len(job.ports) > PORTS_MAX or len(set(job.ports)) != len(job.ports):
         found.append(f"ports must be at most {PORTS_MAX} different names")
+    if not all(1 <= len(name) <= WORD_MAX for name in job.ports):
+        found.append(f"names of ports must have 1 to {WORD_MAX} characters")
+    if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
+        ports = job.gang_min * len(job.ports)
+        found.append(f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once")
     if job.strategy not in ("pack", "spread"):
         found.append(f"strategy is {job.strategy[:40]!r}, it must be pack or spread")
     if job.max_unavailable is not None and (job.kind != "stateless" or not 0 <= job.max_unavailable <= job.instances):
         found.append(f"max_unavailable is for stateless jobs, 0 to {job.instances}")
-    if not job.command and job.simulated is None:
-        found.append("command is empty")
-    return found + [problem for problem in (_constraints(job), _silence(job, host_lost_after_ms)) if problem]
+    checks = (_program(job), _simulated(job), _constraints(job), _silence(job, host_lost_after_ms))
+    return found + [problem for problem in checks if problem]
+
+
+def _program(job: JobSubmitted) -> str:
+    if job.simulated is None and not (job.command and job.command[0]):
+        return "command must name a program"
+    if not all(job.env) or any("=" in name for name in job.env):
+        return "names in env must not be empty nor hold ="
+    if any("\0" in text for text in (*job.command, *job.env, *job.env.values())):
+        return "command and env must not hold the character 0"
+    return ""
+
+
+def _simulated(job: JobSubmitted) -> str:
+    sim = job.simulated
+    if sim is None:
+        return ""
+    for name, times in (("duration_ms", (sim.duration_ms, *sim.durations_ms)), ("ready_ms", (sim.ready_ms,))):
+        wrong = next((each for each in times if not 0 <= each <= AMOUNT_MAX), None)
+        if wrong is not None:
+            return f"simulated {name} is {wrong}, it must be 0 to {AMOUNT_MAX}"
+    if not 0 <= sim.exit_code <= EXIT_CODE_MAX:
+        return f"simulated exit_code is {sim.exit_code}, it must be 0 to {EXIT_CODE_MAX}"
+    return f"simulated fail_runs is {sim.fail_runs}, it must not be negative" if sim.fail_runs < 0 else ""
 
 
 def _constraints(job: JobSubmitted) -> str:
@@ -61,7 +94,7 @@ def _constraints(job: JobSubmitted) -> str:
 
 def _silence(job: JobSubmitted, host_lost_after_ms: int) -> str:
     if job.on_silence == "keep":
-        return ""
+        return f"stop_after_ms is {job.stop_after_ms}, it is only for stop_after" if job.stop_after_ms else ""
     if job.on_silence != "stop_after":
         return f"on_silence is {job.on_silence[:40]!r}, it must be keep or stop_after"
     if not 0 < job.stop_after_ms + job.stop_grace_ms < host_lost_after_ms:

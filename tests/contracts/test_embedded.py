@@ -151,6 +151,8 @@ def test_a_full_disk_refuses_before_anything_is_written(tmp_path: Path, monkeypa
         full.setattr(shutil, "disk_usage", lambda _: usage._replace(free=embedded.FREE_BYTES_MIN - 1))
         with pytest.raises(LogUnavailable, match="make room"):
             log.append(new(A, b"1"))
+        with pytest.raises(LogFault, match="make room"):
+            EmbeddedLog(tmp_path / "another")
     assert log.append(new(A, b"2")) == [1]
     assert values(list(log.scan(A, 0))) == [b"0", b"2"]
     log.close()

@@ -23,7 +23,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Constraint, Simulated
 from events.records.placement import HostLost, TasksPlaced
-from events.records.pools import CellConfigured
+from events.records.pools import CellConfigured, PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from tests.lifecycle.harness import World
 from tests.machines import columns, kinds, one, runs_of
@@ -139,6 +139,23 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
         ({"max_unavailable": 1}, "INVALID_SPEC"),
         ({"ports": ("a", "a")}, "INVALID_SPEC"),
         ({"env": {"A": "x" * 600_000}}, "TOO_LARGE"),
+        ({"cpu_milli": 0}, "INVALID_SPEC"),
+        ({"stop_grace_ms": -5}, "INVALID_SPEC"),
+        ({"stop_grace_ms": 1 << 62}, "INVALID_SPEC"),
+        ({"stop_after_ms": 5}, "INVALID_SPEC"),
+        ({"retries_max": 1_000_001}, "INVALID_SPEC"),
+        ({"ports": ("",)}, "INVALID_SPEC"),
+        ({"ports": ("p" * 257,)}, "INVALID_SPEC"),
+        ({"instances": 10_000, "gang_min": 10_000, "ports": tuple(map(str, range(41)))}, "INVALID_SPEC"),
+        ({"command": ("",)}, "INVALID_SPEC"),
+        ({"command": ("true", "\0")}, "INVALID_SPEC"),
+        ({"env": {"A=B": "x"}}, "INVALID_SPEC"),
+        ({"env": {"A": "\0"}}, "INVALID_SPEC"),
+        ({"simulated": Simulated(duration_ms=-1)}, "INVALID_SPEC"),
+        ({"simulated": Simulated(durations_ms=(1, 1 << 62))}, "INVALID_SPEC"),
+        ({"simulated": Simulated(ready_ms=-1)}, "INVALID_SPEC"),
+        ({"simulated": Simulated(exit_code=256)}, "INVALID_SPEC"),
+        ({"simulated": Simulated(fail_runs=-1)}, "INVALID_SPEC"),
         ({"instances": 1001}, "OPEN_TASKS_MAX"),
     ],
 )
@@ -155,6 +172,17 @@ def test_an_unknown_pool_is_believed_after_a_moment() -> None:
     assert world.submit("a", pool="/nowhere") == []
     assert kinds(world.submit("b")) == ["JobAccepted", "GangsQueued"], "others don't wait for it"
     assert one(world.later(500), JobRejected).code == "NO_SUCH_POOL"
+
+
+def test_a_pool_that_is_defined_and_not_answered_yet_is_waited_for_however_long() -> None:
+    world = World()
+    world.fact("paceline.pools", PoolDefined(path="/late", command_id="c", open_jobs_max=9, open_tasks_max=9))
+    assert world.submit("a", pool="/late") == []
+    assert world.machine.next_wakeup() is None, "nothing can be decided before the answer"
+    assert world.later(10_000) == []
+    at = world.offsets["paceline.pools"]
+    said = world.peer("entitlement", PoolAnswered(path="/late", pools_offset=at, command_id="c", code="DONE"))
+    assert kinds(said) == ["JobAccepted", "GangsQueued"]
 
 
 def test_a_pool_takes_so_many_open_jobs() -> None:

@@ -92,10 +92,11 @@ def test_two_processes_race_for_one_cell(tmp_path: Path, kafka: Broker) -> None:
 def test_a_second_cell_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     cell = CellProcess(tmp_path / "cell")
     cell.start()
-    done = run(*PACELINE, "up", "--data", str(cell.data), "--listen", "127.0.0.1:0")
-    assert done.returncode == 1
-    assert "in use" in done.stderr
-    assert "Traceback" not in done.stderr
+    for kafka in ((), ("--kafka", "127.0.0.1:9")):
+        done = run(*PACELINE, "up", "--data", str(cell.data), "--listen", "127.0.0.1:0", *kafka)
+        assert done.returncode == 1
+        assert f"{cell.data} is in use" in done.stderr
+        assert "Traceback" not in done.stderr
     assert cell.get("/livez").status_code == 200, "the first one goes on"
     cell.stop()
 
