@@ -47,7 +47,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 3
+    logic: ClassVar[int] = 4
     state: ClassVar[int] = 1
 
     def __init__(self, cell: int = 0) -> None:

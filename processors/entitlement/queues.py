@@ -10,6 +10,7 @@ from events.columns import I32, I64, counted
 from events.records.lifecycle import JobAccepted
 from processors.arena import Arena
 from processors.entitlement.rows import NOTHING, Amount4, JobRow, four, plus
+from processors.numbers import Numbers
 from processors.table import Table, struct_table
 
 Place = tuple[int, int, str]
@@ -45,7 +46,7 @@ class Queues:
         """The jobs aside that were not told so."""
         self._later: list[tuple[int, int, str]] = []
         self._for_change: dict[str, None] = {}
-        self._next_number = 1
+        self._numbers = Numbers(lambda: (row.number for row in self.jobs.values()))
 
     def restored(self) -> None:
         """Finds again what is derived."""
@@ -55,7 +56,7 @@ class Queues:
         for derived in (*lines, self.allocation, self.firm, self.open_jobs, self.untold, self._for_change):
             derived.clear()
         self._later = []
-        self._next_number = max((row.number for row in self.jobs.values()), default=0) + 1
+        self._numbers.restored()
         for job_id in sorted(self.jobs, key=lambda each: self.jobs[each].number):
             row = self.jobs[job_id]
             self.open_jobs[row.pool] += not row.ended
@@ -78,7 +79,7 @@ class Queues:
     def add(self, event: JobAccepted) -> None:
         """A job was accepted."""
         row = JobRow(
-            self._next_number,
+            self._numbers.take(),
             self.arena.take(event.instances),
             event.instances,
             event.pool,
@@ -87,7 +88,6 @@ class Queues:
             event.preemptible,
             event.gang_min if event.gang_min > 1 else 0,
         )
-        self._next_number += 1
         self.jobs.put(event.job_id, row)
         self.at[row.base] = event.job_id
         self.open_jobs[event.pool] += 1
@@ -102,6 +102,7 @@ class Queues:
             self.open_jobs[row.pool] -= not row.ended
             self.arena.give_back(row.base, row.instances)
             self.jobs.remove(job_id)
+            self._numbers.give_back(row.number)
             del self.at[row.base]
 
     def end(self, job_id: str) -> None:

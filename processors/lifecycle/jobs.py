@@ -13,6 +13,7 @@ from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsF
 from processors.lifecycle.answers import forgotten_key, hash_of
 from processors.lifecycle.rows import ForgottenRow, JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
+from processors.numbers import Numbers
 from processors.table import Table, struct_table
 
 FORGET_MAX = 1000
@@ -32,7 +33,7 @@ class Jobs:
         self._touched: dict[str, None] = {}
         self._gangs: dict[str, None] = {}
         self._to_forget: list[tuple[int, int, str]] = []
-        self._next_number = 1
+        self._numbers = Numbers(lambda: (row.number for row in self.table.values()))
 
     def restored(self) -> None:
         """Finds again what is derived."""
@@ -40,7 +41,7 @@ class Jobs:
         self.at.update({row.base: job_id for job_id, row in self.table.items()})
         self._touched = dict.fromkeys(sorted(self.table))
         self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
-        self._next_number = max((row.number for row in self.table.values()), default=0) + 1
+        self._numbers.restored()
         self._to_forget = [(row.ended_ms, row.number, job_id) for job_id, row in self.table.items() if row.ended_ms]
         heapq.heapify(self._to_forget)
 
@@ -54,7 +55,7 @@ class Jobs:
         arena = self._tasks.arena
         base = arena.take(event.instances)
         row = JobRow(
-            number=self._next_number,
+            number=self._numbers.take(),
             base=base,
             pool=event.pool,
             kind=event.kind,
@@ -68,7 +69,6 @@ class Jobs:
             counts=[0] * STATES,
         )
         row.counts[TaskState.NONE] = event.instances
-        self._next_number += 1
         self.table.put(event.job_id, row)
         self.at[base] = event.job_id
         arena.fill("traits", base, event.instances, traits(row, gang=False))
@@ -203,6 +203,7 @@ class Jobs:
             self._tasks.arena.give_back(row.base, row.instances)
             self.forgotten.put(forgotten_key(job_id), ForgottenRow(row.spec_hash))
             self.table.remove(job_id)
+            self._numbers.give_back(row.number)
             del self.at[row.base]
             self._touched.pop(job_id, None)
             self._gangs.pop(job_id, None)

@@ -151,3 +151,21 @@ def nothing_is_held(cell: Cell) -> None:
     for driver in cell.drivers.values():
         driver.fold.state.take_changes()
         assert driver.fold.state.rehash() == driver.fold.state.hash
+
+
+@pytest.mark.parametrize("name", ["lifecycle", "entitlement"])
+def test_a_machine_that_was_restored_after_its_newest_job_was_forgotten_goes_on_alike(name: str) -> None:
+    cell = Cell()
+    cell.append(CellConfigured(command_id="1", forget_after_ms=2000))
+    cell.pool("/p")
+    cell.submit("kept", duration_ms=100_000)
+    cell.quiet()
+    cell.submit("forgotten")
+    cell.run(6000)
+    assert "forgotten" not in cell.lifecycle.jobs
+    cell.recover(name)
+    cell.submit("late")
+    cell.run(500)
+    cell.submit("later")
+    cell.run(6000)
+    cell.verify()
