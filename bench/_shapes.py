@@ -3,7 +3,7 @@
     python -m bench._shapes SHAPE FOLDER LOG     prints one JSON object
 
 The cell is `paceline up` with 1,000 simulated hosts in this process; jobs are appended straight to the log, from a
-thread beside it on the embedded log, by a Kafka producer of its own on Kafka.
+thread beside it, on Kafka by clients of its own.
 """
 
 import json
@@ -20,6 +20,7 @@ import psutil
 from sqlalchemy import text
 
 from events.codec import encode
+from events.kafka import KafkaLog
 from events.log import Log, NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
@@ -221,7 +222,8 @@ def main(shape: str, folder: Path, log: str) -> None:
 
     def drive() -> None:
         try:
-            figures: dict[str, Any] = measure(up, up.log, probe, shape, folder)
+            users = KafkaLog(kafka) if kafka else up.log  # on Kafka a user is another client
+            figures: dict[str, Any] = measure(up, users, probe, shape, folder)
             figures[f"{shape}_peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             found.update(figures)
             beside.update(references(up.log, shape))
