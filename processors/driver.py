@@ -8,6 +8,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
+from events.acceptance import Verdict
 from events.clock import Clock
 from events.codec import encode
 from events.delivery import Inbox, in_log
@@ -16,7 +17,7 @@ from events.records.base import Event
 from events.records.parts import Seen
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import ROUND_BYTES_MAX
-from processors.fold import SEGMENTS_MAX, Fold, Recorded, own_record
+from processors.fold import SEGMENTS_MAX, Fold, Recorded, judged, own_record
 from processors.machine import Machine
 from processors.store import Store, StoreFault
 
@@ -242,16 +243,16 @@ class Driver:
 
     def _look(self, record: LogRecord, mine: int | None) -> bool:
         """Judges a record of the own topic; True where it is our own round at offset `mine`."""
-        event = own_record(record, self.fold)
-        if isinstance(event, EpochStarted):
+        event, verdict = judged(record, self.fold)
+        if verdict is not Verdict.ACCEPTED:
+            if record.offset == mine:
+                raise Superseded(f"the round at offset {mine} of {self.fold.topic} was not accepted: {verdict}")
+            if self._observer:
+                self._observer.ignored(record.topic, str(verdict or "NO_ROUND"))
+        elif isinstance(event, EpochStarted):
             raise Superseded(
                 f"{event.claimant} has taken {self.machine.name} of cell {self._log.cell}: epoch {event.epoch}"
             )
-        if event is None:
-            if record.offset == mine:
-                raise Superseded(f"the round at offset {mine} of {self.fold.topic} was not accepted")
-            if self._observer:
-                self._observer.ignored(record.topic, "OWN_TOPIC")
         return record.offset == mine
 
     def _read_back(self, offset: int) -> None:

@@ -50,9 +50,10 @@ async def carry_out(
     offset = await run_in_threadpool(append)
     told: dict[str, Any] = {"command_id": command_id, "position": f"{event.topic}:{offset}"}
     answer = await context.answer(event.topic, offset, wait)
+    headers = {"Log-Position": told["position"]}
     if answer is None:
-        return JSONResponse(told, 202)
+        return JSONResponse(told, 202, headers)
     if answer.code not in FINE:
         status = 404 if answer.code == Code.NOT_FOUND else 409
         raise Problem(status, answer.code, answer.message, position=told["position"])
-    return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200)
+    return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, headers)

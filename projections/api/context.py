@@ -107,7 +107,13 @@ class Context:
             raise Problem(400, "BAD_POSITION", str(error)) from error
         if not await self.reach(wanted, READ_WAIT_S):
             detail = f"the views have not reached {text[:200]} yet"
-            raise Problem(503, "NOT_REACHED", detail, headers={"Retry-After": "1"})
+            position = await run_in_threadpool(self._position)
+            raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
+
+    def _position(self) -> str:
+        """How far the views are."""
+        with self.views.read() as connection:
+            return write_positions(reached(connection))
 
     async def settle_pools(self) -> None:
         """Waits until the facts about pools are answered that are in the log now: one may be a moment old."""

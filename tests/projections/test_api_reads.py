@@ -285,8 +285,11 @@ def test_a_read_waits_for_the_position_of_its_reader(api):
 
 def test_a_position_that_does_not_come_in_time(api, monkeypatch):
     monkeypatch.setattr("projections.api.context.READ_WAIT_S", 0.02)
+    api.cell.accept("a")
+    api.fold()
     answer = api.client.get("/v1/jobs", headers={"At-Least-Position": "paceline.jobs:5"})
-    api.problem(answer, 503, "NOT_REACHED")
+    said = api.problem(answer, 503, "NOT_REACHED")
+    assert said["position"] == api.client.get("/v1/jobs").headers["log-position"], "how far the views are"
     assert answer.headers["retry-after"]
 
 

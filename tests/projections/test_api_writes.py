@@ -185,6 +185,7 @@ def test_a_stop_is_written_and_answered(api):
         "mine",
         "paceline.jobs:1",
     )
+    assert answer.headers["log-position"] == "paceline.jobs:1"
     assert last(api, "paceline.jobs") == JobStopRequested(job_id="a", command_id="mine", reason="enough")
     api.answer(
         "paceline.jobs",
