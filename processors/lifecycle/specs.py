@@ -36,9 +36,10 @@ def _problems(job: JobSubmitted, host_lost_after_ms: int) -> list[str]:
     if not 1 <= job.instances <= INSTANCES_MAX:
         found.append(f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}")
     for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli", "stop_grace_ms", "stop_after_ms"):
-        least = 1 if name == "cpu_milli" else 0
-        if not least <= getattr(job, name) <= AMOUNT_MAX:
-            found.append(f"{name} is {getattr(job, name)}, it must be {least} to {AMOUNT_MAX}")
+        if not 0 <= getattr(job, name) <= AMOUNT_MAX:
+            found.append(f"{name} is {getattr(job, name)}, it must be 0 to {AMOUNT_MAX}")
+    if not job.cpu_milli and not job.gpu_milli:
+        found.append("cpu_milli and gpu_milli are both 0, a task needs one of them")
     if not 0 <= job.gang_min <= job.instances:
         found.append(f"gang_min is {job.gang_min}, it must be 0 to the {job.instances} instances of the job")
     if job.gang_min > 1 and job.kind == "stateless":
