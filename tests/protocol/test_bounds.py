@@ -1,0 +1,68 @@
+"""What a driver does at its bounds: a machine that is woken for nothing, inputs that interleave for long."""
+
+import pytest
+
+from events.codec import decode, encode
+from events.log import NewRecord
+from events.memory import MemoryLog
+from events.records.jobs import JobStopRequested
+from events.records.rounds import RoundCommitted
+from processors.driver import Driver, StuckTimer
+from processors.fold import SEGMENTS_MAX
+from processors.machine import Machine
+from processors.replay import replay
+from processors.store import MemoryStore
+from tests.protocol.toys import Left
+from tests.protocol.world import WorldClock
+
+
+class Wakeful(Left):
+    """Asks to be woken and never has anything to decide."""
+
+    def next_wakeup(self):
+        return 0
+
+    def decide(self, now, caught_up, budget):
+        return []
+
+
+class Silent(Left):
+    """Reads two topics and never decides."""
+
+    facts = ("paceline.jobs", "paceline.pools")
+
+    def apply(self, input):
+        pass
+
+    def decide(self, now, caught_up, budget):
+        return []
+
+    def next_wakeup(self):
+        return None
+
+
+def driver(machine: Machine, log: MemoryLog) -> Driver:
+    made = Driver(machine, log, MemoryStore(), WorldClock(), "owner")
+    for _ in made.recover():
+        pass
+    return made
+
+
+def test_a_machine_that_is_woken_for_nothing_is_a_bug_that_is_told() -> None:
+    stuck = driver(Wakeful(), MemoryLog(WorldClock().monotonic_ms))
+    with pytest.raises(StuckTimer, match="asked to be woken at 0 and decided nothing"):
+        stuck.run()
+
+
+def test_inputs_that_interleave_force_a_round_without_decisions() -> None:
+    log = MemoryLog(WorldClock().monotonic_ms)
+    silent = driver(Silent(), log)
+    fact = encode(JobStopRequested(job_id="a", command_id="1"))
+    for _ in range(SEGMENTS_MAX):
+        log.append([NewRecord("paceline.jobs", b"a", fact)])
+        silent.run()
+        log.append([NewRecord("paceline.pools", b"a", fact)])
+        silent.run()
+    rounds = [event for r in log.scan("paceline.left", 0) if isinstance(event := decode(r.value), RoundCommitted)]
+    assert [(len(each.inputs), each.decisions) for each in rounds] == [(SEGMENTS_MAX, ())] * 2
+    assert replay(Silent(), log).difference is None
