@@ -101,16 +101,17 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
 @click.option("--for", "goal", type=click.Choice(GOALS), default="ended", show_default=True, help="What to wait for.")
 @TIMEOUT
 @cell_option
+@output_option
 @with_client
-def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | None) -> int:
+def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | None, form: str) -> int:
     """Wait for jobs.
 
     Exits with 0 when all have reached the state, 1 when one has failed, 124 when --timeout has passed.
     """
-    return _wait(client, ids, goal, timeout)
+    return _wait(client, ids, goal, timeout, form)
 
 
-def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | None) -> int:
+def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | None, form: str = "table") -> int:
     from paceline.watch import reached, wait_for
 
     try:
@@ -126,6 +127,7 @@ def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | No
             note(f"job {each['job_id']} {each['state']}{said}")
             note(f"look with: paceline job get {each['job_id']}")
             code = 1
+    show(form, {"jobs": list(jobs.values())}, jobs)
     return code
 
 

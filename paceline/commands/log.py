@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +128,7 @@ def _brief(body: dict[str, object], key: str) -> str:
 @click.option("--create", is_flag=True, help="Make the topics that are missing on Kafka, add the cells that are.")
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Cells, a partition each.")
 @click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of new topics.")
+@output_option
 def topics(
     data: Path | None,
     config: Path | None,
@@ -134,6 +136,7 @@ def topics(
     create: bool,
     partitions: int,
     replication: int,
+    form: str,
 ) -> int:
     """List the topics of a log; on Kafka make them, or check that they are as they must be (exit code 1 if not)."""
     from events.topics import ALL
@@ -141,7 +144,7 @@ def topics(
 
     settings = load(config, data=data, **kafka)
     if settings.kafka:
-        return _kafka_topics(settings, create, partitions, replication)
+        return _kafka_topics(settings, create, partitions, replication, form)
     if create:
         raise click.UsageError("--create is for Kafka: name it with --kafka")
     opened = _open(data, config, kafka)
@@ -149,33 +152,39 @@ def topics(
         bounds = {topic.name: opened.bounds(topic.name) for topic in ALL}
     finally:
         opened.close()
-    table(
-        ALL,
-        [
-            Column("TOPIC", lambda topic: topic.name),
-            Column("FROM", lambda topic: bounds[topic.name][0], right=True),
-            Column("END", lambda topic: bounds[topic.name][1], right=True),
-            Column("WRITTEN BY", lambda topic: topic.writer),
-        ],
-    )
+    rows = [
+        {"topic": topic.name, "start": bounds[topic.name][0], "end": bounds[topic.name][1], "written_by": topic.writer}
+        for topic in ALL
+    ]
+    columns = [
+        Column("TOPIC", lambda row: row["topic"]),
+        Column("FROM", lambda row: row["start"], right=True),
+        Column("END", lambda row: row["end"], right=True),
+        Column("WRITTEN BY", lambda row: row["written_by"]),
+    ]
+    show(form, {"topics": rows}, bounds, partial(table, rows, columns))
     return 0
 
 
-def _kafka_topics(settings: "Settings", create: bool, partitions: int, replication: int) -> int:
+def _kafka_topics(settings: "Settings", create: bool, partitions: int, replication: int, form: str) -> int:
     from events import kafka_topics
+    from events.topics import EVERY
 
     address, options = settings.kafka, settings.kafka_options
-    if create:
-        made = kafka_topics.create(address, partitions, replication, options)
-        click.echo(f"made {', '.join(made)}" if made else "all topics were there")
-        more = kafka_topics.add_cells(address, partitions, options)
+    made = kafka_topics.create(address, partitions, replication, options) if create else []
+    more = kafka_topics.add_cells(address, partitions, options) if create else []
+    differences = kafka_topics.check(address, partitions, options)
+
+    def tell() -> None:
+        if create:
+            click.echo(f"made {', '.join(made)}" if made else "all topics were there")
         if more:
             click.echo(f"added cells, there are {partitions} now: {', '.join(more)}")
-    differences = kafka_topics.check(address, partitions, options)
-    for line in differences:
-        click.echo(line)
-    if not differences:
-        click.echo(f"all topics at {address} are as they must be")
+        for line in differences or [f"all topics at {address} are as they must be"]:
+            click.echo(line)
+
+    body = {"made": made, "cells_added": more, "differences": differences}
+    show(form, body, (topic.name for topic in EVERY), tell)
     return 1 if differences else 0
 
 

@@ -160,6 +160,9 @@ def test_topics_of_the_embedded_log(cli, data):
     code, out, _ = cli("log", "topics", "--data", data)
     assert code == 0
     assert ["paceline.jobs", "0", "3", "users"] in [line.split()[:4] for line in out.splitlines()]
+    told = json.loads(cli("log", "topics", "--data", data, "-o", "json")[1])["topics"]
+    assert {"topic": "paceline.jobs", "start": 0, "end": 3} == {key: told[0][key] for key in ("topic", "start", "end")}
+    assert cli("log", "topics", "--data", data, "-o", "name")[1].split() == [each["topic"] for each in told]
 
 
 def test_views_are_made_anew_from_the_log(cli, tmp_path):
@@ -192,6 +195,8 @@ def test_topics_on_kafka_are_checked_and_made_and_a_log_there_is_verified(cli, b
     assert cli("log", "topics", *at, "--create")[:2] == (0, out.replace(out.splitlines()[0], "all topics were there"))
     code, out, _ = cli("log", "topics", *at, "--partitions", "2")
     assert (code, out.count("2 are wanted")) == (1, len(EVERY))
+    code, out, _ = cli("log", "topics", *at, "--partitions", "2", "-o", "json")
+    assert (code, len(json.loads(out)["differences"])) == (1, len(EVERY))
     broker.make_topics(["paceline.left", "paceline.right"], 1, SETTINGS)
     log = KafkaLog(broker.address)
     history(log)
