@@ -336,3 +336,11 @@ def test_live_names_are_completed_and_troubles_are_silent(cli, cell, monkeypatch
     assert cli() == (0, "plain,tiles-1\n", "")
     monkeypatch.setenv("PACELINE_SERVER", "127.0.0.1:1")
     assert cli() == (0, "\n", "")
+
+
+def test_a_wait_shows_what_became_of_the_jobs_in_the_form_asked_for(cli, cell):
+    cell.answer("GET", "/v1/jobs/a", job("a", "SUCCEEDED"))
+    cell.answer("GET", "/v1/jobs/b", job("b", "FAILED"))
+    code, out, err = cli("job", "wait", "a", "b", "-o", "json")
+    assert (code, [each["state"] for each in json.loads(out)["jobs"]]) == (1, ["SUCCEEDED", "FAILED"])
+    assert "job b FAILED" in err

@@ -161,7 +161,7 @@ def test_topics_of_the_embedded_log(cli, data):
     assert code == 0
     assert ["paceline.jobs", "0", "3", "users"] in [line.split()[:4] for line in out.splitlines()]
     told = json.loads(cli("log", "topics", "--data", data, "-o", "json")[1])["topics"]
-    assert {"topic": "paceline.jobs", "start": 0, "end": 3} == {key: told[0][key] for key in ("topic", "start", "end")}
+    assert {key: told[0][key] for key in ("topic", "start", "end")} == {"topic": "paceline.jobs", "start": 0, "end": 3}
     assert cli("log", "topics", "--data", data, "-o", "name")[1].split() == [each["topic"] for each in told]
 
 
