@@ -152,8 +152,9 @@ class EmbeddedLog:
             self._write(batch)
             with self._news:
                 for record in placed:
-                    self._topics[record.topic].newest.add(record)
-                    self._topics[record.topic].last_ms = record.at_ms
+                    held = self._topics[record.topic]
+                    held.newest.add(record)
+                    held.last_ms = record.at_ms
                 self._version += 1
                 self._news.notify_all()
         return [record.offset for record in placed]

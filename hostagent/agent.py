@@ -7,7 +7,6 @@ and `agent.json`: cell, last session, position and ports), so it may be killed a
 """
 
 import asyncio
-import fcntl
 import logging
 import os
 import random
@@ -24,6 +23,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from events.locks import hold
 from events.records.parts import Amounts
 from events.structs import known
 from hostagent import capacity, shim
@@ -144,9 +144,8 @@ class Agent:
     def take(self) -> None:
         """Takes folder and ports, for `run`. Raises `AgentFault` where another agent has them."""
         with ExitStack() as held:
-            lock = held.enter_context((self.settings.folder / "agent.lock").open("w"))
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held.enter_context(hold(self.settings.folder / "agent.lock"))
             except BlockingIOError as error:
                 raise AgentFault(
                     f"another agent runs on {self.settings.folder}: give each a folder of its own with --folder"

@@ -1,12 +1,12 @@
 """The data folder: its format, and the token of the cells that are kept there."""
 
 import contextlib
-import fcntl
 import os
 import secrets
 from pathlib import Path
 from typing import IO
 
+from events.locks import hold
 from paceline.errors import PacelineError
 
 FORMAT = 1
@@ -33,14 +33,12 @@ def prepare(data: Path) -> str:
 
 def lock(data: Path) -> IO[str]:
     """Holds a data folder for this process as long as the file is open. Raises `CannotStart` where another has it."""
-    file = (data / "lock").open("w")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return hold(data / "lock")
     except BlockingIOError as error:
         raise CannotStart(
             f"{data} is in use by another `paceline up`. Stop that one, or choose another folder with --data."
         ) from error
-    return file
 
 
 def _token(path: Path) -> str:

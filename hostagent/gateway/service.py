@@ -3,7 +3,6 @@
 Who steps sleeps until a record, a post or a deadline comes, so a gateway without work costs next to nothing.
 """
 
-import fcntl
 import socket
 import sys
 import threading
@@ -11,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -19,6 +18,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from events.clock import SystemClock
+from events.locks import hold
 from events.log import Log, LogFault, LogUnavailable
 from events.records.parts import Amounts
 from hostagent.fleet import Fleet, SimHost
@@ -59,11 +59,7 @@ def run_gateway(
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     folder.mkdir(parents=True, exist_ok=True)
-    with bound(listen) as listening, (folder / "gateway.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LogFault(f"{folder} is in use by another gateway: give each a folder of its own") from error
+    with bound(listen) as listening, _hold(folder):
         host, port = listening.getsockname()[:2]
         turning = Turning(log, folder, name, sim_hosts, lambda: on_ready(f"{host}:{port}"), stop)
         server = uvicorn.Server(
@@ -129,6 +125,13 @@ class Turning:
             self.fault = fault
         finally:
             self.stop.set()
+
+
+def _hold(folder: Path) -> IO[str]:
+    try:
+        return hold(folder / "gateway.lock")
+    except BlockingIOError as error:
+        raise LogFault(f"{folder} is in use by another gateway: give each a folder of its own") from error
 
 
 def bound(listen: str) -> socket.socket:
