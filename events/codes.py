@@ -128,3 +128,8 @@ class Code(StrEnum):
     # the cell itself
     NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
     """Nothing was decided about it yet."""
+
+
+def no_pool(path: str) -> str:
+    """What a pool that isn't there is answered with, wherever that is found."""
+    return f"there is no pool {path[:200]}; define it first, or choose another"

@@ -83,6 +83,13 @@ class Client:
         body = {**spec, "job_id": spec.get("job_id") or new_id("job")}
         return cast(Job, self._write("POST", "/v1/jobs", body, wait))
 
+    def check_job(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """What submitting a job would write now, or the job where it was submitted before; nothing is written. Raises
+        what submitting it would raise.
+        """
+        params = {"dry_run": "true"}
+        return cast(dict[str, Any], self._send("POST", "/v1/jobs", params=params, **_json(spec)).json())
+
     def jobs(
         self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE
     ) -> Iterator[Job]:
@@ -220,9 +227,7 @@ class Client:
 
     def _write(self, method: str, path: str, body: dict[str, Any] | None, wait: float) -> Any:
         params = {"wait": f"{round(wait * 1000)}ms"} if wait else {}
-        content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        headers = {"Content-Type": "application/json"}
-        response = self._send(method, path, wait, params=params, content=content, headers=headers)
+        response = self._send(method, path, wait, params=params, **_json(body))
         answer = response.json()
         self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
         return answer
@@ -264,6 +269,12 @@ def _path(*parts: str) -> str:
 
 def _pool(path: str) -> str:
     return "/v1/pools/" + quote(path.strip("/"))
+
+
+def _json(body: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A body and its header, as the HTTP client takes them."""
+    content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:

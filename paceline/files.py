@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from events.codes import no_pool
 from events.spec import POOL_PATTERN, JobSpec, PoolSpec, problems
 from paceline.client import new_id
 from paceline.errors import Faults
@@ -57,11 +58,12 @@ class Document(NamedTuple):
 
 
 class JobFile(NamedTuple):
-    """A checked job: its id, what the user wrote with that id, and the model."""
+    """A checked job: its id, what the user wrote with that id, the model, and where it stands."""
 
     job_id: str
     body: dict[str, Any]
     spec: JobSpec
+    document: Document
 
 
 class PoolFile(NamedTuple):
@@ -72,9 +74,9 @@ class PoolFile(NamedTuple):
     spec: PoolSpec
 
 
-def read_jobs(sources: Sequence[str]) -> list[JobFile]:
+def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None = None) -> list[JobFile]:
     """The jobs of files, folders or standard input. A job without an id gets one from the name of its file. Raises
-    `Faults`.
+    `Faults`: all that is wrong, unknown pools too where `pools` can tell which there are.
     """
     found, faults = _documents(sources)
     jobs: list[JobFile] = []
@@ -87,8 +89,17 @@ def read_jobs(sources: Sequence[str]) -> list[JobFile]:
         if job_id in used:
             faults.append(document.fault("/job_id", f"is the id of another job, at {used[job_id]}"))
         used[job_id] = f"{document.file}:{document.marks[''][0]}"
-        jobs.append(JobFile(job_id, {**document.value, "job_id": job_id}, spec))
+        jobs.append(JobFile(job_id, {**document.value, "job_id": job_id}, spec, document))
+    if faults and pools is not None:
+        faults += _unknown_pools(found, set(pools()))
     return _unless(faults, jobs, "job", sources)
+
+
+def _unknown_pools(documents: list[Document], known: set[str]) -> Iterator[Fault]:
+    for document in documents:
+        path = document.value.get("pool") if isinstance(document.value, dict) else None
+        if isinstance(path, str) and re.fullmatch(POOL_PATTERN, path) and path not in known:
+            yield document.fault("/pool", no_pool(path))
 
 
 def read_pools(sources: Sequence[str]) -> list[PoolFile]:

@@ -29,11 +29,32 @@ _AS_IS = 100_000
 
 
 class Column(NamedTuple):
-    """A column of a table: its title, with the unit where there is one, and the cell of a row."""
+    """A column of a table: its title, with the unit where there is one, and the cell of a row. `order` is what rows are
+    sorted by, where that is not the cell.
+    """
 
     title: str
     cell: Callable[[Any], object]
     right: bool = False
+    order: Callable[[Any], object] | None = None
+
+    @property
+    def name(self) -> str:
+        """The title as it is written on a command line."""
+        return self.title.lower().replace(" ", "-")
+
+
+class Shape(NamedTuple):
+    """How a table is shown: the names of its columns (all: none), the one to sort by (from the largest on: with `-`)
+    and whether the titles stand above.
+    """
+
+    columns: tuple[str, ...] = ()
+    sort: str = ""
+    header: bool = True
+
+
+WHOLE = Shape()
 
 
 def now() -> datetime:
@@ -59,18 +80,39 @@ def show(form: str, body: Any, names: Iterable[str] = (), table: Callable[[], No
         table()
 
 
-def table(rows: Iterable[Any], columns: Sequence[Column]) -> None:
+def table(rows: Iterable[Any], columns: Sequence[Column], shape: Shape = WHOLE) -> None:
     """Prints a table; nothing is cut, absent values are `-`."""
     from rich.table import Table
     from rich.text import Text
 
-    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    if shape.sort:
+        by = _column(columns, shape.sort.removeprefix("-"), "--sort")
+        rows = sorted(rows, key=lambda row: _order(by, row), reverse=shape.sort.startswith("-"))
+    columns = [_column(columns, name, "--columns") for name in shape.columns] or columns
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=shape.header)
     for column in columns:
         out.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
     for row in rows:
         cells = [_text(column.cell(row)) for column in columns]
         out.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))
     lines(out)
+
+
+def _column(columns: Sequence[Column], name: str, option: str) -> Column:
+    found = next((each for each in columns if each.name == name.lower().replace(" ", "-")), None)
+    if found is None:
+        known = ", ".join(each.name for each in columns)
+        raise click.BadParameter(f"there is no column {name}; there are {known}", param_hint=option)
+    return found
+
+
+def _order(column: Column, row: Any) -> tuple[bool, float, str]:
+    """Numbers by value, before text; what is absent comes first."""
+    text = _text((column.order or column.cell)(row))
+    try:
+        return False, float("-inf" if text == "-" else text), ""
+    except ValueError:
+        return True, 0.0, text
 
 
 def lines(renderable: Any) -> None:
@@ -102,12 +144,14 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
         click.echo(f"{name:<{width}}  {value}".rstrip())
 
 
-def when(text: str | None, utc: bool) -> str:
-    """An RFC 3339 time as time gone by, or in UTC."""
+def when(text: str | None, zone: str = "") -> str:
+    """An RFC 3339 time as time gone by, in `utc`, or in `local` time with its distance from UTC."""
     if not text:
         return "-"
     at = datetime.fromisoformat(text).astimezone(UTC)
-    if utc:
+    if zone == "local":
+        return at.astimezone().isoformat(timespec="seconds")
+    if zone == "utc":
         return at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return f"{span((now() - at).total_seconds())} ago"
 

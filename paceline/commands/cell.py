@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.commands.common import data_option, examples, kafka_options, report_option
+from paceline.commands.serving import show as show_settings
+from paceline.commands.serving import show_config_option
 from paceline.output import Column, show, span, table
 
 if TYPE_CHECKING:
@@ -31,12 +33,14 @@ def cell() -> None:
 @data_option
 @kafka_options
 @click.option("--cell", "only", type=click.IntRange(0), metavar="N", help="Check this cell alone.  [default: all]")
+@show_config_option
 @report_option
 def check(
     data: Path | None,
     config: Path | None,
     kafka: dict[str, Any],
     only: int | None,
+    show_config: bool,
     form: str,
 ) -> int:
     """Check broker, topics and their settings, and for each machine epoch, round, how far behind, who runs it, hash.
@@ -46,6 +50,8 @@ def check(
     """
     from paceline.settings import load
 
+    if show_config:
+        return show_settings(config, {"data": data, **kafka})
     settings = load(config, data=data, **kafka)
     if settings.kafka:
         standings, groups, problems = _on_kafka(settings, only)

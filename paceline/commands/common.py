@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.output import FORMS, Column
+from paceline.output import FORMS, Column, Shape
 
 if TYPE_CHECKING:
     from paceline.client import Client
@@ -67,9 +67,29 @@ def report_option(function: F) -> F:
     )(function)
 
 
-def utc_option(function: F) -> F:
-    """`--utc`."""
-    return click.option("--utc", is_flag=True, help="Show times in UTC instead of how long ago they were.")(function)
+def zone_option(function: F) -> F:
+    """`--utc` and `--local`, passed as `zone`."""
+    function = click.option("--local", "zone", flag_value="local", help="Show times in the zone of this machine.")(
+        function
+    )
+    return click.option(
+        "--utc", "zone", flag_value="utc", default="", help="Show times in UTC instead of how long ago they were."
+    )(function)
+
+
+def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--columns`, `--sort` and `--no-header`, passed together as `shape`, and `-o`."""
+
+    @click.option("--columns", metavar="A,B", default="", help="Of the table: only these columns, in this order.")
+    @click.option("--sort", metavar="[-]COLUMN", default="", help="Of the table: by this column; -: largest first.")
+    @click.option("--no-header", is_flag=True, help="Of the table: without the titles of its columns.")
+    @output_option
+    @wraps(function)
+    def command(*args: Any, columns: str, sort: str, no_header: bool, **rest: Any) -> Any:
+        names = tuple(each.strip() for each in columns.split(",") if each.strip())
+        return function(*args, shape=Shape(names, sort, not no_header), **rest)
+
+    return command
 
 
 def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:

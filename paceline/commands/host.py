@@ -12,10 +12,11 @@ from paceline.commands.common import (
     complete,
     examples,
     host_ids,
+    list_options,
     output_option,
     with_client,
 )
-from paceline.output import Column, cores, facts, gib, note, show, table, words
+from paceline.output import Column, Shape, cores, facts, gib, note, show, table, words
 
 if TYPE_CHECKING:
     from paceline.client import Client
@@ -29,10 +30,10 @@ def host() -> None:
 
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
-@output_option
+@list_options
 @cell_option
 @with_client
-def list_(client: "Client", form: str) -> None:
+def list_(client: "Client", form: str, shape: Shape) -> None:
     """List the hosts: state, what each has and what of it is allocated."""
     hosts = list(client.hosts())
 
@@ -43,15 +44,15 @@ def list_(client: "Client", form: str) -> None:
         Column("HOST", lambda each: each["host_id"]),
         Column("STATE", lambda each: each["state"]),
         Column("RUNS", lambda each: each["runs"], right=True),
-        Column("CPU", amount("allocated", "cpu_milli", cores), right=True),
-        Column("OF", amount("capacity", "cpu_milli", cores), right=True),
-        Column("MEM GiB", amount("allocated", "memory_mib", gib), right=True),
-        Column("OF", amount("capacity", "memory_mib", gib), right=True),
+        Column("CPU HELD", amount("allocated", "cpu_milli", cores), right=True),
+        Column("CPU", amount("capacity", "cpu_milli", cores), right=True),
+        Column("GiB HELD", amount("allocated", "memory_mib", gib), right=True),
+        Column("GiB", amount("capacity", "memory_mib", gib), right=True),
         Column("ATTRIBUTES", lambda each: words(each["attributes"])),
         *cell_column(hosts),
     ]
     body = {"hosts": hosts, "next_page_token": ""}
-    show(form, body, (each["host_id"] for each in hosts), lambda: table(hosts, columns))
+    show(form, body, (each["host_id"] for each in hosts), lambda: table(hosts, columns, shape))
 
 
 @host.command(epilog=examples("paceline host get worker-7"))

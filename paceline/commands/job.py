@@ -3,7 +3,7 @@
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,13 +16,15 @@ from paceline.commands.common import (
     complete,
     examples,
     job_ids,
+    list_options,
     output_option,
-    utc_option,
+    pool_paths,
     with_client,
+    zone_option,
 )
 from paceline.commands.job_explain import explain
 from paceline.commands.job_views import print_history, print_job, print_tasks
-from paceline.output import Column, note, show, table, when
+from paceline.output import Column, Shape, note, show, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,24 +60,51 @@ job.add_command(explain)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs are ended, or =STATE.")
 @TIMEOUT
+@click.option("--dry-run", is_flag=True, help="Only check, and show what would be written to the log.")
 @output_option
 @cell_option
 @with_client
-def submit(client: "Client", files: tuple[str, ...], wait: str | None, timeout: float | None, form: str) -> int:
+def submit(
+    client: "Client", files: tuple[str, ...], wait: str | None, timeout: float | None, dry_run: bool, form: str
+) -> int:
     """Submit the jobs of files, folders or standard input (-).
 
-    All files are checked before anything is submitted. A job without `job_id` gets an id from the name of its file;
-    with one, submitting the same file again does no harm.
+    All jobs are checked, by the cell too, before any is submitted. A job without `job_id` gets an id from the name of
+    its file; with one, submitting the same file again does no harm.
     """
     from paceline.files import read_jobs
 
-    jobs = read_jobs(files)
+    jobs = read_jobs(files, lambda: pool_paths(client))
+    checked = _check_all(client, jobs)
+    if dry_run:
+        for answer in checked:
+            said = "was there before" if answer.get("repeated") else "would be submitted"
+            line = f"job {answer['job_id']} {said}"
+            show(form, answer, [answer["job_id"]], partial(click.echo, line))
+        return 0
     taken, code = _submit_all(client, jobs, form)
     if wait is None or code:
         if taken and form == "table":
             note(f"follow with: paceline job wait {' '.join(taken)}")
         return code
     return _wait(client, taken, wait, timeout)
+
+
+def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
+    """What the cell says of jobs before any is submitted. Raises `Faults` with all that it refuses, by line."""
+    from paceline.errors import Faults, Refused
+
+    found: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for each in jobs:
+        try:
+            found.append(client.check_job(each.body))
+        except Refused as error:
+            told = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
+            faults += [str(each.document.fault(pointer, message)) for pointer, message in told]
+    if faults:
+        raise Faults(faults)
+    return found
 
 
 def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[list[str], int]:
@@ -139,8 +168,8 @@ def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | No
 @click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Jobs in one answer.")
 @click.option("--page-token", help="Go on where the last page ended.")
-@utc_option
-@output_option
+@zone_option
+@list_options
 @cell_option
 @with_client
 def list_(
@@ -150,8 +179,9 @@ def list_(
     labels: tuple[str, ...],
     page_size: int,
     page_token: str | None,
-    utc: bool,
+    zone: str,
     form: str,
+    shape: Shape,
 ) -> None:
     """List jobs, the newest first."""
     body = client.jobs_page(state, pool, labels, page_size, page_token)
@@ -165,50 +195,50 @@ def list_(
         Column("TASKS", lambda each: each["instances"], right=True),
         Column("RUNNING", lambda each: each["tasks"]["running"], right=True),
         Column("FAILED", lambda each: each["tasks"]["failed"], right=True),
-        Column("SUBMITTED", lambda each: when(each["submitted_at"], utc)),
+        Column("SUBMITTED", lambda each: when(each["submitted_at"], zone), order=lambda each: each["submitted_at"]),
         *cell_column(jobs),
     ]
-    show(form, body, (each["job_id"] for each in jobs), lambda: table(jobs, columns))
+    show(form, body, (each["job_id"] for each in jobs), lambda: table(jobs, columns, shape))
     if body.get("next_page_token"):
         note(f"there are more; go on with: --page-token {body['next_page_token']}")
 
 
 @job.command(epilog=examples("paceline job get tiles-1f0c", "paceline job get tiles-1f0c -o json"))
 @ID
-@utc_option
+@zone_option
 @output_option
 @cell_option
 @with_client
-def get(client: "Client", job_id: str, utc: bool, form: str) -> None:
+def get(client: "Client", job_id: str, zone: str, form: str) -> None:
     """Show a job."""
     body = client.job(job_id)
-    show(form, body, [job_id], lambda: print_job(body, utc))
+    show(form, body, [job_id], lambda: print_job(body, zone))
 
 
 @job.command(epilog=examples("paceline job tasks tiles-1f0c", "paceline job tasks tiles-1f0c --state FAILED"))
 @ID
 @click.option("--state", help="Only tasks in these states, such as QUEUED,BACKOFF.")
-@output_option
+@list_options
 @cell_option
 @with_client
-def tasks(client: "Client", job_id: str, state: str | None, form: str) -> None:
+def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Shape) -> None:
     """Show the tasks of a job: where each runs or ran, and how it ended."""
     rows = list(client.tasks(job_id, state))
     body = {"tasks": rows, "next_page_token": ""}
-    show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows))
+    show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows, shape))
 
 
 @job.command(epilog=examples("paceline job history tiles-1f0c --utc", "paceline job history tiles-1f0c -o json"))
 @ID
-@utc_option
-@output_option
+@zone_option
+@list_options
 @cell_option
 @with_client
-def history(client: "Client", job_id: str, utc: bool, form: str) -> None:
+def history(client: "Client", job_id: str, zone: str, form: str, shape: Shape) -> None:
     """Show what happened to a job: each fact, and each decision with its round."""
     rows = list(client.history(job_id))
     body = {"events": rows, "next_page_token": ""}
-    show(form, body, (each["position"] for each in rows), lambda: print_history(rows, utc))
+    show(form, body, (each["position"] for each in rows), lambda: print_history(rows, zone, shape))
 
 
 @job.command(

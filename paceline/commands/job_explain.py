@@ -14,7 +14,7 @@ from paceline.commands.common import (
     job_ids,
     kafka_options,
     output_option,
-    utc_option,
+    zone_option,
 )
 from paceline.commands.job_views import print_explanation
 from paceline.output import note, show
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
 @data_option
 @kafka_options
-@utc_option
+@zone_option
 @output_option
 @cell_option
 def explain(
@@ -47,7 +47,7 @@ def explain(
     data: Path | None,
     config: Path | None,
     kafka: dict[str, Any],
-    utc: bool,
+    zone: str,
     form: str,
     cell: int | None,
 ) -> None:
@@ -68,7 +68,7 @@ def explain(
     else:
         body = _as_it_was(load(config, data=data, cell=cell, **kafka), job_id, position)
     headline = body["headline"]
-    show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, utc))
+    show(form, body, [headline["code"]] if headline else [], lambda: print_explanation(body, zone))
 
 
 def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, Any]:

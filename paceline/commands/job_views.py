@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.output import Column, facts, note, table, when, words
+from paceline.output import Column, Shape, facts, note, table, when, words
 
 if TYPE_CHECKING:
     from paceline.bodies import Cause, Explanation, Happening, Job, Task
 
 
-def print_job(body: "Job", utc: bool) -> None:
+def print_job(body: "Job", zone: str) -> None:
     """A job, a line for each field."""
     reason = body.get("reason")
     facts(
@@ -24,15 +24,15 @@ def print_job(body: "Job", utc: bool) -> None:
             ("owner", body.get("owner")),
             ("labels", words(body.get("labels"))),
             ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
-            ("submitted", when(body.get("submitted_at"), utc)),
-            ("started", when(body.get("started_at"), utc)),
-            ("ended", when(body.get("ended_at"), utc)),
+            ("submitted", when(body.get("submitted_at"), zone)),
+            ("started", when(body.get("started_at"), zone)),
+            ("ended", when(body.get("ended_at"), zone)),
         )
     )
     note(f"its tasks: paceline job tasks {body['job_id']}; why it is so: paceline job explain {body['job_id']}")
 
 
-def print_tasks(rows: "list[Task]") -> None:
+def print_tasks(rows: "list[Task]", shape: Shape) -> None:
     """Tasks as a table."""
     table(
         rows,
@@ -46,10 +46,11 @@ def print_tasks(rows: "list[Task]") -> None:
             Column("OUTCOME", lambda each: each["outcome"]),
             Column("REASON", lambda each: each["reason"]),
         ],
+        shape,
     )
 
 
-def print_explanation(body: "Explanation", utc: bool) -> None:
+def print_explanation(body: "Explanation", zone: str) -> None:
     """Why a job is where it is; the first two lines say what counts."""
     headline = body["headline"]
     if headline is None:
@@ -60,24 +61,24 @@ def print_explanation(body: "Explanation", utc: bool) -> None:
     for place, cause in enumerate(body["reasons"]):
         if place:
             click.echo(f"  also {cause['code']}  {cause['message']}")
-        for name, value in _numbers(cause, utc):
+        for name, value in _numbers(cause, zone):
             click.echo(f"  {name:<8} {value}")
 
 
-def _numbers(cause: "Cause", utc: bool) -> "list[tuple[str, str]]":
+def _numbers(cause: "Cause", zone: str) -> "list[tuple[str, str]]":
     """What is known beside the sentence, one line each."""
     ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
     funnel = f"{considered} seen" + "".join(f", {count} {reason}" for reason, count in by_reason.items())
     near = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
     lines = (
-        ("since", when(cause.get("since"), utc)),
+        ("since", when(cause.get("since"), zone)),
         ("asked", _amounts(cause.get("asked"))),
         ("free", _amounts(cause.get("free"))),
         ("ahead", "-" if ahead is None else f"{ahead} tasks"),
         ("hosts", "-" if considered is None else funnel),
         ("nearest", " · ".join(near) or "-"),
-        ("again at", when(cause.get("not_before"), True)),
+        ("again at", when(cause.get("not_before"), "utc")),
         ("round", f"{cause.get('machine')} {cause.get('round')}" if cause.get("round") else "-"),
     )
     return [(name, value) for name, value in lines if value != "-"]
@@ -87,15 +88,16 @@ def _amounts(amounts: "dict[str, int] | None") -> str:
     return words({name: value for name, value in (amounts or {}).items() if value})
 
 
-def print_history(rows: "list[Happening]", utc: bool) -> None:
+def print_history(rows: "list[Happening]", zone: str, shape: Shape) -> None:
     """What happened, a line each."""
     table(
         rows,
         [
-            Column("AT", lambda each: when(each["at"], utc)),
+            Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
             Column("WHO", lambda each: each["machine"]),
             Column("ROUND", lambda each: each["round"], right=True),
             Column("EVENT", lambda each: each["event"]),
             Column("DETAIL", lambda each: words(each["detail"])),
         ],
+        shape,
     )

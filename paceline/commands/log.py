@@ -12,15 +12,15 @@ from paceline.commands.common import (
     data_option,
     examples,
     kafka_options,
+    list_options,
     output_option,
-    report_option,
-    utc_option,
     with_client,
+    zone_option,
 )
 from paceline.commands.log_archive import archive
 from paceline.commands.log_history import bisect, export, import_
 from paceline.commands.log_verify import print_checked, verify
-from paceline.output import Column, show, table, when, words
+from paceline.output import Column, Shape, show, table, when, words
 
 if TYPE_CHECKING:
     from events.log import Log, LogRecord
@@ -57,7 +57,7 @@ def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log
 @click.option("--from-start", is_flag=True, help="From the first record on, not from now.")
 @click.option("--follow/--no-follow", default=True, help="Whether to go on at the end.")
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of local time.")
-@report_option
+@output_option
 def tail(
     data: Path | None,
     config: Path | None,
@@ -68,7 +68,7 @@ def tail(
     utc: bool,
     form: str,
 ) -> None:
-    """Print the records of the log as they come, decoded; with -o json one record a line."""
+    """Print the records of the log as they come, decoded; one JSON object a line with -o json."""
     names = _topics(topics)
     opened = _open(data, config, kafka)
     try:
@@ -98,19 +98,26 @@ def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
 
     body = readable(record.value)
     key = record.key.decode(errors="replace")
+    position = f"{record.topic}:{record.offset}"
+    whole = {"position": position, "at_ms": record.at_ms, "key": key, **body}
     if form == "json":
-        whole = {"position": f"{record.topic}:{record.offset}", "at_ms": record.at_ms, "key": key, **body}
         click.echo(json.dumps(whole, ensure_ascii=False))
         return
+    if form == "yaml":
+        click.echo("---")
+    show(form, whole, [position], lambda: click.echo(_line(record, body, key, utc)))
+
+
+def _line(record: "LogRecord", body: dict[str, Any], key: str, utc: bool) -> str:
     at = datetime.fromtimestamp(record.at_ms / 1000, UTC)
     time = f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if utc else f"{at.astimezone():%H:%M:%S.%f}"[:-3]
-    click.echo(f"{time}  {record.topic}:{record.offset}  {body.pop('event') or 'unreadable'}  {_brief(body, key)}")
+    return f"{time}  {record.topic}:{record.offset}  {body.pop('event') or 'unreadable'}  {_brief(body, key)}"
 
 
-def _brief(body: dict[str, object], key: str) -> str:
+def _brief(body: dict[str, Any], key: str) -> str:
     """What a record is about, in a line."""
     if "decisions" in body:
-        decisions = [str(each["event"]) for each in body["decisions"]]  # type: ignore[attr-defined]
+        decisions = [str(each["event"]) for each in body["decisions"]]
         return f"round {body['round']} epoch {body['epoch']}: {', '.join(decisions) or 'nothing decided'}"
     plain = {name: value for name, value in body.items() if isinstance(value, str | int) and not name.endswith("hash")}
     return f"{key}  {words(plain)}"
@@ -189,18 +196,18 @@ def _kafka_topics(settings: "Settings", create: bool, partitions: int, replicati
 
 
 @log.command(epilog=examples("paceline log quarantine"))
-@utc_option
-@output_option
+@zone_option
+@list_options
 @with_client
-def quarantine(client: "Client", utc: bool, form: str) -> None:
+def quarantine(client: "Client", zone: str, form: str, shape: Shape) -> None:
     """List the records that were skipped because they could not be decoded."""
     body = client.quarantine()
     rows = body["records"]
     columns = [
-        Column("AT", lambda each: when(each["at"], utc)),
+        Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
         Column("POSITION", lambda each: f"{each['topic']}:{each['offset']}"),
         Column("REASON", lambda each: each["reason"]),
         Column("BYTES", lambda each: each["size"], right=True),
         Column("DIGEST", lambda each: each["digest"]),
     ]
-    show(form, body, (str(columns[1].cell(each)) for each in rows), lambda: table(rows, columns))
+    show(form, body, (str(columns[1].cell(each)) for each in rows), lambda: table(rows, columns, shape))

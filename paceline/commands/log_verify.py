@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options, report_option
+from paceline.commands.common import data_option, examples, kafka_options, output_option
 from paceline.output import Column, live, note, show, table, words
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ Makes = dict[str, "Callable[[], Machine]"]
 )
 @click.option("--head", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a head saved earlier.")
 @click.option("--save-head", type=click.Path(path_type=Path), metavar="FILE", help="Save the head; keep it elsewhere.")
-@report_option
+@output_option
 def verify(
     file: Path | None,
     data: Path | None,
@@ -111,7 +111,7 @@ def _verify(
         "machines": [each.body() for each in found],
         "difference": _body(differs, found, makes) if differs else None,
     }
-    show(form, body, table=lambda: print_checked(found, differs, makes))
+    show(form, body, makes, lambda: print_checked(found, differs, makes))
     if save_head:
         note(f"no head was saved: {save_head}" if differs else f"the head was saved to {save_head}; keep it elsewhere")
     return 1 if differs else 0

@@ -11,11 +11,12 @@ from paceline.commands.common import (
     cell_option,
     complete,
     examples,
+    list_options,
     output_option,
     pool_paths,
     with_client,
 )
-from paceline.output import Column, cores, facts, gib, note, show, table, words
+from paceline.output import Column, Shape, cores, facts, gib, note, show, table, words
 
 if TYPE_CHECKING:
     from paceline.bodies import Pool
@@ -62,10 +63,10 @@ def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
 
 
 @pool.command("list", epilog=examples("paceline pool list", "paceline pool list -o name"))
-@output_option
+@list_options
 @cell_option
 @with_client
-def list_(client: "Client", form: str) -> None:
+def list_(client: "Client", form: str, shape: Shape) -> None:
     """List the pools: what each may use, holds and demands."""
     pools = client.pools()
 
@@ -75,11 +76,11 @@ def list_(client: "Client", form: str) -> None:
     columns = [Column("POOL", lambda each: each["path"])]
     for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("allocation", "HELD")):
         columns.append(Column(f"{title} CPU", amount(name, "cpu_milli", cores), right=True))
-        columns.append(Column("GiB", amount(name, "memory_mib", gib), right=True))
+        columns.append(Column(f"{title} GiB", amount(name, "memory_mib", gib), right=True))
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
     columns += cell_column(pools)
-    show(form, {"pools": pools}, (each["path"] for each in pools), lambda: table(pools, columns))
+    show(form, {"pools": pools}, (each["path"] for each in pools), lambda: table(pools, columns, shape))
 
 
 @pool.command(epilog=examples("paceline pool get /maps/tiles"))

@@ -13,10 +13,15 @@ FORMS = ("console", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 
+show_config_option = click.option(
+    "--show-config", is_flag=True, help="Print all settings and where each comes from, and end."
+)
+
+
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--log-form`, `--log-level` and `--show-config`."""
     for option in (
-        click.option("--show-config", is_flag=True, help="Print all settings and where each comes from, and end."),
+        show_config_option,
         click.option("--log-level", type=click.Choice(LEVELS), help="How much it says."),
         click.option("--log-form", type=click.Choice(FORMS), help="Form of what it says on stderr."),
     ):

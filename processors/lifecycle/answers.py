@@ -5,7 +5,7 @@ from typing import Protocol
 
 from events.acceptance import digest
 from events.codec import decode, encode
-from events.codes import ENDED_JOBS, Code
+from events.codes import ENDED_JOBS, Code, no_pool
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
@@ -114,7 +114,7 @@ class Answers:
                 f"pool {job.pool} belongs to cell {cell}: submit the job there, to partition {cell} of paceline.jobs"
             )
         if pool is None:
-            return Code.NO_SUCH_POOL, f"there is no pool {job.pool[:200]}; define it first, or choose another"
+            return Code.NO_SUCH_POOL, no_pool(job.pool)
         if pool.children:
             return Code.POOL_NOT_A_LEAF, f"pool {job.pool} has pools below it; jobs go to one of those"
         jobs, tasks = self._open.get(job.pool, (0, 0))

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import Code, TaskState
+from events.codes import Code, TaskState, no_pool
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.spec import JobSpec, problems
 from events.topics import JOBS
@@ -18,6 +18,7 @@ from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Snapshot, Wait, next_token
 from projections.api.problems import Problem, not_found, wrong_cell
 from projections.jobs import REJECTED
+from projections.render import whole
 from projections.rows import JobRow
 
 LOG_BYTES_MAX = 256 * 1024
@@ -73,18 +74,26 @@ def routes(context: Context) -> APIRouter:
 
 def _submission(router: APIRouter, context: Context) -> None:
     @router.post("", status_code=202)
-    async def submit(body: Annotated[Any, Body()], wait: Wait) -> Response:
+    async def submit(
+        body: Annotated[Any, Body()],
+        wait: Wait,
+        dry_run: Annotated[bool, Query(description="Check the job and answer what would be written.")] = False,
+    ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
-        event = _event(body)
+        event, found = _event(body)
+        if event is None:
+            raise _invalid(found + await run_in_threadpool(_pool_faults, context, body, found))
         known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
             await context.settle_pools()
             known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
-            message = f"there is no pool {event.pool}; define it first, or choose another"
+            message = no_pool(event.pool)
             raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
         if isinstance(known, dict):
             return JSONResponse({**known, "repeated": True}, 200)
+        if dry_run:
+            return JSONResponse({"job_id": event.job_id, "events": [{"event": "JobSubmitted", **whole(event)}]}, 200)
         offset = await run_in_threadpool(context.append, event, event.job_id)
         position = f"{JOBS.name}:{offset}"
         location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
@@ -100,17 +109,30 @@ def _submission(router: APIRouter, context: Context) -> None:
         return JSONResponse({**job, "repeated": answer.code == Code.REPEATED}, 200, location)
 
 
-def _event(body: Any) -> JobSubmitted:
+def _event(body: Any) -> tuple[JobSubmitted | None, list[tuple[str, str]]]:
+    """The fact of a body, or all that is wrong with it, by JSON pointer. Raises a problem where it is too large."""
     try:
         spec = JobSpec.model_validate(body)
     except ValidationError as error:
-        found = problems(error)
-        code = Code.TOO_LARGE if error.errors()[0]["type"] == "too_large" else Code.INVALID_SPEC
-        raise Problem(422, code, f"the spec has {len(found)} problem{'s' * (len(found) > 1)}", found) from error
+        if error.errors()[0]["type"] == "too_large":
+            raise Problem(422, Code.TOO_LARGE, "the spec has 1 problem", problems(error)) from error
+        return None, problems(error)
     if spec.job_id is None:
-        missing = "is missing; the client makes it, so that a repeat is recognised"
-        raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/job_id", missing)])
-    return spec.to_event()
+        return None, [("/job_id", "is missing; the client makes it, so that a repeat is recognised")]
+    return spec.to_event(), []
+
+
+def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """That the pool of a wrong spec is unknown too, where nothing else is wrong with it."""
+    path = body.get("pool") if isinstance(body, dict) else None
+    if not isinstance(path, str) or "/pool" in dict(found):
+        return []
+    known = _read(context, lambda connection: queries.pools_json(connection, path))
+    return [] if known else [("/pool", no_pool(path))]
+
+
+def _invalid(found: list[tuple[str, str]]) -> Problem:
+    return Problem(422, Code.INVALID_SPEC, f"the spec has {len(found)} problem{'s' * (len(found) > 1)}", found)
 
 
 def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:

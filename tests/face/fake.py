@@ -47,7 +47,7 @@ class FakeCell:
             assert self.said.wait_for(lambda: sum(each.path == path for each in self.asked) >= count, 10)
 
     def writes(self) -> list[Asked]:
-        return [each for each in self.asked if each.method != "GET"]
+        return [each for each in self.asked if each.method != "GET" and "dry_run" not in each.query]
 
     async def serve(self, request: Request) -> Response:
         raw = await request.body()
@@ -56,7 +56,11 @@ class FakeCell:
         with self.said:
             self.asked.append(Asked(request.method, path, dict(request.query_params), dict(request.headers), body))
             self.said.notify_all()
+        if "dry_run" in request.query_params:
+            path += "?dry_run"
         answers = self._answers.get((request.method, path))
+        if not answers and path == "/v1/jobs?dry_run":
+            return Response(json.dumps({"job_id": body["job_id"], "events": []}), media_type="application/json")
         if not answers:
             return Response(b'{"code": "NOT_FOUND", "detail": "there is no such thing"}', 404)
         return answers.pop(0) if len(answers) > 1 else answers[0]

@@ -1,6 +1,7 @@
 """What the commands print and send: data on stdout, notes on stderr, JSON as the API sent it."""
 
 import json
+import time
 
 import pytest
 from ruamel.yaml import YAML
@@ -65,6 +66,38 @@ def test_a_list_of_jobs(cli, cell):
     assert err == "there are more; go on with: --page-token T0K\n"
     asked = cell.asked[-1]
     assert asked.query == {"state": "running", "pool": "/maps/tiles", "label": "a:b", "page_size": "100"}
+
+
+def test_columns_order_and_header_of_a_list(cli, cell):
+    jobs = [
+        job("a", instances=9, submitted_at="2026-08-21T10:44:00.000Z"),
+        job("b", instances=10, submitted_at="2026-08-21T10:41:00.000Z", tasks={"running": None}),
+        job("c", instances=2, submitted_at="2026-08-21T10:42:00.000Z"),
+    ]
+    cell.answer("GET", "/v1/jobs", {"jobs": jobs, "next_page_token": ""})
+
+    def listed(*words: str) -> list[str]:
+        return cli("job", "list", "--columns", "job", "--no-header", *words)[1].split()
+
+    assert cli("job", "list", "--columns", "TASKS, job")[1] == "TASKS  JOB\n    9  a\n   10  b\n    2  c\n"
+    assert listed("--sort", "tasks") == ["c", "a", "b"]
+    assert listed("--sort=-tasks") == ["b", "a", "c"]
+    assert listed("--sort", "submitted") == ["b", "c", "a"]
+    assert listed("--sort", "running") == ["b", "a", "c"]
+    code, out, err = cli("job", "list", "--sort", "age")
+    assert (code, out) == (2, "")
+    assert "there is no column age; there are job, state, reason, pool" in err
+
+
+def test_times_in_the_zone_of_the_machine(cli, cell, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Copenhagen")
+    time.tzset()
+    try:
+        cell.answer("GET", "/v1/jobs/a", job())
+        assert "\nsubmitted  2026-08-21T12:41:07+02:00\n" in cli("job", "get", "a", "--local")[1]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
@@ -155,10 +188,37 @@ def test_submitting_sends_what_was_written_and_says_what_to_do_next(cli, cell, t
 
 def test_one_wrong_job_and_nothing_is_submitted(cli, cell, tmp_path):
     path = tmp_path / "jobs.yaml"
+    cell.answer("GET", "/v1/pools", {"pools": [POOL]})
     path.write_text(JOB_FILE.format("x") + "---\npool: /maps\n")
     code, out, err = cli("job", "submit", str(path))
-    assert (code, out, cell.asked) == (1, "", [])
-    assert err == f"paceline: {path}:5:1: /command: must name a program\n"
+    assert (code, out, cell.writes()) == (1, "", [])
+    assert err.splitlines() == [
+        f"paceline: {path}:5:1: /command: must name a program",
+        f"{path}:5:1: /pool: there is no pool /maps; define it first, or choose another",
+    ]
+
+
+def test_what_the_cell_refuses_is_told_by_line_and_nothing_is_submitted(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs?dry_run", {"job_id": "x", "events": []})
+    errors = [{"pointer": "/pool", "message": "there is no pool /maps/tiles"}]
+    cell.problem("POST", "/v1/jobs?dry_run", 422, "NO_SUCH_POOL", "there is no pool /maps/tiles", errors=errors)
+    cell.problem("POST", "/v1/jobs?dry_run", 409, "ID_TAKEN", "another job has this id")
+    path = files(tmp_path, "x", "y", "z")
+    code, out, err = cli("job", "submit", path)
+    assert (code, out, cell.writes()) == (1, "", [])
+    assert err.splitlines() == [
+        f"paceline: {path}:5:1: /pool: there is no pool /maps/tiles",
+        f"{path}:9:1: another job has this id (ID_TAKEN)",
+    ]
+
+
+def test_a_dry_run_shows_what_would_be_written(cli, cell, tmp_path):
+    body = {"job_id": "x", "events": [{"event": "JobSubmitted", "job_id": "x"}]}
+    cell.answer("POST", "/v1/jobs?dry_run", body)
+    path = files(tmp_path, "x")
+    assert cli("job", "submit", "--dry-run", path) == (0, "job x would be submitted\n", "")
+    code, out, _ = cli("job", "submit", "--dry-run", "-o", "json", path)
+    assert (code, json.loads(out), cell.writes()) == (0, body, [])
 
 
 def test_a_refused_job_does_not_keep_the_others_from_being_submitted(cli, cell, tmp_path):
@@ -291,8 +351,8 @@ def test_pools(cli, cell):
     cell.answer("GET", "/v1/pools/maps/tiles", POOL)
     cell.answer("DELETE", "/v1/pools/maps/tiles", {"code": "DONE", "message": ""})
     assert cli("pool", "list") == (0, """\
-POOL         DEMAND CPU  GiB  ENTITLED CPU  GiB  HELD CPU  GiB  JOBS  TASKS
-/maps/tiles         1.5  2.0           1.5  2.0         0  0.0     1      3
+POOL         DEMAND CPU  DEMAND GiB  ENTITLED CPU  ENTITLED GiB  HELD CPU  HELD GiB  JOBS  TASKS
+/maps/tiles         1.5         2.0           1.5           2.0         0       0.0     1      3
 """, "")  # fmt: skip
     assert "reservation     cpu_milli 1500, memory_mib 2048" in cli("pool", "get", "/maps/tiles")[1]
     assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
@@ -304,8 +364,8 @@ def test_hosts(cli, cell):
     cell.answer("GET", "/v1/hosts/h1/tasks", {"tasks": [{"job_id": "a", **TASKS[1]}], "next_page_token": ""})
     cell.answer("POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE", "message": "is given up"})
     assert cli("host", "list") == (0, """\
-HOST  STATE  RUNS  CPU   OF  MEM GiB   OF  ATTRIBUTES
-h1    UP        2  1.5  1.5      2.0  2.0  os linux, arch arm64
+HOST  STATE  RUNS  CPU HELD  CPU  GiB HELD  GiB  ATTRIBUTES
+h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
 """, "")  # fmt: skip
     assert cli("host", "get", "h1")[1].endswith("JOB  TASK  RUN  STATE\na       1    2  RUNNING\n")
     assert cli("host", "confirm-loss", "h1", "--yes")[:2] == (0, "host h1 is given up\n")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from ruamel.yaml import YAML
 
 from events.codec import encode
 from events.embedded import EmbeddedLog
@@ -78,6 +79,9 @@ def test_a_log_is_verified_beside_the_cell_that_writes_it(cli, data, monkeypatch
     assert lines[0] == ["MACHINE", "RE-DECIDED", "FOLDED", "DECISIONS", "EVENTS", "EVENTS/s", "STATE", "HASH"]
     assert [line[:4] for line in lines[1:3]] == [["left", "3", "0", "3"], ["right", "3", "0", "3"]]
     assert out.endswith("6 rounds were decided again: all are identical, byte for byte\n")
+    assert cli("log", "verify", "--data", data, "-o", "name") == (0, "left\nright\n", "")
+    body = YAML(typ="safe", pure=True).load(cli("log", "verify", "--data", data, "-o", "yaml")[1])
+    assert (body["identical"], [each["rounds"] for each in body["machines"]]) == (True, [3, 3])
     body = json.loads(cli("log", "verify", "--data", data, "-o", "json")[1])
     assert body["identical"]
     assert [each["hash"] for each in body["machines"]] == [lines[1][-1], lines[2][-1]]
@@ -145,6 +149,10 @@ def test_following_the_log_from_its_start(cli, data):
     assert len(out.splitlines()) == 3
     rows = cli("log", "tail", "--data", data, "--topic", "jobs", "--from-start", "--no-follow", "-o", "json")[1]
     assert [json.loads(row)["command_id"] for row in rows.splitlines()] == ["one", "two", "three"]
+    tail = ("log", "tail", "--data", data, "--topic", "jobs", "--from-start", "--no-follow")
+    written = YAML(typ="safe", pure=True).load_all(cli(*tail, "-o", "yaml")[1])
+    assert [each["command_id"] for each in written] == ["one", "two", "three"]
+    assert cli(*tail, "-o", "name")[1].split() == ["paceline.jobs:0", "paceline.jobs:1", "paceline.jobs:2"]
     assert cli("log", "tail", "--data", data, "--no-follow") == (0, "", "")
 
 

@@ -175,3 +175,7 @@ def test_settings_are_shown_with_their_origins(tmp_path: Path, monkeypatch: pyte
     assert lines["kafka"].split()[1:] == ["file:9092", str(tmp_path / "paceline.toml")]
     assert lines["service.session_timeout_ms"].split()[1:] == ["6000", "default"]
     assert "hidden" not in done.stdout
+    command = [*command[:3], "cell", "check", "--show-config"]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    lines = {line.split()[0]: line for line in checked.stdout.splitlines()}
+    assert (checked.returncode, lines["kafka"].split()[1:]) == (0, ["file:9092", str(tmp_path / "paceline.toml")])

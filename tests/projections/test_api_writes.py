@@ -127,6 +127,21 @@ def test_everything_wrong_with_a_spec_comes_at_once(api):
     body = api.problem(api.client.post("/v1/jobs", json=spec), 422, "INVALID_SPEC")
     assert {each["pointer"] for each in body["errors"]} == {"/pool", "/command", "/comand", "/resources/memroy"}
     assert any("did you mean command?" in each["message"] for each in body["errors"])
+    body = api.problem(api.client.post("/v1/jobs", json={**SPEC, "comand": ["x"]}), 422, "INVALID_SPEC")
+    assert [each["pointer"] for each in body["errors"]] == ["/comand", "/pool"]
+    assert "there is no pool /p" in body["errors"][1]["message"]
+
+
+def test_a_dry_run_checks_and_writes_nothing(api):
+    api.problem(api.client.post("/v1/jobs?dry_run=true", json=SPEC), 422, "NO_SUCH_POOL")
+    api.pool()
+    answer = api.client.post("/v1/jobs?dry_run=true", json=SPEC)
+    [event] = answer.json()["events"]
+    assert (answer.status_code, event["event"], event["job_id"]) == (200, "JobSubmitted", "a")
+    assert api.cell.log.bounds("paceline.jobs")[1] == 0
+    api.cell.accept("a")
+    api.fold()
+    api.problem(api.client.post("/v1/jobs?dry_run=true", json={**SPEC, "instances": 3}), 409, "ID_TAKEN")
 
 
 def test_a_job_needs_an_id_and_must_fit_a_record(api):
