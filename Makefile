@@ -27,8 +27,10 @@ SECONDS ?= 60
 soak: .venv/ready
 	$(BIN)/paceline simulate --faults all --for $(SECONDS)s
 
+N ?= 100
+LIVE ?= 100000
 storm: .venv/ready .kafka/ready
-	$(BIN)/python -m tests.storms $(N)
+	$(BIN)/python -m tests.storms $(N) $(LIVE)
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

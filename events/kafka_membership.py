@@ -18,6 +18,8 @@ WITHOUT_SECONDS = 10.0
 """Nobody has cells while a group is made anew. Where that takes longer, it is said."""
 REJOIN_SECONDS = 30.0
 """Without cells for so long, it joins with a new client: see `events.kafka_link`."""
+HEARTBEAT_MS = 500
+"""Members hear with a heartbeat that cells are given out anew: so much later at most."""
 NEW_CELLS_MS = 30_000
 """Cells that are added to a running group are given out within this time."""
 FENCES_MAX = 3
@@ -143,7 +145,7 @@ class Membership:
             "group.instance.id": self._instance_id,
             "partition.assignment.strategy": "range",
             "session.timeout.ms": self._session_ms,
-            "heartbeat.interval.ms": self._session_ms // 3,
+            "heartbeat.interval.ms": min(self._session_ms // 3, HEARTBEAT_MS),
             "enable.auto.commit": False,
             "topic.metadata.refresh.interval.ms": NEW_CELLS_MS,
         }

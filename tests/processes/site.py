@@ -46,6 +46,7 @@ class Site:
             "PACELINE_SERVICE__SESSION_TIMEOUT_MS": str(SESSION_MS),
             **settings,
         }
+        self.session_s = int(environment["PACELINE_SERVICE__SESSION_TIMEOUT_MS"]) / 1000
         self.processes = Processes(folder / "logs", environment)
 
     def start(self, *names: str) -> None:

@@ -1,8 +1,8 @@
 """Processes of a cell are ended in every way under load, again and again; nothing may be lost or doubled.
 
 A fault is followed by a probe: a job that is submitted then and must succeed. The seconds until it has are the time
-back to full service, with the start of the process that was ended, or the takeover by another. LIVE tasks run all the
-time on simulated hosts.
+back to full service: with the start of the process that was ended, or, where it stays away ("gone"), with the
+takeover by another, the session timeout of the group included. LIVE tasks run all the time on simulated hosts.
 """
 
 import random
@@ -17,14 +17,15 @@ from events.log import NewRecord
 from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint, Simulated
 from events.topics import MACHINES
+from paceline.settings import ServicePart
 from tests.broker import Broker
-from tests.processes.site import SESSION_MS, Site
+from tests.processes.site import Site
 from tests.storms.stormed import Stormed, stormed
 
 KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "api", "agent.0")
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
-FREEZE_S = 1.5 + SESSION_MS / 1000
-"""Longer than the session of the group: where there is a standby, it takes over."""
+FREEZE_S = 1.5
+"""So much longer than the session of the group: where there is a standby, it takes over."""
 AWAY_S = 30.0
 PER_HOST = 100
 """Live tasks on a simulated host."""
@@ -42,9 +43,11 @@ class Storm:
         self.faults: Counter[str] = Counter()
         self.back_s: list[float] = []
         self._live = live
+        self._stays_away: list[str] = []
         self._ways: dict[str, Callable[[str], None]] = {
             "kill -9": self._killed,
             "SIGTERM": self._ended,
+            "gone": self._gone,
             "SIGSTOP": self._frozen,
             "rebalance": self._joined,
             "away": self._away,
@@ -69,12 +72,15 @@ class Storm:
         time.sleep(self.draw.uniform(0.0, 0.5))
         begin = time.monotonic()
         self._ways[way](name)
-        if way in ("away", "SIGSTOP"):
+        if way in ("away", "SIGSTOP", "gone"):
             begin = time.monotonic()
         self.faults[f"{way} {name}"] += 1
         self.load()
         self.site.finish(self.jobs[-1])
         self.back_s.append(time.monotonic() - begin)
+        self.site.start(*self._stays_away)
+        self.site.until_ready(*self._stays_away)
+        self._stays_away.clear()
         self.site.note_hashes()
 
     def result(self) -> Stormed:
@@ -106,13 +112,20 @@ class Storm:
             self.site.kill(name)
             self.site.start(name)
 
+    def _gone(self, name: str) -> None:
+        """Whoever has the cell is killed, and comes back only when another has taken over."""
+        self.site.until(lambda: any(0 in self.site.owned(each) for each in (name, f"{name}.b")), "an owner")
+        owner = name if 0 in self.site.owned(name) else f"{name}.b"
+        self.site.kill(owner)
+        self._stays_away.append(owner)
+
     def _ended(self, name: str) -> None:
         self.site.stop(name)
         self.site.start(name)
 
     def _frozen(self, name: str) -> None:
         self.site.freeze(name)
-        time.sleep(FREEZE_S)
+        time.sleep(FREEZE_S + self.site.session_s)
         self.site.thaw(name)
 
     def _joined(self, name: str) -> None:
@@ -138,13 +151,15 @@ class Storm:
         self.broker.start()
 
 
-def storm(
-    folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed: int, live: int = 0, standbys: bool = False
-) -> Stormed:
-    """Faults, each a way and the name of a part, one after the other; what was counted."""
-    site = Site(folder, broker.address, sim_hosts=4 + live // PER_HOST)
+def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed: int, live: int = 0) -> Stormed:
+    """Faults, each a way and the name of a part, one after the other; what was counted. The group waits as long for a
+    member as it does by default.
+    """
+    session_ms = str(ServicePart().session_timeout_ms)
+    sim_hosts = 4 + live // PER_HOST
+    site = Site(folder, broker.address, sim_hosts=sim_hosts, PACELINE_SERVICE__SESSION_TIMEOUT_MS=session_ms)
     try:
-        site.begin("agent.0", *(STANDBYS if standbys else ()))
+        site.begin("agent.0", *STANDBYS)
         found = Storm(site, broker, seed, live)
         found.begin()
         for way, name in faults:
@@ -158,6 +173,7 @@ def all_faults() -> Iterable[tuple[str, str]]:
     """Each way at each part, the broker's in between, again and again."""
     once = [
         *product(("kill -9", "SIGTERM", "kill -9", "SIGSTOP"), KINDS),
+        *product(("gone",), ("placement", "lifecycle", "placement", "lifecycle")),
         *product(("rebalance",), ("placement", "lifecycle", "entitlement", "sla")),
         ("kill -9", "broker"),
         ("away", "broker"),

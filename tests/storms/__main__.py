@@ -1,5 +1,5 @@
-"""`make storm`: faults one after the other, a tenth of them on a cell in one process on each log, the others on a cell
-of processes with live tasks beside the load.
+"""`make storm`: kills of a cell in one process, fifty on each log, then faults one after the other on a cell of
+processes with live tasks beside the load.
 
     python -m tests.storms [FAULTS [LIVE]]
 
@@ -20,10 +20,11 @@ from tests.processes.storm import storm as storm_processes
 from tests.storms.storm import storm
 from tests.storms.stormed import Stormed, percentile
 
+KILLS = 50
+
 
 def main(faults: int = 100, live: int = 100_000) -> int:
     """Storms everywhere."""
-    few = max(1, faults // 10)
     parts: list[Stormed] = []
 
     def add(found: Stormed) -> None:
@@ -32,14 +33,13 @@ def main(faults: int = 100, live: int = 100_000) -> int:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        add(storm(folder / "embedded", few, 1))
+        add(storm(folder / "embedded", KILLS, 1))
         with Broker(folder / "kafka") as broker:
             create(broker.address, 1)
-            add(storm(folder / "on-kafka", few, 2, broker.address))
+            add(storm(folder / "on-kafka", KILLS, 2, broker.address))
         with Broker(folder / "kafka-of-processes") as broker:
             create(broker.address, 1)
-            many = islice(all_faults(), max(1, faults - 2 * few))
-            add(storm_processes(folder / "site", broker, many, 3, live, standbys=True))
+            add(storm_processes(folder / "site", broker, islice(all_faults(), faults), 3, live))
     totals = {
         "kills": sum(part.faults.total() for part in parts),
         **{
