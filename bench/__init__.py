@@ -59,6 +59,12 @@ def per_second(count: int, began: float) -> float:
     return count / (time.perf_counter() - began)
 
 
+def peak_memory_mib(pid: int) -> float:
+    """The most memory that a process has had, as Linux counts it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return float(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))) / 1024
+
+
 def percentile(values: list[float], share: float) -> float:
     """The value that this share of the values doesn't exceed."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]

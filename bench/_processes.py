@@ -12,15 +12,27 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from bench import Options, Result
-from bench._shapes import BATCHES, HOSTS, RAW, STEADY_RATE, STEADY_S, append, bytes_by_topic, job, raw, until
+from bench import Options, Result, peak_memory_mib
+from bench._shapes import (
+    BATCHES,
+    HOSTS,
+    RAW,
+    STEADY_RATE,
+    STEADY_S,
+    append,
+    bytes_by_topic,
+    five_appends,
+    job,
+    raw,
+    until,
+)
 from deploy.processes import Processes
 from events.codec import decode
 from events.codes import RunReport
 from events.columns import ints
 from events.kafka import KafkaLog
 from events.kafka_topics import create
-from events.log import LogRecord, NewRecord
+from events.log import LogRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, JobChanged, RunsOrdered
@@ -52,12 +64,12 @@ def run(options: Options) -> Result:
                 tasks = sum(each.instances for each in BATCHES[shape])
                 references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}
             if shape == "steady":
-                references |= five_appends(log)
+                references |= {f"processes_{name}": value for name, value in five_appends(log).items()}
             figures |= used(shape, before, cpu(processes, broker))
             figures |= {
-                f"processes_{shape}_{name}_memory_mib": psutil.Process(processes.pid(name)).memory_info().rss / 2**20
-                for name in processes.names()
-                if shape == "one_job"
+                f"processes_{shape}_{name}_peak_memory_mib": peak_memory_mib(pid)
+                for name, pid in pids(processes, broker).items()
+                if shape != "idle"
             }
     return Result(figures, references)
 
@@ -157,21 +169,15 @@ def started(log: KafkaLog) -> dict[str, int]:
     return found
 
 
-def five_appends(log: KafkaLog) -> dict[str, float]:
-    """A submission and the four rounds to its order, as appends alone."""
-    times = []
-    for _ in range(300):
-        begin = time.perf_counter()
-        for _ in range(5):
-            log.append([NewRecord(RAW, b"", bytes(300))])
-        times.append((time.perf_counter() - begin) * 1000)
-    return {"processes_raw_five_appends_p99_ms": float(np.percentile(times, 99))}
+def pids(processes: Processes, broker: Broker) -> dict[str, int]:
+    """Process ids by name."""
+    return {**{name: processes.pid(name) for name in processes.names()}, "broker": broker.pid}
 
 
 def cpu(processes: Processes, broker: Broker) -> dict[str, float]:
     """Milliseconds of CPU by process; under no name, the time now."""
     found = {"": 1000 * time.monotonic()}
-    for name, pid in [*((name, processes.pid(name)) for name in processes.names()), ("broker", broker.pid)]:
+    for name, pid in pids(processes, broker).items():
         times = psutil.Process(pid).cpu_times()
         found[name] = 1000 * (times.user + times.system)
     return found

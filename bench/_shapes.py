@@ -1,17 +1,18 @@
 """One shape of work through a whole cell, as `python -m bench cell` starts it: a process of its own for each.
 
-    python -m bench._shapes SHAPE FOLDER LOG     prints one JSON object
+    python -m bench._shapes SHAPE FOLDER embedded          prints one JSON object
+    python -m bench._shapes SHAPE FOLDER HOST:PORT PID     on Kafka, whose broker is that process
 
 The cell is `paceline up` with 1,000 simulated hosts in this process; jobs are appended straight to the log, from a
 thread beside it, on Kafka by clients of its own.
 """
 
 import json
-import resource
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import psutil
 from sqlalchemy import text
 
+from bench import peak_memory_mib
 from events.codec import encode
 from events.kafka import KafkaLog
 from events.log import Log, NewRecord
@@ -26,7 +28,7 @@ from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
-from events.topics import ALL, BY_NAME
+from events.topics import ALL, BY_NAME, JOBS, rounds_of
 from paceline.settings import UpSettings
 from paceline.up import Up
 
@@ -35,6 +37,8 @@ DEADLINE_S = 300.0
 STEADY_RATE = 100
 RAW = "bench.raw"
 STEADY_S = 60
+WAYS = 300
+"""So many ways from submission to order are appended for comparison."""
 
 
 def job(job_id: str, instances: int) -> JobSubmitted:
@@ -65,6 +69,22 @@ class Probe:
         self.ordered += count
         for job_id in job_ids:
             self.at.setdefault(job_id, self.last)
+
+
+class Meter:
+    """CPU of processes since it was made; the cell's own has no name."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self.pids = pids
+        self._before = self._now()
+
+    def spent_s(self) -> dict[str, float]:
+        """Seconds by process."""
+        return {name: now - self._before[name] for name, now in self._now().items()}
+
+    def _now(self) -> dict[str, float]:
+        times = {name: psutil.Process(pid).cpu_times() for name, pid in self.pids.items()}
+        return {name: each.user + each.system for name, each in times.items()}
 
 
 def append(log: Log, *events: Event) -> None:
@@ -116,25 +136,44 @@ def raw(log: Log, tasks: int) -> dict[str, float]:
     return {"raw_append_and_read_tasks_per_s": tasks / (time.perf_counter() - begin)}
 
 
-def batch(up: Up, log: Log, probe: Probe, shape: str) -> dict[str, float]:
+def five_appends(log: Log) -> dict[str, float]:
+    """A submission and the four rounds to its order, appended and read back one after the other with nothing else: the
+    bytes of the last jobs of this run.
+    """
+    topics = (JOBS.name, *map(rounds_of, ("lifecycle", "entitlement", "placement", "lifecycle")))
+    ways = [list(log.scan(topic, max(0, log.bounds(topic)[1] - WAYS))) for topic in topics]
+    reader = log.reader({RAW: log.bounds(RAW)[1]})
+    times = []
+    for way in zip(*ways, strict=False):
+        begin = time.perf_counter()
+        for record in way:
+            log.append([NewRecord(RAW, record.key, record.value)])
+            while not reader.poll(1, 1.0):
+                pass
+        times.append((time.perf_counter() - begin) * 1000)
+    reader.close()
+    return {"raw_five_appends_and_reads_p99_ms": float(np.percentile(times, 99))}
+
+
+def batch(up: Up, log: Log, probe: Probe, shape: str, pids: Mapping[str, int]) -> dict[str, float]:
     """All jobs of a shape at once."""
     jobs = BATCHES[shape]
     tasks = sum(each.instances for each in jobs)
-    before, cpu = bytes_by_topic(log), psutil.Process().cpu_times()
+    before, meter = bytes_by_topic(log), Meter(pids)
     begin = time.perf_counter()
     append(log, *jobs)
     until(lambda: probe.ordered >= tasks)
     ordered = probe.last - begin
     until(lambda: jobs_done(up) >= len(jobs), 0.02)
     done = time.perf_counter() - begin
-    used = psutil.Process().cpu_times()
+    spent_s = meter.spent_s()
     after = bytes_by_topic(log)
     unit = "jobs" if shape == "single_jobs" else "tasks"
     name = "single_jobs" if shape == "single_jobs" else f"{shape}_tasks"
     return {
         f"{name}_per_s": tasks / ordered,
         f"{name}_to_done_in_views_per_s": tasks / done,
-        f"{shape}_cpu_us_per_{unit[:-1]}": (used.user + used.system - cpu.user - cpu.system) / tasks * 1e6,
+        **{f"{shape}_{name}cpu_us_per_{unit[:-1]}": spent / tasks * 1e6 for name, spent in spent_s.items()},
         **{
             f"{shape}_{topic.removeprefix('paceline.')}_bytes_per_task": (after[topic] - before[topic]) / tasks
             for topic in after
@@ -142,9 +181,10 @@ def batch(up: Up, log: Log, probe: Probe, shape: str) -> dict[str, float]:
     }
 
 
-def steady(log: Log, probe: Probe) -> dict[str, float]:
+def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
     """Single-task jobs at a steady rate: latency from the append to the order's receipt by the agent."""
     sent: dict[str, float] = {}
+    meter = Meter(pids)
     begin = time.perf_counter()
     for number in range(STEADY_RATE * STEADY_S):
         due = begin + number / STEADY_RATE
@@ -153,11 +193,13 @@ def steady(log: Log, probe: Probe) -> dict[str, float]:
         sent[job_id] = time.perf_counter()
         append(log, job(job_id, 1))
     until(lambda: len(probe.at) >= len(sent))
+    spent_s = meter.spent_s()
     latencies = np.array([probe.at[job_id] - at for job_id, at in sent.items()]) * 1000
     return {
         "submit_to_order_p50_ms": float(np.percentile(latencies, 50)),
         "submit_to_order_p99_ms": float(np.percentile(latencies, 99)),
         "submit_to_order_max_ms": float(latencies.max()),
+        **{f"steady_{name}cpu_s": spent for name, spent in spent_s.items()},
     }
 
 
@@ -185,34 +227,29 @@ def http(up: Up, folder: Path) -> dict[str, float]:
     return {"http_submits_per_s": total / (time.monotonic() - begin)}
 
 
-def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path) -> dict[str, float]:
+def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapping[str, int]) -> dict[str, float]:
     """Waits until the hosts are up, then measures the shape."""
     append(log, PoolDefined(path="/bench", command_id="bench"))
     until(lambda: hosts_up(up) >= HOSTS)
     time.sleep(1.0)
     if shape == "steady":
-        return steady(log, probe)
+        return steady(log, probe, pids)
     if shape == "http":
         return http(up, folder)
-    return batch(up, log, probe, shape)
+    return batch(up, log, probe, shape, pids)
 
 
 def references(log: Log, shape: str) -> dict[str, float]:
     """What the figures of a shape stand beside."""
     if shape == "steady":
-        times = []
-        for _ in range(300):
-            begin = time.perf_counter()
-            for _ in range(5):  # a submission and the four rounds to its order
-                log.append([NewRecord(RAW, b"", bytes(300))])
-            times.append((time.perf_counter() - begin) * 1000)
-        return {"raw_five_appends_p99_ms": float(np.percentile(times, 99))}
+        return five_appends(log)
     tasks = sum(each.instances for each in BATCHES.get(shape, []))
     return {f"{shape}_{name}": value for name, value in raw(log, tasks).items()} if tasks else {}
 
 
-def main(shape: str, folder: Path, log: str) -> None:
-    """Runs a cell and one shape through it."""
+def main(shape: str, folder: Path, log: str, broker: int | None = None) -> None:
+    """Runs a cell and one shape through it; `broker`: process id."""
+    pids = {"": os.getpid()} | ({"broker_": broker} if broker else {})
     probe, failed = Probe(), []
     found: dict[str, float] = {}
     beside: dict[str, float] = {}
@@ -223,8 +260,8 @@ def main(shape: str, folder: Path, log: str) -> None:
     def drive() -> None:
         try:
             users = KafkaLog(kafka) if kafka else up.log  # on Kafka a user is another client
-            figures: dict[str, Any] = measure(up, users, probe, shape, folder)
-            figures[f"{shape}_peak_memory_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            figures: dict[str, Any] = measure(up, users, probe, shape, folder, pids)
+            figures |= {f"{shape}_{name}peak_memory_mib": peak_memory_mib(pid) for name, pid in pids.items()}
             found.update(figures)
             beside.update(references(up.log, shape))
         except Exception as error:  # said in the result; the cell must still be stopped
@@ -238,4 +275,4 @@ def main(shape: str, folder: Path, log: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:]))

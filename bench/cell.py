@@ -34,8 +34,6 @@ def run(log: str, options: Options) -> Result:
 
 
 def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
-    import psutil
-
     from events.kafka_topics import create
     from events.topics import SETTINGS
     from tests.broker import Broker
@@ -43,16 +41,11 @@ def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
     with Broker(folder / f"kafka-{shape}") as broker:
         create(broker.address, 1)
         broker.make_topics(["bench.raw"], 1, SETTINGS)
-        before = psutil.Process(broker.pid).cpu_times()
-        found = _shape(shape, folder / shape, broker.address)
-        after = psutil.Process(broker.pid).cpu_times()
-        found["figures"][f"{shape}_broker_cpu_s"] = after.user + after.system - before.user - before.system
-        found["figures"][f"{shape}_broker_memory_mib"] = psutil.Process(broker.pid).memory_info().rss / 2**20
-        return found
+        return _shape(shape, folder / shape, broker.address, str(broker.pid))
 
 
-def _shape(shape: str, folder: Path, log: str) -> dict[str, dict[str, float]]:
-    command = [sys.executable, "-m", "bench._shapes", shape, str(folder), log]
+def _shape(shape: str, folder: Path, *log: str) -> dict[str, dict[str, float]]:
+    command = [sys.executable, "-m", "bench._shapes", shape, str(folder), *log]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode or not done.stdout:
         raise SystemExit(f"{shape} did not end well:\n{done.stderr[-2000:]}")
