@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-AMOUNT_MAX = 1 << 40
+from events.bounds import AMOUNT_MAX
 
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 _MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError, field
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
+from events.bounds import GANG_PORTS_MAX, INSTANCES_MAX, INT_MAX, PORTS_MAX, WORD_MAX
 from events.codec import encode
 from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
 from events.records.jobs import JobSubmitted
@@ -21,8 +22,6 @@ from events.records.parts import Amounts
 from events.records.parts import Constraint as ConstraintPart
 from events.records.pools import PoolDefined
 from events.spec_parts import (
-    INSTANCES_MAX,
-    INT_MAX,
     Constraint,
     EnvName,
     Gang,
@@ -40,8 +39,6 @@ from events.spec_parts import (
 )
 from events.topics import FACT_BYTES_MAX
 
-PORTS_MAX = 64
-GANG_PORTS_MAX = 400_000
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -52,7 +49,7 @@ class JobSpec(Spec):
     job_id: Annotated[str, StringConstraints(pattern=ID_PATTERN)] | None = Field(
         default=None, description="1 to 128 of a-z, 0-9, dot, dash, underscore; never used again."
     )
-    pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=256)] = Field(
+    pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=WORD_MAX)] = Field(
         description="Path of the pool, a leaf: /maps/tiles."
     )
     kind: Literal["batch", "stateless"] = "batch"
@@ -76,7 +73,7 @@ class JobSpec(Spec):
     )
     on_silence: OnSilence = OnSilence()
     labels: dict[Word, Text] = Field(default={})
-    owner: Annotated[str, StringConstraints(max_length=256)] = ""
+    owner: Annotated[str, StringConstraints(max_length=WORD_MAX)] = ""
 
     @field_validator("command")
     @classmethod

@@ -6,13 +6,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
+from events.bounds import EXIT_CODE_MAX, INSTANCES_MAX, INT_MAX, RETRIES_MAX, WORD_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds, write_ms
 from events.records.parts import Simulated
 
-INSTANCES_MAX = 100_000
-INT_MAX = (1 << 31) - 1
-
-Word = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=WORD_MAX)]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 Int32 = Annotated[int, Field(ge=-INT_MAX - 1, le=INT_MAX)]
@@ -44,7 +42,7 @@ class Gang(Spec):
 class Retries(Spec):
     """How often a failed task of a batch job is run again."""
 
-    max: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    max: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = 0
 
 
 class Constraint(Spec):
@@ -89,7 +87,7 @@ class Sim(Spec):
     """How simulated agents play a task; real agents ignore it."""
 
     duration: Milliseconds = Field(default=1000, json_schema_extra={"default": "1s"})
-    exit_code: Annotated[int, Field(ge=0, le=255)] = 0
+    exit_code: Annotated[int, Field(ge=0, le=EXIT_CODE_MAX)] = 0
     fail_runs: Annotated[int, Field(ge=0, le=INT_MAX, description="The first so many runs exit with 1.")] = 0
     durations: list[Milliseconds] = Field(
         default=[], description="Of each instance, over and over where there are fewer, instead of `duration`."

@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from events.bounds import INT_MAX
 from events.quantities import Milliseconds
-from events.spec_parts import INT_MAX, Spec, at
+from events.spec_parts import Spec, at
 from events.topics import MACHINES
 from paceline.errors import Faults
 from paceline.files import Document, Fault, read_jobs, read_one

@@ -2,20 +2,21 @@
 
 import re
 
+from events.bounds import (
+    AMOUNT_MAX,
+    EXIT_CODE_MAX,
+    GANG_PORTS_MAX,
+    INSTANCES_MAX,
+    PORTS_MAX,
+    RETRIES_MAX,
+    WORD_MAX,
+)
 from events.codes import Code
 from events.records.jobs import JobSubmitted
 from events.topics import FACT_BYTES_MAX
 
-INSTANCES_MAX = 100_000
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 OPERATORS = ("in", "not_in", "exists", "absent")
-AMOUNT_MAX = 1 << 40
-PORTS_MAX = 64
-GANG_PORTS_MAX = 400_000
-"""Ports of a whole gang: it is placed by one round, in which each takes four bytes."""
-RETRIES_MAX = 1_000_000
-WORD_MAX = 256
-EXIT_CODE_MAX = 255
 
 
 def refusal(job: JobSubmitted, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:

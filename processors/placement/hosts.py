@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from events.bounds import AMOUNT_MAX
 from events.codes import Number
 from events.columns import I64
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
@@ -20,8 +21,6 @@ from processors.placement.rows import NEVER, CellRow, HostRow
 from processors.table import Table, struct_table
 
 RESOURCES = 5
-AMOUNT_MAX = 1 << 40
-"""A larger capacity is senseless; with it, sums and scores stay within 64 bits."""
 PORT_MAX = 65535
 
 

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from events.bounds import AMOUNT_MAX
 from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobsForgotten, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from processors.arena import Arena, locate, locate_ranges
-from processors.placement.hosts import AMOUNT_MAX, RESOURCES, Hosts, values_of
+from processors.placement.hosts import RESOURCES, Hosts, values_of
 from processors.placement.rows import CellRow, JobRow
 from processors.settings import CellSettings
 from processors.table import Table, struct_table

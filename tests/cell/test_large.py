@@ -2,6 +2,7 @@
 
 import pytest
 
+from events.bounds import GANG_PORTS_MAX, PORTS_MAX
 from events.codec import decode
 from events.records.base import Event
 from events.records.hosts import HostLossConfirmed
@@ -11,7 +12,6 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
 from processors.driver import Limits
-from processors.lifecycle.specs import GANG_PORTS_MAX, PORTS_MAX
 from tests.cell.world import Cell
 
 LONG = "x" * 5_000_000
