@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import click
 
+from paceline.output import note
 from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, Faults, Hit
 from paceline.simulate.scenario import Scenario
@@ -22,6 +23,7 @@ from paceline.simulate.trial import Found, Trial
 
 ACTS = 200
 """What users do in one drawn scenario."""
+SAY_EVERY_S = 60.0
 MakeTrial = Callable[[Scenario, Faults], Trial]
 
 
@@ -96,7 +98,7 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
     1 too where a kind that was asked for never happened.
     """
     met, started, left = Met(), time.monotonic(), iter(seeds)
-    failure = None
+    failure, said = None, started
     cores = os.cpu_count() or 1
     with ProcessPoolExecutor(cores) as pool:
         running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(left, 2 * cores)}
@@ -108,6 +110,9 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
                     failure = failure or found
                 else:
                     met.add(found)
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                note(f"{met.events:,} events in {met.seeds:,} seeds so far")
             if failure is None and time.monotonic() < started + seconds:
                 running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(left, len(done))}
     _tell(met, time.monotonic() - started)
