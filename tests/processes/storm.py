@@ -8,8 +8,8 @@ takeover by another, the session timeout of the group included. LIVE tasks run a
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from itertools import cycle, product
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 
 from events.codec import encode
@@ -169,8 +169,8 @@ def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed:
         site.processes.stop_all()
 
 
-def all_faults() -> Iterable[tuple[str, str]]:
-    """Each way at each part, the broker's in between, again and again."""
+def all_faults(seed: int) -> Iterator[tuple[str, str]]:
+    """Each way at each part and those at the broker, in another order each time around, without end."""
     once = [
         *product(("kill -9", "SIGTERM", "kill -9", "SIGSTOP"), KINDS),
         *product(("gone",), ("placement", "lifecycle", "placement", "lifecycle")),
@@ -178,4 +178,7 @@ def all_faults() -> Iterable[tuple[str, str]]:
         ("kill -9", "broker"),
         ("away", "broker"),
     ]
-    return cycle(once)
+    draw = random.Random(seed)
+    while True:
+        draw.shuffle(once)
+        yield from once
