@@ -30,9 +30,9 @@ CONNECTED = Gauge("paceline_agent_connected", "1 while the agent has a session w
 def run(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT; runs of tasks go on. Raises `CannotStart`, `Unreachable`."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet
-    configure(settings.logs.form, settings.logs.level)
+    configure(settings.logs.form, settings.logs.level, process="agent")
     own = agent_settings(settings)
-    say = logger(process="agent", host=own.host_id).info
+    say = logger(host=own.host_id).info
     try:
         left = follow(own, settings.service.listen, say)
     except* (AgentFault, OSError) as faults:

@@ -16,6 +16,7 @@ from mode import Service
 from events.faults import sentence
 from events.kafka_membership import Membership
 from events.log import LogFault
+from paceline.services.common import Say
 from paceline.services.health import Health
 
 LOOK_S = 0.1
@@ -60,7 +61,7 @@ class Part(Protocol):
 class Cell:
     """One cell of this process with its thread."""
 
-    def __init__(self, number: int, make: Callable[[int], Part], say: Callable[[int, str], None]) -> None:
+    def __init__(self, number: int, make: Callable[[int], Part], say: Say) -> None:
         self.failed = ""
         """Why it has stopped, in a sentence."""
         self.part: Part | None = None
@@ -113,10 +114,15 @@ class Cell:
                     self.part.wait(WAIT_S)
         except Exception as error:  # whatever it is: this cell stops, the others go on
             self.failed = sentence(error)
-            self._say(self._number, f"stopped: {self.failed}")
+            self._say(self._number, f"stopped: {self.failed}", **self._known())
         finally:
             if self.part is not None:
                 self.part.close()
+
+    def _known(self) -> dict[str, Any]:
+        """What lines about it carry where it is known."""
+        standing = self.part.standing() if self.part is not None else {}
+        return {name: standing[name] for name in ("epoch", "round") if name in standing}
 
 
 class Cells(Service):
@@ -128,7 +134,7 @@ class Cells(Service):
         self,
         join: Callable[[], Membership],
         make: Callable[[int], Part],
-        say: Callable[[int | None, str], None],
+        say: Say,
         give_up: Callable[[str], None],
         **options: Any,
     ) -> None:

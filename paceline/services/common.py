@@ -35,12 +35,13 @@ class Start(NamedTuple):
     say: Say
 
 
-def begin(settings: Settings, kind: str) -> Start:
-    """Prepares the data folder and the logs, waits for the broker, checks the topics, and
-    registers the schemas where there is a registry. Raises `CannotStart`.
+def begin(settings: Settings, kind: str, **known: Any) -> Start:
+    """Prepares the data folder and the logs, whose every line carries what is `known`, waits for the broker, checks
+    the topics, and registers the schemas where there is a registry. Raises `CannotStart`.
     """
-    configure(settings.logs.form, settings.logs.level)
-    log = logger(**({"machine": kind} if kind in MACHINES else {"process": kind}))
+    named = {"machine": kind} if kind in MACHINES else {"process": kind}
+    configure(settings.logs.form, settings.logs.level, **named, **known)
+    log = logger()
     if not settings.kafka:
         raise CannotStart(
             "processes of their own meet in Kafka: name it with --kafka HOST:PORT. For one process: paceline up"

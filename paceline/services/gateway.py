@@ -14,7 +14,8 @@ from paceline.settings import Settings
 
 def run(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    start, cell, stop = begin(settings, "gateway"), settings.cell, threading.Event()
+    cell, stop = settings.cell, threading.Event()
+    start = begin(settings, "gateway", cell=cell)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     kafka = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=lambda text: start.say(cell, text))
