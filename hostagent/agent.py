@@ -197,8 +197,10 @@ class Agent:
         while True:
             try:
                 await self._session()
-            except (httpx2.HTTPError, SessionLost, msgspec.DecodeError, OSError) as error:
+            except (httpx2.HTTPError, SessionLost, msgspec.DecodeError) as error:
                 self._note(f"no contact to the cell: {self._gateway()}: {str(error) or type(error).__name__}")
+            except OSError as error:  # its folder: a full disk, mostly
+                self._note(f"{self.settings.folder} can't be used: {error.strerror or error}. Waits until it can be.")
             tried = 0 if self.connected else tried + 1
             if self.connected:
                 wait = BACKOFF_S[0]

@@ -5,6 +5,7 @@ state that the cell has acknowledged) and `forgotten` (the cell needs the record
 never guessed from a pid: its shim holds the lock as long as it lives.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -27,6 +28,7 @@ from hostagent.ports import LOCKS
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
 """Of the runs that ended and were forgotten, so many of the newest are kept for their output, in so many bytes."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 LOST_CODE = 255
 """Exit code of a run whose shim vanished: nobody knows how it ended."""
 
@@ -119,7 +121,9 @@ class Runs:
         silence_ms: int,
         ports: Sequence[int] = (),
     ) -> Run:
-        """Starts a run that is not known here; what goes wrong is its outcome."""
+        """Starts a run that is not known here; what goes wrong is its outcome. Raises `OSError` on a full disk: then
+        nothing was begun, and it may be started again.
+        """
         folder = self._folder(key)
         run = self._runs[key] = Run(key, folder, ports=tuple(ports))
         try:
@@ -130,22 +134,28 @@ class Runs:
             shim.write_durably(str(folder / "order.json"), json.dumps(order))
             run.shim = _spawn(folder)
         except OSError as error:
+            if error.errno in FULL:
+                del self._runs[key]
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
         return run
 
     def stop(self, key: RunKey) -> None:
         """Asks a run to end: its stop signal, its grace, then the kill. Nothing happens to one that has ended; one that
-        is not known here, as its start was ordered while there was no contact, is stopped before it starts.
+        is not known here, as its start was ordered while there was no contact, is stopped before it starts. Raises
+        `OSError` where that can't be written: then it is to be asked again.
         """
         run = self._runs.get(key)
         if run is None:
-            run = self._runs[key] = Run(key, self._folder(key))
+            run = Run(key, self._folder(key))
             run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._runs[key] = run
             self._ended(run, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
         if not run.alive or run.stopping:
             return
-        run.stopping = True
         shim.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
+        run.stopping = True
         with suppress(OSError, ValueError):  # no pid yet: the shim looks for the file after writing it
             pid = int((run.folder / "shim.pid").read_text())
             if _locked(run.folder):
@@ -157,8 +167,8 @@ class Runs:
         if run is None or run.forgotten:
             return
         self.stop(key)
-        run.forgotten_ns = time.time_ns()
         shim.write(str(run.folder / "forgotten"), "")
+        run.forgotten_ns = time.time_ns()
         self._clean()
 
     def keep_only(self, wanted: set[RunKey]) -> None:

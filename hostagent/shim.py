@@ -26,6 +26,7 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -160,8 +161,11 @@ class Output:
         self._left = PIECE_BYTES if self._pieces else HEAD_BYTES
         self._pieces.append(self._at)
         if len(self._pieces) > 3:
-            os.unlink(f"{self._base}.{self._pieces.pop(1)}")
-        self._file = os.open(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with suppress(OSError):
+                os.unlink(f"{self._base}.{self._pieces.pop(1)}")
+        self._file = -1
+        with suppress(OSError):  # as in `write`
+            self._file = os.open(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
 
 
 class Shim:
@@ -176,6 +180,10 @@ class Shim:
         self.ports = -1
         """The file on which its ports are locked."""
         self.outputs: list[Output] = []
+        self.started = False
+        """Whether the agent can see that the process runs."""
+        self.refused: set[str] = set()
+        """Files that the disk didn't take at first."""
         self.stop_state = 0
         self.kill_at: float | None = None
         self.terminated = False
@@ -186,7 +194,7 @@ class Shim:
         signal.set_wakeup_fd(self._wake_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._terminated)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        write(os.path.join(self.folder, "shim.pid"), str(os.getpid()))
+        self._insist("shim.pid", str(os.getpid()), write)
         fault = self._await_ports()
         if self._asked_to_stop():
             return self._end(self.stop_state, 128 + signal.SIGTERM, "stopped before it started")
@@ -231,7 +239,7 @@ class Shim:
         for end in (out_end, err_end, gate, fault_end):
             os.close(end)
         identity = {"pid": self.pid, "start_time": start_time(self.pid), "boot_id": boot_id()}
-        write_durably(os.path.join(self.folder, "process.json"), json.dumps(identity))
+        self._insist("process.json", json.dumps(identity))
         os.write(gate_end, b"1")
         os.close(gate_end)
         with open(fault, encoding="utf-8") as file:
@@ -239,7 +247,6 @@ class Shim:
         if message:
             os.waitpid(self.pid, 0)
             return message
-        write(os.path.join(self.folder, "started"), "")
         self.outputs = [Output(self.folder, "stdout", out), Output(self.folder, "stderr", err)]
         return ""
 
@@ -268,6 +275,7 @@ class Shim:
         """Carries output and obeys stops until the process has ended; then ends the rest of its group."""
         open_fds = {output.source: output for output in self.outputs}
         while not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            self.started = self.started or self._put("started", "", write)
             if not self.stop_state and self._asked_to_stop():
                 self._signal(signal.SIGTERM)
                 self.kill_at = time.monotonic() + self.order["stop_grace_ms"] / 1000
@@ -330,12 +338,26 @@ class Shim:
     def _end(self, state: int, code: int, reason: str) -> None:
         if self.ports >= 0:  # before anybody hears of the end: the next run may have them
             os.close(self.ports)
-        ending = {"state": state, "exit_code": code, "reason": reason}
-        while True:
-            try:
-                return write_durably(os.path.join(self.folder, "exit.json"), json.dumps(ending))
-            except OSError:  # a full disk: the outcome must not get lost, so it waits here
-                time.sleep(POLL_S)
+        self._insist("exit.json", json.dumps({"state": state, "exit_code": code, "reason": reason}))
+
+    def _insist(self, name: str, text: str, how: Callable[[str, str], None] = write_durably) -> None:
+        """Puts a file in place. On a full disk it waits for room: neither a start nor an outcome may get lost. Where
+        the whole folder was removed nobody asks any more.
+        """
+        while not self._put(name, text, how) and os.path.isdir(self.folder):
+            time.sleep(POLL_S)
+
+    def _put(self, name: str, text: str, how: Callable[[str, str], None]) -> bool:
+        """Puts a file in place, or says once that the disk doesn't take it."""
+        try:
+            how(os.path.join(self.folder, name), text)
+        except OSError as error:
+            if name not in self.refused:
+                self.refused.add(name)
+                with suppress(OSError):  # its own log may be on that disk
+                    os.write(2, f"can't write {name}: {error.strerror}. Tries again until it can.\n".encode())
+            return False
+        return True
 
 
 def main() -> None:

@@ -97,6 +97,10 @@ class Broker:
         """Whether its process is there, frozen or not."""
         return self._process is not None
 
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self) -> "Broker":
         """Starts it and waits until it answers. Raises `BrokerFailed`."""
         self.launch()

@@ -1,7 +1,9 @@
 """The record of runs and the shim, without an agent."""
 
+import errno
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hostagent import runs as module
+from hostagent import shim
 from hostagent.runs import RunKey, Runs
 from hostagent.shim import HEAD_BYTES, PIECE_BYTES, Output, boot_id
 
@@ -157,3 +160,71 @@ def test_a_forgotten_run_is_never_started_again_while_its_record_lasts(tmp_path:
 def test_a_job_id_is_never_a_path(tmp_path: Path, job_id: str) -> None:
     with pytest.raises(ValueError):
         start(Runs(tmp_path), RunKey(job_id, 0, 1))
+
+
+@pytest.mark.parametrize("name", ["shim.pid", "process.json", "started", "exit.json"])
+def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: Path, name: str) -> None:
+    runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
+    (folder / f"{name}.tmp").mkdir(parents=True)
+    if name == "exit.json":
+        (tmp_path / "go").touch()
+    script = f"echo once; echo x >> {tmp_path}/ran; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 3"
+    start(runs, KEY, "sh", "-c", script)
+    until(lambda: f"can't write {name}" in (folder / "shim.log").read_text())
+    runs.poll()
+    assert len(runs.alive()) == 1
+    assert runs.unreported() == [] or name == "exit.json"
+    (folder / f"{name}.tmp").rmdir()
+    until(lambda: runs.poll() or runs.unreported())
+    (tmp_path / "go").touch()
+    finish(runs)
+    assert [(each.state, each.exit_code) for each in runs.unreported()] == [(2, 3)]
+    assert (tmp_path / "ran").read_text() == "x\n"
+    page = runs.read(KEY, "stdout", 0, 10)
+    assert page is not None
+    assert page.data == b"once\n"
+
+
+def test_a_run_whose_folder_is_removed_while_it_waits_for_room_never_begins(tmp_path: Path) -> None:
+    runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
+    (folder / "process.json.tmp").mkdir(parents=True)
+    begun = runs.start(KEY, ["touch", str(tmp_path / "ran")], dict(os.environ), 1000, 0)
+    until(lambda: "can't write process.json" in (folder / "shim.log").read_text())
+    shutil.rmtree(folder)
+    assert begun.shim is not None
+    begun.shim.wait(20)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_run_whose_output_finds_no_room_goes_on_without_it(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    (tmp_path / "runs/j/0/1/stdout.0").mkdir(parents=True)
+    start(runs, KEY, "sh", "-c", "echo lost; echo kept >&2; exit 3")
+    finish(runs)
+    assert [(each.state, each.exit_code) for each in runs.unreported()] == [(2, 3)]
+    page = runs.read(KEY, "stderr", 0, 10)
+    assert page is not None
+    assert page.data == b"kept\n"
+
+
+def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    runs, other = Runs(tmp_path), RunKey("j", 1, 1)
+    start(runs, other, "sleep", "600")
+    with monkeypatch.context() as patch:
+        patch.setattr(shim, "write_durably", full)
+        patch.setattr(shim, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            start(runs)
+        with pytest.raises(OSError, match="No space left"):
+            runs.stop(other)
+        assert KEY not in runs
+        assert KEY not in Runs(tmp_path)
+    start(runs)
+    runs.stop(other)
+    until(lambda: runs.poll() is False and not runs.alive())
+    assert {(each.instance, each.state) for each in runs.unreported()} == {(0, 2), (1, 3)}
