@@ -181,6 +181,10 @@ class Site:
         time.sleep(POLL_S)
         self._hashes.update(first.items() & self._said_hashes().items())
 
+    def note_hash(self, machine: str, round_: int, hash_: str, cell: int = 0) -> None:
+        """The same for the state that a machine had after a round."""
+        self._hashes[cell, machine, round_] = hash_
+
     def _said_hashes(self) -> dict[tuple[int, str, int], str]:
         said = {}
         for name in self.listens:

@@ -89,23 +89,35 @@ def test_cells_are_spread_move_on_death_and_those_that_stay_are_not_disturbed(si
         verified(site, cell)
 
 
-def test_an_owner_that_is_frozen_loses_its_cells_and_does_no_harm_when_it_wakes(site: Site) -> None:
-    site.start("entitlement", "entitlement.b")
-    site.until(lambda: len(site.owned("entitlement")) == len(site.owned("entitlement.b")) == 2)
-    lost = site.owned("entitlement.b")
-    site.freeze("entitlement.b")
-    site.until(lambda: len(site.owned("entitlement")) == CELLS)
-    for cell in lost:
-        pool(site, cell, "/while-away")
-    site.until(lambda: all(answered(site, cell) == {"/while-away"} for cell in lost))
-    site.thaw("entitlement.b")
-    for cell in range(CELLS):
-        pool(site, cell, "/together")
-    site.until(lambda: all("/together" in answered(site, cell) for cell in range(CELLS)))
-    site.until(lambda: len(site.owned("entitlement")) == len(site.owned("entitlement.b")) == 2)
-    site.end()
-    for cell in range(CELLS):
-        verified(site, cell)
+@pytest.mark.parametrize("machine", ["entitlement", "lifecycle"])
+def test_an_owner_that_is_frozen_loses_its_cells_and_does_no_harm_when_it_wakes(
+    broker: Broker, tmp_path: Path, machine: str
+) -> None:
+    site, other = Site(tmp_path, empty(broker, 2), cells=2), f"{machine}.b"
+    try:
+        site.begin(other)
+        site.until(lambda: len(site.owned(machine)) == len(site.owned(other)) == 1)
+        [(lost, epoch)] = site.owned(other).items()
+        for cell in range(2):
+            site.pool(f"/{cell}", cell)
+        site.submit("begun", 200, duration="1s", pool=f"/{lost}")
+        site.freeze(other)
+        site.until(lambda: site.owned(machine).get(lost, 0) > epoch, "another to take the cell")
+        site.submit("while-away", 50, pool=f"/{lost}")
+        site.finish("begun", "while-away")
+        site.submit("as-it-wakes", 50, pool=f"/{lost}")
+        site.thaw(other)
+        site.finish("as-it-wakes")
+        site.until(lambda: len(site.owned(machine)) == len(site.owned(other)) == 1)
+        for cell in range(2):
+            site.submit(f"together-{cell}", 50, pool=f"/{cell}")
+        site.finish("together-0", "together-1")
+        site.note_hashes()
+        site.end()
+    finally:
+        site.processes.stop_all()
+    found = site.verify()
+    assert (found["ordered"], found["ended"], found["succeeded"]) == (400, 400, 400)
 
 
 def test_a_cell_with_a_gap_stops_alone_and_says_why(site: Site) -> None:
