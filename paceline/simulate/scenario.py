@@ -110,6 +110,8 @@ class Expectation(Spec):
             raise at("", "must have exactly one of at, by, always, never", None)
         if (self.that is None) is (kinds[0] in ("at", "by")):
             raise at(kinds[0], "needs `that` beside it" if self.that is None else "stands without `that`", None)
+        if kinds[0] in ("at", "by") and "since" in self.model_fields_set:
+            raise at("since", "is for `always` and `never`", self.since)
         return self
 
     def time_ms(self) -> int:
@@ -225,6 +227,5 @@ def _named(scenario: Scenario, document: Document, jobs: set[str], hosts: set[st
             for name in names:
                 if name not in known[kind]:
                     yield document.fault(f"/expect/{index}", f"there is no {kind} {name}")
-        latest = expectation.at or expectation.by
-        if scenario.end is not None and latest is not None and latest > scenario.end:
+        if scenario.end is not None and expectation.time_ms() > scenario.end:
             yield document.fault(f"/expect/{index}", "is after the end")

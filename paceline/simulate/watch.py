@@ -29,6 +29,8 @@ class Watched:
         moment = expectation.at if kind == "at" else expectation.by
         self.until_ms = moment
         """When it is decided at the latest; None: at the end."""
+        self.due_ms = moment if moment is not None else expectation.since or None
+        """When it must be looked at though nothing has changed: when it is decided, or where it begins to look."""
 
     def look(self, now_ms: int, sight: Sight, position: str, ended: bool) -> None:
         """Looks at a moment at which everything is at rest."""
@@ -36,6 +38,7 @@ class Watched:
             return
         if self._kind == "at" and now_ms < (self.until_ms or 0):
             return
+        self.due_ms = self.until_ms
         seen = self.assertion.look(sight)
         last = ended or (self.until_ms is not None and now_ms >= self.until_ms)
         if self._kind in ("always", "never"):
@@ -64,7 +67,7 @@ class Watch:
 
     def look(self, now_ms: int, changes: int, sight: Sight, position: str, ended: bool = False) -> None:
         """Looks at a moment; `changes` grows whenever anything has changed."""
-        due = ended or any(each.until_ms is not None and each.until_ms <= now_ms for each in self._open)
+        due = ended or any(each.due_ms is not None and each.due_ms <= now_ms for each in self._open)
         if changes == self._seen and not due:
             return
         self._seen = changes
@@ -74,7 +77,7 @@ class Watch:
 
     def next_ms(self) -> int | None:
         """When it must look though nothing has changed."""
-        return min((each.until_ms for each in self._open if each.until_ms is not None), default=None)
+        return min((each.due_ms for each in self._open if each.due_ms is not None), default=None)
 
     def verdicts(self) -> list[Verdict]:
         """What became of all of them, once the end was looked at."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from paceline.main import run
 from paceline.simulate.expect import Malformed, parse
-from tests.simulate.play import verdicts
+from tests.simulate.play import CELL, verdicts
 
 # At 10s: `a` runs on h-1 and h-2, `b` waits, `d` was preempted by `c`, `big` fits nowhere; h-3 is silent.
 BUSY = """
@@ -77,6 +77,19 @@ def test_the_kinds_of_time():
         (True, 60.0),
         (True, 60.0),
     ]
+
+
+def test_always_and_never_look_at_the_moment_from_which_on_they_look():
+    found = verdicts(
+        CELL
+        + """jobs: [{job_id: a, pool: /p, resources: {cpu: 1}, sim: {duration: 9s}}]
+expect:
+  - {always: job a is SUCCEEDED, since: 2s}
+  - {never: job a is RUNNING, since: 2s}
+  - {always: job a is SUCCEEDED, since: 1m}
+"""
+    )
+    assert [(holds, at_s) for holds, _, at_s in found] == [(False, 2.0), (False, 2.0), (True, 60.0)]
 
 
 def test_preempted_runs_are_counted_and_their_order_is_told():

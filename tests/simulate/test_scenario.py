@@ -63,6 +63,8 @@ expect:
         ("expect: [{never: host g-1 is UP}]", "8:10: /expect/0: there is no host g-1"),
         ("expect: [{never: pool /r demand cpu > 1}]", "8:10: /expect/0: there is no pool /r"),
         ("end: 5s\nexpect: [{at: 6s, that: job a is RUNNING}]", "9:10: /expect/0: is after the end"),
+        ("end: 5s\nexpect: [{never: job a is FAILED, since: 6s}]", "9:10: /expect/0: is after the end"),
+        ("expect: [{at: 1s, that: job a is RUNNING, since: 2s}]", "/expect/0/since: is for `always` and `never`"),
         ("expect: [{at: 1s, by: 2s, that: job a is RUNNING}]", "must have exactly one of at, by, always, never"),
         ("expect: [{never: job a is FAILED, that: job a is RUNNING}]", "stands without `that`"),
     ],
