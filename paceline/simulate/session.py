@@ -100,6 +100,16 @@ def of_scenario(scenario: Scenario, again: str, wanted: Wanted, name: str = "sce
     return Session(scenario.name or name, again, scenario.seed, run, made.story, made.jobs, made.series, wanted)
 
 
+def with_end(scenario: Scenario) -> Scenario:
+    """A scenario that says when it ends: where it doesn't, as soon as it comes to rest when nothing goes wrong."""
+    if scenario.end is not None:
+        return scenario
+    calm = of_scenario(scenario.model_copy(update={"expect": []}), "", Wanted())
+    calm.run.go()
+    calm.run.cell.close()
+    return scenario.model_copy(update={"end": max(1, calm.run.now_ms)})
+
+
 class Ready:
     """What looks at a cell: its story, its jobs, its series. `keeps`: what only expectations ask for, too."""
 

@@ -18,6 +18,7 @@ from paceline.output import note
 from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, Faults, Hit
 from paceline.simulate.scenario import Scenario
+from paceline.simulate.session import with_end
 from paceline.simulate.shrink import Shrink, as_yaml
 from paceline.simulate.trial import Found, Trial
 
@@ -92,11 +93,13 @@ def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
 
 
 def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int], seconds: float, again: Path) -> int:
-    """Runs a scenario, or drawn ones, under faults by seed, on all cores, until the time is over or one fails.
+    """Runs a scenario, or drawn ones, under faults by seed, on all cores, until the time is over or one fails. In a
+    scenario without an end things go wrong until it would come to rest without them.
 
     Tells what was met. Returns 1 where a trial failed, and writes the smallest scenario that fails again to the file;
     1 too where a kind that was asked for never happened.
     """
+    scenario = None if scenario is None else with_end(scenario)
     met, started, left = Met(), time.monotonic(), iter(seeds)
     failure, said = None, started
     cores = os.cpu_count() or 1

@@ -108,7 +108,8 @@ class Process:
 
 
 class Trial:
-    """A cell, its users and its faults. `make`, `driver`: other machines than Paceline's, another loop.
+    """A cell, its users and its faults. `make`, `driver`: other machines than Paceline's, another loop. The scenario
+    says when it ends.
 
     `views`: a folder, for projections that live through it and are compared with rebuilt ones.
     """
@@ -143,7 +144,8 @@ class Trial:
         """Lets the scenario happen and everything go wrong, then lets the cell come to rest. Raises `Violation`."""
         for process in self.processes[::2]:
             process.start()
-        end = START_MS + (self.scenario.end or self.scenario.last_ms())
+        assert self.scenario.end is not None, "a trial doesn't know when nothing more is to happen"
+        end = START_MS + self.scenario.end
         steps = 0
         while self.clock.ms < end:
             self._step()

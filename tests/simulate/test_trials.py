@@ -9,10 +9,12 @@ import pytest
 from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, VIEWS, Faults
 from paceline.simulate.scenario import read_scenario
+from paceline.simulate.session import with_end
 from paceline.simulate.shrink import as_yaml
 from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk, soak
 from paceline.simulate.trial import Found, Trial
 from tests.simulate import bugs
+from tests.simulate.play import CELL
 
 EVENTS_LEAST = 200_000
 PARTS = 8
@@ -86,3 +88,15 @@ def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys
     said = capsys.readouterr().out
     assert " read short" in said
     assert "never happened: projector lost; ask for more seeds" in said
+
+
+def test_a_scenario_without_an_end_happens_under_faults_until_it_would_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        f"{CELL}jobs: [{{job_id: a, pool: /p, instances: 4, resources: {{cpu: 1}}, sim: {{duration: 1m}}}}]\n"
+    )
+    assert soak(read_scenario(str(path)), ["read short"], range(2), 60.0, tmp_path / "failing.yaml") == 0
+    assert re.search(r"[1-9]\d* read short", capsys.readouterr().out)
+    assert with_end(read_scenario(str(path))).end == 60_000
