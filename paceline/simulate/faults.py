@@ -23,8 +23,8 @@ from processors.table import RowChange
 HOUR_MS = 3_600_000
 CHANCE = {
     "append lost": 0.004,
-    "append written, not acknowledged": 0.004,
-    "append written later, not acknowledged": 0.004,
+    "append written unacknowledged": 0.004,
+    "append written late unacknowledged": 0.004,
     "append written twice": 0.004,
     "read short": 0.05,
     "read late": 0.05,
@@ -109,10 +109,10 @@ class FaultyLog(MemoryLog):
             raise LogUnavailable("away")
         if hit("append lost"):
             raise AppendUnknown("lost")
-        if hit("append written, not acknowledged"):
+        if hit("append written unacknowledged"):
             super().append(records)
             raise AppendUnknown("written")
-        if hit("append written later, not acknowledged"):
+        if hit("append written late unacknowledged"):
             self.late += records
             raise AppendUnknown("late")
         offsets = super().append(records)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.main import run
 from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, VIEWS, Faults
 from paceline.simulate.scenario import read_scenario
@@ -81,6 +82,14 @@ def test_a_failure_is_made_small_and_fails_again(tmp_path: Path, monkeypatch: py
     assert "places a part of a gang" in again.why
     monkeypatch.undo()
     assert isinstance(attempt(small), Found), "the bug is gone"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_fault_can_be_asked_for_by_its_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr("paceline.simulate.soak.soak", lambda scenario, kinds, *rest: asked.append(kinds) or 0)
+    assert run(["simulate", "--faults", f"{kind}, pause"]) == 0
+    assert {*asked[0]} == {kind, "pause"}
 
 
 def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
