@@ -8,10 +8,15 @@ from itertools import count
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from paceline.commands.common import Duration, examples
+from paceline.output import note
 
 FORMATS = ("swf", "openb", "philly", "alibaba-batch")
+UNDER_FAULTS = ("scenario", "seed", "faults", "seeds", "seconds", "failing")
+ONLY_UNDER_FAULTS = ("seeds", "seconds", "failing")
+ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
 
 
 @click.command(
@@ -75,13 +80,18 @@ def simulate(
     from paceline.simulate import session, traces
     from paceline.simulate.scenario import json_schema, read_scenario
 
+    given = _given()
     if faults is not None:
+        _refuse({name: given[name] for name in given if name not in UNDER_FAULTS}, "not with --faults")
         return _soak(scenario, faults, seed, seeds, seconds, failing)
+    _refuse({name: given[name] for name in given if name in ONLY_UNDER_FAULTS}, "only with --faults")
     if schema:
         click.echo(json.dumps(json_schema(), indent=2))
         return 0
     if (scenario is None) is (trace is None) or (trace is None) is not (form is None):
         raise click.UsageError("name a scenario, or a trace with --trace FILE --format FORM")
+    if trace is None:
+        _refuse({name: given[name] for name in given if name in ONLY_TRACES}, "only with --trace")
     wanted = session.Wanted(data=data, out=out, until_ms=None if until is None else round(until * 1000))
     if trace is not None:
         asked = traces.Asked(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)
@@ -93,6 +103,19 @@ def simulate(
             read, again = read.model_copy(update={"seed": seed}), f"{again} --seed {seed}"
         made = session.of_scenario(read, again, wanted, Path(str(scenario)).stem)
     return session.play(made, as_json)
+
+
+def _given() -> dict[str, str]:
+    """What stands on the command line: the name of each parameter and how it is written."""
+    context = click.get_current_context()
+    names = {each.name: each.opts[0] for each in context.command.params if each.name}
+    return {name: names[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+
+
+def _refuse(given: dict[str, str], why: str) -> None:
+    """Refuses options that would do nothing, or nothing of what is asked."""
+    if given:
+        raise click.UsageError(f"{why}: {', '.join(given.values())}")
 
 
 def _soak(
@@ -107,7 +130,11 @@ def _soak(
     if unknown := [name for name in asked if name not in (*KINDS, "all")]:
         raise click.UsageError(f"there are no faults called {', '.join(unknown)}; there are {', '.join(KINDS)}, or all")
     kinds = [kind for kind in KINDS if kind in asked or "all" in asked]
+    if seeds is not None and seconds is not None:
+        raise click.UsageError("name --seeds or --for, not both")
     read = None if source is None else read_scenario(source)
+    if read is not None and read.expect:
+        note("what the scenario expects isn't looked at under faults: docs/simulate.md says why")
     first = seed if seed is not None else read.seed if read is not None else 0
     if seconds is not None and seed is None:
         first = secrets.randbelow(1 << 30)

@@ -135,6 +135,29 @@ def test_a_scenario_or_a_trace_is_named(words, capsys):
     assert "name a scenario, or a trace" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--faults", "all", "--json", "--out", "o", "--data", "d"],
+            "not with --faults: --data, --out, --json",
+        ),
+        (["--faults", "all", "--until", "1m"], "not with --faults: --until"),
+        (["--faults", "all", "--trace", "t", "--format", "swf"], "not with --faults: --trace, --format"),
+        (["--faults", "all", "--schema"], "not with --faults: --schema"),
+        (["--faults", "all", "--seeds", "1", "--for", "1s"], "name --seeds or --for, not both"),
+        (["--hosts", "3", "--jobs", "1"], "only with --trace: --jobs, --hosts"),
+        (["--machines", "m", "--arrivals", "a"], "only with --trace: --machines, --arrivals"),
+        (["--seeds", "3", "--for", "1m"], "only with --faults: --seeds, --for"),
+        (["--again", "failing.yaml"], "only with --faults: --again"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsys):
+    (tmp_path / "scenario.yaml").write_text(CELL)
+    assert run(["simulate", str(tmp_path / "scenario.yaml"), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_without_an_end_it_ends_when_nothing_is_left_to_do():
     assert play(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, sim: {{duration: 10s}}}}]\n").run.now_ms == 15_000
     never = play(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, resources: {{cpu: 99}}}}]\n")

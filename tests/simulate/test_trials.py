@@ -92,6 +92,15 @@ def test_each_kind_of_fault_can_be_asked_for_by_its_name(kind: str, monkeypatch:
     assert {*asked[0]} == {kind, "pause"}
 
 
+def test_under_faults_it_is_said_that_expectations_are_not_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f"end: 5s\n{CELL}expect: [{{at: 1s, that: host h-1 is LOST}}]\n")
+    assert run(["simulate", str(path), "--faults", "read short"]) == 0
+    assert "what the scenario expects isn't looked at under faults" in capsys.readouterr().err
+
+
 def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert soak(draw_scenario(1, SMALL_ACTS), ["read short", VIEWS], range(2), 60.0, tmp_path / "failing.yaml") == 1
     said = capsys.readouterr().out
