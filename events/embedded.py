@@ -74,6 +74,8 @@ class EmbeddedLog:
 
         Raises `LogFault` where no log is there.
         """
+        if _is_missing(folder):  # RocksDB's bindings make the folder before they look
+            raise _no_log(folder)
         log = cls.__new__(cls)
         log.cell = cell
         log._folder = folder
@@ -347,6 +349,18 @@ def _options(secondary: bool = False) -> Options:
     return options
 
 
+def _is_missing(folder: Path) -> bool:
+    """Whether there is no log in a folder; False where that can't be seen."""
+    try:
+        return not (folder / "CURRENT").exists()
+    except OSError:
+        return False
+
+
+def _no_log(folder: Path) -> LogFault:
+    return LogFault(f"There is no log in {folder}. Name the folder of a cell.")
+
+
 def _fault_of_opening(folder: Path, error: Exception) -> LogFault:
     said = str(error)
     if "lock" in said.lower():
@@ -356,5 +370,5 @@ def _fault_of_opening(folder: Path, error: Exception) -> LogFault:
     if "No space left" in said:
         return LogFault(f"The disk of {folder} is full. Make room there.")
     if "CURRENT" in said and "No such file" in said:
-        return LogFault(f"There is no log in {folder}. Name the folder of a cell.")
+        return _no_log(folder)
     return LogFault(f"The log in {folder} can't be opened: {said}. Restore it from its archive.")

@@ -87,6 +87,14 @@ def test_what_comes_before_is_folded_and_what_comes_after_is_left(cli, data):
     assert "nobody is none of" in cli("log", "verify", "--data", data, "--machine", "nobody")[2]
 
 
+def test_a_folder_without_a_log_stays_as_it_is(cli, tmp_path):
+    (tmp_path / "empty" / "log").mkdir(parents=True)
+    for folder in (tmp_path / "none", tmp_path / "empty"):
+        assert "There is no log in" in cli("log", "verify", "--data", folder)[2]
+    assert not (tmp_path / "none").exists()
+    assert not list((tmp_path / "empty" / "log").iterdir())
+
+
 def test_machines_are_verified_at_once_with_the_same_result(cli, data):
     given = ("log", "verify", "--data", data, "-o", "json")
     one, many = (json.loads(cli(*given, *more)[1]) for more in ((), ("--jobs", 2)))
