@@ -73,6 +73,8 @@ def verify(
 
     if (first or last) and machine is None:
         raise click.UsageError("--from and --to are rounds of one machine: name it with --machine")
+    if first and last and first > last:
+        raise click.UsageError("--from is after --to")
     if save_head and (machine or last):
         raise click.UsageError("--save-head is for a whole log: without --machine and --to")
     with brought(file, data) as folder:
@@ -93,7 +95,7 @@ def _verify(
 ) -> int:
     from paceline import heads
     from paceline.machines import machines
-    from paceline.verify import open_log
+    from paceline.verify import WHOLE, open_log
 
     known = heads.read(head) if head else None
     log = open_log(settings)
@@ -101,6 +103,8 @@ def _verify(
         makes = _chosen(machines(log.cell), machine)
         ends = heads.ends(log)
         found = _run(settings, log, makes, stretch, jobs)
+        if stretch != WHOLE:
+            _check_stretch(found[0], stretch)
         differs = _first(found, log, known)
         if save_head and differs is None:
             heads.write(heads.head_of(log, ends, (each.result for each in found)), save_head)
@@ -115,6 +119,20 @@ def _verify(
     if save_head:
         note(f"no head was saved: {save_head}" if differs else f"the head was saved to {save_head}; keep it elsewhere")
     return 1 if differs else 0
+
+
+def _check_stretch(found: "Checked", stretch: "Stretch") -> None:
+    """Refuses a stretch of rounds in which there is none: nothing was compared."""
+    from paceline.errors import PacelineError
+
+    result = found.result
+    if result.difference is not None or result.rounds or result.folded:
+        return
+    if stretch.last is not None and stretch.last <= result.begun:
+        there = f"the first round of {result.machine} here is {result.begun + 1}"
+    else:
+        there = f"the last round of {result.machine} here is {result.begun + result.before}"
+    raise PacelineError(f"There is nothing to decide again: {there}.")
 
 
 def _first(found: "list[Checked]", log: "Log", head: "Head | None") -> "Difference | None":

@@ -87,6 +87,20 @@ def test_what_comes_before_is_folded_and_what_comes_after_is_left(cli, data):
     assert "nobody is none of" in cli("log", "verify", "--data", data, "--machine", "nobody")[2]
 
 
+def test_a_stretch_without_rounds_is_refused(cli, data, tmp_path):
+    given = ("log", "verify", "--data", data, "--machine", "lifecycle")
+    code, _, err = cli(*given, "--from", 10, "--to", 3)
+    assert (code, "--from is after --to" in err) == (2, True)
+    code, out, err = cli(*given, "--from", 3000)
+    assert (code, out) == (1, "")
+    last = sum(isinstance(decode(each.value), RoundCommitted) for each in past().scan("paceline.lifecycle", 0))
+    assert f"There is nothing to decide again: the last round of lifecycle here is {last}." in err
+    when = ("--from", "2023-11-14T22:13:40Z", "--to", "2023-11-14T22:14:20Z")
+    assert cli("log", "export", "--data", data, *when, tmp_path / "stretch.avro")[0] == 0
+    code, _, err = cli("log", "verify", tmp_path / "stretch.avro", "--machine", "lifecycle", "--to", 3)
+    assert (code, "There is nothing to decide again: the first round of lifecycle here is " in err) == (1, True)
+
+
 def test_a_folder_without_a_log_stays_as_it_is(cli, tmp_path):
     (tmp_path / "empty" / "log").mkdir(parents=True)
     for folder in (tmp_path / "none", tmp_path / "empty"):
