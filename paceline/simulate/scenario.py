@@ -5,6 +5,7 @@ happens at which time and what is expected. `docs/scenarios.md` explains every f
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -210,12 +211,46 @@ def _cross(scenario: Scenario, document: Document) -> Iterator[Fault]:
         named = event.host()
         if named is not None and named not in hosts and named not in groups:
             yield document.fault(f"/events/{index}", f"there is no host or group {named}")
+        if event.submit is not None and "at" in event.submit.model_fields_set:
+            yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
         if event.stop is not None and event.stop not in seen:
             yield document.fault(f"/events/{index}/stop", f"no job {event.stop} is submitted")
+    yield from _returns(scenario, document)
     yield from _named(scenario, document, seen, hosts)
     services = {job.job_id for _, job in submitted if job.kind == "stateless"} - {e.stop for e in scenario.events}
     if services and scenario.end is None:
         yield document.fault("", f"needs `end`: {', '.join(sorted(map(str, services)))} never ends by itself")
+
+
+def _returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
+    """Only what failed or fell silent returns, and nothing that has left."""
+    groups = {group.name: group.names() for group in scenario.hosts}
+    happens = [
+        (time, f"/hosts/{index}/{what}", what, group.name)
+        for index, group in enumerate(scenario.hosts)
+        for what in ("joins", "fails", "returns", "leaves")
+        if (time := getattr(group, what)) is not None
+    ]
+    happens += [
+        (event.at, f"/events/{index}/{what}", what, name)
+        for index, event in enumerate(scenario.events)
+        for what in ("fails", "silent", "returns", "leaves")
+        if (name := getattr(event, what)) is not None
+    ]
+    away = dict.fromkeys((host for names in groups.values() for host in names), "joins")
+    """Hosts that aren't there, and what they wait for or what has happened to them."""
+    for _, place, what, name in sorted(happens, key=itemgetter(0)):
+        hosts = groups.get(name, [name])
+        if what in ("joins", "returns"):
+            left = next((host for host in hosts if away.get(host) == "leaves"), None)
+            if what == "returns" and left is not None:
+                yield document.fault(place, f"{left} has left for good")
+            elif what == "returns" and not any(away.get(host) in ("fails", "silent") for host in hosts):
+                yield document.fault(place, f"{name} isn't away then: what failed or fell silent returns")
+            for host in hosts:
+                away.pop(host, None)
+        else:
+            away.update((host, what) for host in hosts if away.get(host) not in ("joins", "leaves"))
 
 
 def _named(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:

@@ -56,6 +56,13 @@ expect:
     [
         ("events: [{at: 1s, fails: g}]", "8:10: /events/0: there is no host or group g"),
         ("events: [{at: 1s, stop: b}]", "8:19: /events/0/stop: no job b is submitted"),
+        ("events: [{at: 1s, returns: h-1}]", "8:19: /events/0/returns: h-1 isn't away then"),
+        ("events: [{at: 9s, returns: h}, {at: 1s, leaves: h-1}]", "8:19: /events/0/returns: h-1 has left for good"),
+        ("events: [{at: 3s, returns: h-2}, {at: 1s, fails: h}, {at: 2s, returns: h}]", "/events/0/returns: h-2 isn't"),
+        (
+            "events: [{at: 1s, submit: {job_id: b, pool: /p, at: 3s}}]",
+            "8:49: /events/0/submit/at: stands beside `submit`, not in it",
+        ),
         ("events: [{at: 1s}]", "/events/0/at: must stand beside exactly one of"),
         ("events: [{at: 1s, stop: a, fails: h}]", "/events/0/at: must stand beside exactly one of"),
         ("events: [{at: 1s, lose: views}]", "must be one of gateway, lifecycle, entitlement, placement, sla"),
@@ -72,6 +79,16 @@ expect:
 def test_what_is_named_must_be_there(text, wanted):
     [found] = faults(f"{CELL}jobs: [{{job_id: a, pool: /p}}]\n{text}\n")
     assert wanted in found
+
+
+def test_what_failed_or_fell_silent_returns_and_in_between_nothing_does():
+    group = "hosts: [{name: g, count: 2, resources: {cpu: 1}, joins: 10s, fails: 20s, returns: 30s}]\nevents: "
+    assert faults(f"{group}[{{at: 25s, returns: g-1}}, {{at: 40s, silent: g}}, {{at: 50s, returns: g-2}}]\n") == []
+    assert faults(f"{group}[{{at: 40s, fails: g-1}}, {{at: 50s, returns: g}}, {{at: 60s, leaves: g}}]\n") == []
+    [found] = faults(f"{group}[{{at: 5s, fails: g}}, {{at: 6s, returns: g}}]\n")
+    assert "/events/1/returns: g isn't away then" in found
+    [found] = faults(f"{group}[{{at: 15s, leaves: g-1}}]\n")
+    assert "/hosts/0/returns: g-1 has left for good" in found
 
 
 def test_names_stand_once_and_services_need_an_end():
