@@ -51,7 +51,7 @@ class Files:
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a file, in the place of one that is there."""
-        with self._reached():
+        with self._reached(reads=False):
             if not self._local:
                 self._fs.pipe_file(self._at(name), data)
                 return
@@ -60,7 +60,7 @@ class Files:
 
     def put(self, source: Path, name: str) -> None:
         """Copies a file of this machine to a name."""
-        with self._reached():
+        with self._reached(reads=False):
             if not self._local:
                 self._fs.put_file(str(source), self._at(name))
                 return
@@ -98,12 +98,12 @@ class Files:
                 break
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _reached(self, reads: bool = True) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
-            raise
         except Exception as error:  # each driver behind fsspec has exceptions of its own
+            if reads and isinstance(error, FileNotFoundError):  # to who writes, s3fs says so of the bucket
+                raise
             raise LogUnavailable(f"{self.url} can't be used now: {error}. See that it can be reached.") from error
 
 

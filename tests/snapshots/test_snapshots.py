@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs
 
+from events.archive_files import Files
 from events.embedded import EmbeddedLog
 from events.log import LogFault, LogUnavailable, NewRecord
 from events.memory import MemoryLog
@@ -345,6 +346,19 @@ def test_a_place_that_cannot_be_reached_stops_nobody(two: Two, monkeypatch: pyte
     assert "no snapshot was taken: memory://away can't be used now: no route to host" in said
     with pytest.raises(LogUnavailable):
         list(verify("memory://away", two.log, "left"))
+
+
+def test_a_bucket_that_is_not_there_is_named_to_who_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError("The specified bucket does not exist")  # what s3fs makes of it
+
+    fs = type(url_to_fs("memory://")[0])
+    monkeypatch.setattr(fs, "pipe_file", missing)
+    monkeypatch.setattr(fs, "put_file", missing)
+    with pytest.raises(LogUnavailable, match="memory://none can't be used now: The specified bucket does not exist"):
+        Files("memory://none").write("manifest", b"")
+    with pytest.raises(LogUnavailable, match="does not exist"):
+        Files("memory://none").put(Path(__file__), "file")
 
 
 def test_a_place_that_nobody_knows_is_named() -> None:
