@@ -112,7 +112,7 @@ def test_what_is_missing_is_said(cli: Cli, data: Path, monkeypatch: pytest.Monke
     assert (code, "has no snapshots of cell 0" in err) == (1, True)
     assert cli("log", "archive", "--before", "3")[0] == 2
     assert "none of paceline." in cli("log", "archive", "--topic", "usage")[2]
-    monkeypatch.setenv("PACELINE_ARCHIVE", "s3://bucket/log")
+    monkeypatch.setenv("PACELINE_ARCHIVE", "gs://bucket/log")  # a store whose driver isn't installed
     code, _, err = cli("log", "archive")
     assert (code, "pip install 'paceline[s3]'" in err) == (6, True)
     monkeypatch.delenv("PACELINE_SNAPSHOTS")

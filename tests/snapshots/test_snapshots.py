@@ -363,7 +363,7 @@ def test_a_bucket_that_is_not_there_is_named_to_who_writes(monkeypatch: pytest.M
 
 def test_a_place_that_nobody_knows_is_named() -> None:
     with pytest.raises(LogFault, match=r"pip install 'paceline\[s3\]'"):
-        held("s3://bucket/snapshots", 0, "left")
+        held("gs://bucket/snapshots", 0, "left")  # a store whose driver isn't installed
     with pytest.raises(LogFault, match="Name a folder"):
         held("nonsense://x", 0, "left")
 
