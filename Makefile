@@ -48,7 +48,7 @@ storm: .venv/ready .kafka/ready
 
 lock: .venv/ready
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --group dev -o requirements/dev.txt
-	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --extra s3 -o requirements/run.txt
 
 clean:
 	rm -rf .venv .kafka dist build
