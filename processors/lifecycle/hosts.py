@@ -85,12 +85,14 @@ class Hosts:
         """Compares what a host has with what it should have.
 
         A run that was ordered and is not there yet may still be on its way; one that was running is lost, one that was
-        stopping has stopped.
+        stopping has stopped. A host says this once in a session: what is in the log again, since nobody knew whether it
+        was written, misses runs that have started since.
         """
+        known_as = self.table.get(event.host_id)
+        if known_as is not None and event.session <= known_as.session:
+            return
         number = self.number(event.host_id, event.session)
         row = self.table.change(event.host_id)
-        if event.session < row.session:
-            return
         slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
         run, said, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
         if not len(slots) == len(run) == len(said) == len(exit_code):

@@ -309,6 +309,16 @@ def test_an_inventory_settles_what_runs_on_a_host() -> None:
     assert runs_of(one(said, RunsEnded)) == [runs[1]], "runs 2 and 3 may still be on their way"
 
 
+def test_an_inventory_that_is_in_the_log_again_ends_nothing() -> None:
+    world = World()
+    world.submit("a")
+    world.place(A0)
+    world.inventory(2)
+    world.report(RunReport.STARTED, A0)
+    assert world.inventory(2) == [], "its gateway didn't know whether it was written: the run started after it"
+    assert runs_of(one(world.inventory(3), RunsEnded)) == [A0]
+
+
 def test_ended_jobs_are_forgotten_and_their_ids_are_not() -> None:
     world = World()
     world.fact("paceline.pools", CellConfigured(command_id="c", forget_after_ms=1000))
