@@ -184,6 +184,11 @@ def read_scenario(source: str) -> Scenario:
     return whole
 
 
+def is_sound(scenario: Scenario) -> bool:
+    """Whether a file with this scenario would be read."""
+    return next(_cross(scenario, Document("", None, {"": (0, 0)})), None) is None
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a scenario, for editors."""
     return Scenario.model_json_schema()

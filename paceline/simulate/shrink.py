@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from paceline.output import write_yaml
 from paceline.simulate.faults import Hit
-from paceline.simulate.scenario import FaultAt, Scenario
+from paceline.simulate.scenario import FaultAt, Scenario, is_sound
 
 Fails = Callable[[Scenario], bool]
 TRIES_MAX = 400
@@ -21,8 +21,11 @@ class Shrink:
         self._tries = tries
 
     def smallest(self, scenario: Scenario, hits: Sequence[Hit]) -> Scenario:
-        """The smallest scenario found; the one given has failed with these faults."""
-        found = scenario.model_copy(update={"faults": [FaultAt(kind=hit.kind, number=hit.number) for hit in hits]})
+        """The smallest scenario found; the one given has failed with these faults. It expects nothing, as what it
+        expects may be about what was left out.
+        """
+        faults = [FaultAt(kind=hit.kind, number=hit.number) for hit in hits]
+        found = scenario.model_copy(update={"faults": faults, "expect": []})
         size = None
         while size != (size := _size(found)):
             for field in ("faults", "events", "jobs", "pools", "hosts"):
@@ -31,6 +34,8 @@ class Shrink:
         return found
 
     def _still(self, scenario: Scenario) -> bool:
+        if not is_sound(scenario):
+            return False
         self._tries -= 1
         return self._tries >= 0 and self._fails(scenario)
 

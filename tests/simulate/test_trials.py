@@ -11,7 +11,7 @@ from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, VIEWS, Faults
 from paceline.simulate.scenario import read_scenario
 from paceline.simulate.session import with_end
-from paceline.simulate.shrink import as_yaml
+from paceline.simulate.shrink import Shrink, as_yaml
 from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk, soak
 from paceline.simulate.trial import Found, Trial
 from tests.simulate import bugs
@@ -99,6 +99,22 @@ def test_under_faults_it_is_said_that_expectations_are_not_looked_at(
     path.write_text(f"end: 5s\n{CELL}expect: [{{at: 1s, that: host h-1 is LOST}}]\n")
     assert run(["simulate", str(path), "--faults", "read short"]) == 0
     assert "what the scenario expects isn't looked at under faults" in capsys.readouterr().err
+
+
+def test_what_was_made_small_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        f"end: 10s\n{CELL}jobs: [{{job_id: a, pool: /p}}, {{job_id: b, pool: /p}}]\n"
+        "events: [{at: 1s, fails: h-1}, {at: 1s, fails: h-2}, {at: 2s, returns: h-1}, {at: 2s, stop: b}]\n"
+        "expect: [{by: 5s, that: job a is SUCCEEDED}]\n"
+    )
+    small = Shrink(lambda scenario: any(event.returns or event.stop for event in scenario.events)).smallest(
+        read_scenario(str(path)), []
+    )
+    path.write_text(as_yaml(small))
+    assert read_scenario(str(path)) == small
+    assert len(small.events) <= 2
+    assert len(small.jobs) <= 1
 
 
 def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
