@@ -90,7 +90,9 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Assertion:
-    """One parsed line. `job`, `host` and `pool` are what it names, for whoever checks that there is such a thing."""
+    """One parsed line. `names`: what it names by `job`, `host`, `host with` (an attribute and its value) and `pool`,
+    for whoever checks that there is such a thing.
+    """
 
     text: str
     look: Callable[[Sight], Seen]
@@ -163,6 +165,7 @@ def _job(text: str, words: list[str]) -> Assertion:
             wanted = tuple(name.strip() for name in " ".join(rest[1:]).split(",") if name.strip())
             look = _where(job_id, wanted)
             names["host"] = tuple(name for name in wanted if "=" not in name)
+            names["host with"] = tuple(name for name in wanted if "=" in name)
         case _:
             raise Malformed("must go on with is, tasks, waits for, preempted or ran on")
     return Assertion(text, look, names)

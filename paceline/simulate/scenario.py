@@ -261,7 +261,9 @@ def _returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
 def _named(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:
     """What expectations name must be there at some time, or they could hold for a slip of the pen."""
     pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
-    known = {"job": jobs, "host": hosts, "pool": pools}
+    pairs = {f"hostname={host}" for host in hosts}
+    pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
+    known = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools}
     for index, expectation in enumerate(scenario.expect):
         for kind, names in expectation.assertion().names.items():
             for name in names:

@@ -68,6 +68,8 @@ expect:
         ("events: [{at: 1s, lose: views}]", "must be one of gateway, lifecycle, entitlement, placement, sla"),
         ("expect: [{by: 1s, that: job b is RUNNING}]", "8:10: /expect/0: there is no job b"),
         ("expect: [{never: host g-1 is UP}]", "8:10: /expect/0: there is no host g-1"),
+        ("expect: [{never: job a ran on dsik=ssd}]", "8:10: /expect/0: there is no host with dsik=ssd"),
+        ("expect: [{never: 'job a ran on hostname=h-2, hostname=h-3'}]", "there is no host with hostname=h-3"),
         ("expect: [{never: pool /r demand cpu > 1}]", "8:10: /expect/0: there is no pool /r"),
         ("end: 5s\nexpect: [{at: 6s, that: job a is RUNNING}]", "9:10: /expect/0: is after the end"),
         ("end: 5s\nexpect: [{never: job a is FAILED, since: 6s}]", "9:10: /expect/0: is after the end"),
