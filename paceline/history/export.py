@@ -12,7 +12,7 @@ import msgspec
 from events.log import Log
 from events.topics import ALL, rounds_of
 from paceline.errors import PacelineError
-from paceline.history.cut import CutLog, before, closed
+from paceline.history.cut import CutLog, before, closed, write_time
 from paceline.history.file import FORMAT, Part, of_record, write
 from paceline.history.start import VIEWS
 from processors.machine import Machine
@@ -37,10 +37,12 @@ def export(
     """Writes the stretch that was appended from one time to another, both milliseconds since 1970, to a file.
 
     States and views at its start are folded from the log, which must reach back to its beginning, with its archive if
-    need be. Raises `LogError`, `PacelineError` where a round before the stretch doesn't fit its inputs.
+    need be. Raises `LogError`, `PacelineError` where the log has nothing of that time, or a round before the
+    stretch doesn't fit its inputs.
     """
-    starts = before(log, from_ms)
-    ends = {topic: max(end, starts[topic]) for topic, end in closed(log, before(log, to_ms + 1)).items()}
+    starts, past = before(log, from_ms), before(log, to_ms + 1)
+    _check_time(log, starts, past, from_ms, to_ms)
+    ends = {topic: max(end, starts[topic]) for topic, end in closed(log, past).items()}
     with TemporaryDirectory(prefix="paceline-export-") as folder:
         stores = {}
         for name, make in machines.items():
@@ -61,6 +63,15 @@ def export(
         part.replace(file)
     rounds = {name: standing.own.round if (standing := store.standing()) else 0 for name, store in stores.items()}
     return Exported(records, rounds)
+
+
+def _check_time(log: Log, starts: Mapping[str, int], ends: Mapping[str, int], from_ms: int, to_ms: int) -> None:
+    """Refuses a time outside the log. One within it in which nothing was appended is a time like any other."""
+    bounds = {topic.name: log.bounds(topic.name) for topic in ALL}
+    if all(starts[name] >= end for name, (_, end) in bounds.items()):
+        raise PacelineError(f"Nothing in the log is as new as {write_time(from_ms)}.")
+    if all(ends[name] <= start for name, (start, _) in bounds.items()):
+        raise PacelineError(f"Nothing in the log is as old as {write_time(to_ms)}.")
 
 
 def _topics(machine: Machine) -> tuple[str, ...]:

@@ -99,6 +99,21 @@ def test_a_file_that_was_cut_or_changed_is_refused(file, tmp_path):
         bring(file, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [
+        ("2023-11-13", "Nothing in the log is as old as 2023-11-13T23:00:00.000Z."),
+        ("2023-11-15", "Nothing in the log is as new as 2023-11-15T22:00:00.000Z."),
+    ],
+)
+def test_a_time_outside_the_log_is_refused(cli, data, tmp_path, day, said):
+    given = ("--from", f"{day}T22:00Z", "--to", f"{day}T23:00Z", tmp_path / "stretch.avro")
+    code, out, err = cli("log", "export", "--data", data, *given)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, brought):
     given = ("log", "tail", "--data", brought, "--from-start", "--no-follow", "--topic", "lifecycle", "-o", "json")
     start, end = open_history(brought).bounds("paceline.lifecycle")
