@@ -116,8 +116,10 @@ def read(path: Path) -> Iterator[Part]:
         raise PacelineError(f"{path} can't be read: {error.strerror}.") from error
     except PacelineError:
         raise
+    except EOFError as error:
+        raise _damaged(path, "it is cut off") from error
     except Exception as error:  # fastavro raises whatever its C code meets
-        raise _damaged(path, f"{error!r}") from error
+        raise _damaged(path, "its bytes can't be decoded") from error
     raise _damaged(path, "it has no end")
 
 

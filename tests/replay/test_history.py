@@ -93,6 +93,8 @@ def test_a_file_that_was_cut_or_changed_is_refused(file, tmp_path):
         with pytest.raises(PacelineError, match="is no whole file of history"):
             bring(bad, tmp_path / f"out-{number}")
         assert not (tmp_path / f"out-{number}").exists()
+    with pytest.raises(PacelineError, match=r"is no whole file of history: it is cut off\. Write it again"):
+        bring(tmp_path / "1.avro", tmp_path / "out")
     with pytest.raises(PacelineError, match="can't be read"):
         bring(tmp_path / "none.avro", tmp_path / "out")
     with pytest.raises(PacelineError, match="isn't empty"):
