@@ -1,6 +1,6 @@
 """Searches a history for the first round after which something that is expected holds, or fails."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from events.acceptance import Chain, Verdict
@@ -57,6 +57,11 @@ class Seeker:
         self._teller.close()
         self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._teller.told)
 
+    def absent(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Of jobs and hosts, each a kind and a name, those that aren't there now."""
+        jobs, hosts = self.sight.lifecycle.jobs, self.sight.placement.hosts.table
+        return [(kind, name) for kind, name in named if (jobs if kind == "job" else hosts).get(name) is None]
+
     def rounds(self, until: Mapping[str, int]) -> Iterator[tuple[Delivered, RoundCommitted]]:
         """Each accepted round once it was folded, up to those ends of topics; the story is told up to it. Raises
         `PacelineError` where a round doesn't fit its inputs.
@@ -101,14 +106,19 @@ def seek(
     seeker: Seeker, expected: Assertion, wanted: bool | None, until: Mapping[str, int], since_ms: int = 0
 ) -> Found | None:
     """The first round after which it holds (`wanted`), fails (not `wanted`), or, None, is otherwise than before the
-    first. Rounds appended before `since_ms` are passed over. None: there is no such round.
+    first. Rounds appended before `since_ms` are passed over. None: there is no such round. Raises `PacelineError` where
+    there isn't because a job or host that it names was never there, too.
     """
     before = expected.look(seeker.sight)
+    absent = seeker.absent([(kind, name) for kind in ("job", "host") for name in expected.names.get(kind, ())])
     for delivered, event in seeker.rounds(until):
+        absent = seeker.absent(absent)
         record = delivered.record
         after = expected.look(seeker.sight)
         if record.at_ms >= since_ms and after.holds is not before.holds and wanted in (None, after.holds):
             place = (event.machine, event.round, record.topic, record.offset, record.at_ms, event.now)
             return Found(*place, before, after)
         before = after
+    if absent:
+        raise PacelineError(f"In all of this history there is no {' '.join(absent[0])}.")
     return None

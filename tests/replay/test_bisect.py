@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from events.topics import ALL
 from paceline.history.seek import Seeker, seek
 from paceline.machines import machines
@@ -60,6 +62,23 @@ def test_what_is_found_is_told_with_round_position_time_and_what_was_seen(cli, d
     assert cli(*given, "--since", "2023-11-14T22:14:10Z")[0] == 1
     code, _, err = cli("log", "bisect", "--data", data, "--expect", "job huge hums")
     assert (code, "must go on with" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("job bogus is RUNNING", "there is no job bogus."),
+        ("job bogus is ABSENT", "there is no job bogus."),
+        ("host small-9 runs > 3", "there is no host small-9."),
+        ("job tiles ran on small-9", "there is no host small-9."),
+    ],
+)
+def test_what_was_never_there_is_said_to_be_missing(cli, data, text, said):
+    code, out, err = cli("log", "bisect", "--data", data, "--expect", text)
+    assert (code, out) == (1, "")
+    assert said in err
+    code, out, err = cli("log", "bisect", "--data", data, "--expect", "host small-1 runs > 300")
+    assert (code, "there is no round after which this changes" in out, err) == (1, True, "")
 
 
 def test_a_stretch_in_a_file_is_searched_from_its_start(cli, data, tmp_path):
