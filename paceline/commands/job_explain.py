@@ -73,6 +73,8 @@ def explain(
 
 def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, Any]:
     """The explanation at a position."""
+    from paceline.errors import PacelineError
+    from paceline.history.bring import stretch_in
     from paceline.history.cut import read_position, up_to, write_time
     from paceline.history.then import NoSuchJob, views_at
     from paceline.verify import open_log
@@ -83,6 +85,10 @@ def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, An
     try:
         cut = up_to(log, topic, offset)
         at_ms = next(log.scan(topic, offset)).at_ms
+        stretch = stretch_in(settings)
+        if stretch is not None and at_ms < stretch.from_ms:  # it is there because a machine had not read it yet
+            begins = write_time(stretch.from_ms)
+            raise PacelineError(f"{topic}:{offset} came before this stretch of history, which begins at {begins}.")
         with TemporaryDirectory(prefix="paceline-explain-") as folder:
             views = views_at(log, cut, settings.data, Path(folder))
             with views.read() as connection:

@@ -25,8 +25,10 @@ def export(file: Path, data: Path | None, config: Path | None, kafka: dict[str, 
 
     They are folded from the log, so that it must be whole, with its archive if need be. The cell may run or not.
     """
+    from paceline.errors import PacelineError
     from paceline.history import export as exporting
-    from paceline.history.cut import read_time
+    from paceline.history.bring import stretch_in
+    from paceline.history.cut import read_time, write_time
     from paceline.machines import machines
     from paceline.settings import load
     from paceline.verify import open_log
@@ -34,7 +36,11 @@ def export(file: Path, data: Path | None, config: Path | None, kafka: dict[str, 
     from_ms, to_ms = read_time(start), read_time(end)
     if from_ms > to_ms:
         raise click.UsageError("--from is after --to")
-    log = open_log(load(config, data=data, **kafka))
+    settings = load(config, data=data, **kafka)
+    if stretch := stretch_in(settings):
+        begins = write_time(stretch.from_ms)
+        raise PacelineError(f"{settings.data} begins at {begins}: export from the log that it was taken from.")
+    log = open_log(settings)
     try:
         done = exporting.export(log, machines(log.cell), from_ms, to_ms, file, note)
     finally:

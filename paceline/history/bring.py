@@ -21,7 +21,8 @@ from events.structs import known
 from paceline.data import prepare
 from paceline.errors import PacelineError
 from paceline.history.file import Part, read
-from paceline.history.start import FOLDER, VIEWS
+from paceline.history.start import FOLDER, VIEWS, is_history
+from paceline.settings import Settings
 from processors.store import RocksStore, Standing
 from processors.table import RowChange
 
@@ -110,6 +111,11 @@ def info(data: Path) -> Info:
         raise PacelineError(
             f"{data} holds no whole stretch of history: {error}. Bring it again to an empty folder."
         ) from error
+
+
+def stretch_in(settings: Settings) -> Info | None:
+    """The stretch of history that settings name instead of the log of a cell. Raises `PacelineError`."""
+    return info(settings.data) if not settings.kafka and is_history(settings.data) else None
 
 
 def open_history(data: Path) -> ArchivedLog:

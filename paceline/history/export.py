@@ -86,7 +86,7 @@ def _fold(log: Log, machine: Machine, starts: Mapping[str, int]) -> MemoryStore:
     for _ in run.rounds(decide=False):
         pass
     if run.result.difference is not None:
-        raise PacelineError(f"{run.result.difference.reason}. See `paceline log verify`.")
+        raise PacelineError(f"{run.result.difference.reason.removesuffix('.')}. See `paceline log verify`.")
     return store
 
 

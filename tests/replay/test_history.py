@@ -15,14 +15,16 @@ from events.topics import ALL
 from paceline.errors import PacelineError
 from paceline.history.bring import bring, info, open_history
 from paceline.history.cut import CutLog, before, closed, first_at, read_time, up_to
+from paceline.history.export import export
 from paceline.history.start import start_of
+from paceline.machines import machines
 from paceline.main import run
 from processors.store import RocksStore
 from processors.table import RowChange
 from projections import queries
 from projections.projector import rebuild
 from projections.views import Views
-from tests.replay.past import past
+from tests.replay.past import changed, past
 
 FROM, TO = "2023-11-14T22:13:40Z", "2023-11-14T22:14:20Z"
 """From 20 s to 60 s."""
@@ -116,6 +118,14 @@ def test_a_time_outside_the_log_is_refused(cli, data, tmp_path, day, said):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_log_whose_beginning_is_missing_is_not_exported(tmp_path):
+    topic = past().topic("paceline.jobs")
+    cut = changed(past(), "paceline.jobs", list(topic.records), topic.end)
+    cut.truncate("paceline.jobs", 2)
+    with pytest.raises(PacelineError, match=r"paceline\.jobs starts at 2.* a snapshot\. See `paceline log verify`\.$"):
+        export(cut, machines(), read_time(FROM), read_time(TO), tmp_path / "stretch.avro", lambda line: None)
+
+
 def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, brought):
     given = ("log", "tail", "--data", brought, "--from-start", "--no-follow", "--topic", "lifecycle", "-o", "json")
     start, end = open_history(brought).bounds("paceline.lifecycle")
@@ -183,6 +193,16 @@ def test_a_job_is_explained_as_it_was(cli, data, brought):
     assert "is no position" in cli("job", "explain", "tiles", "--data", data, "--at", "12")[2]
     code, _, err = cli("job", "explain", "tiles", "--data", data, "--at", "lifecycle:100000")
     assert (code, "there is no paceline.lifecycle:100000" in err) == (1, True)
+
+
+def test_what_came_before_a_stretch_is_said_to_have(cli, brought, tmp_path):
+    begins = "begins at 2023-11-14T22:13:40.000Z"
+    code, _, err = cli("job", "explain", "huge", "--data", brought, "--at", "lifecycle:3")
+    assert (code, f"paceline.lifecycle:3 came before this stretch of history, which {begins}." in err) == (1, True)
+    out = tmp_path / "smaller.avro"
+    code, _, err = cli("log", "export", "--data", brought, "--from", FROM, "--to", TO, out)
+    assert (code, f"{brought} {begins}: export from the log that it was taken from." in err) == (1, True)
+    assert not out.exists()
 
 
 def test_a_cut_at_a_position_has_nothing_that_came_later():
