@@ -17,8 +17,6 @@ from tests.simulate.play import ROOT
 PAGE = ROOT / "docs" / "simulate.md"
 SHOWN = re.compile(r"```\n\$ paceline (simulate .*)\n((?:.*\n)*?)```\n")
 SCENARIO = re.compile(r"```yaml\n((?:.*\n)*?)```\n")
-CHANGING = re.compile(r"\b\d+ records, \d+ rounds, hash [0-9a-f]{64}|(?<=position )paceline\.\w+:\d+")
-"""What any change of a machine changes."""
 
 
 def output(words: str, folder: Path) -> str:
@@ -38,7 +36,7 @@ def test_the_outputs_on_the_page_are_real(tmp_path):
     for number, (words, shown) in enumerate(found):
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert CHANGING.sub("...", output(words, folder)) == CHANGING.sub("...", shown)
+        assert output(words, folder) == shown, "a machine decides otherwise: python -m tests.simulate.test_docs"
 
 
 def test_every_field_is_explained():
