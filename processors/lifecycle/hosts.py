@@ -84,19 +84,19 @@ class Hosts:
     def inventory(self, event: HostInventory, now: int) -> None:
         """Compares what a host has with what it should have.
 
-        A run that was ordered and is not there yet may still be on its way; one that was running is lost, one that was
-        stopping has stopped. A host says this once in a session: what is in the log again, since nobody knew whether it
-        was written, misses runs that have started since.
+        A run that was ordered and is not there yet may still be on its way, and so may the stop of one that is
+        stopping: the agent answers both. One that was running is lost. A host says this once in a session: what is in
+        the log again, since nobody knew whether it was written, misses runs that have started since.
         """
         known_as = self.table.get(event.host_id)
         if known_as is not None and event.session <= known_as.session:
             return
-        number = self.number(event.host_id, event.session)
-        row = self.table.change(event.host_id)
         slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
         run, said, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
         if not len(slots) == len(run) == len(said) == len(exit_code):
             return
+        number = self.number(event.host_id, event.session)
+        row = self.table.change(event.host_id)
         arena = self._tasks.arena
         wanted = known.copy()
         wanted[known] = (
@@ -112,7 +112,6 @@ class Hosts:
         row.kept = int((wanted & (said == RunReport.STARTED)).sum())
         row.ended = int((wanted & (said > RunReport.STARTED)).sum())
         row.ended += self._lose(missing, (TaskState.RUNNING,), LOST)
-        row.ended += self._lose(missing, (TaskState.STOPPING,), RunReport.STOPPED)
         strange = np.flatnonzero(~wanted & (said == RunReport.STARTED))
         jobs, instances = ints(event.job), ints(event.instance)
         row.orphans = [

@@ -319,6 +319,16 @@ def test_an_inventory_that_is_in_the_log_again_ends_nothing() -> None:
     assert runs_of(one(world.inventory(3), RunsEnded)) == [A0]
 
 
+def test_a_stop_that_has_not_reached_its_host_is_answered_by_the_host() -> None:
+    world = World()
+    world.submit("a")
+    world.place(A0)
+    world.peer("entitlement", PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="X"))
+    said = world.inventory(2)
+    assert RunsEnded not in map(type, said), "its order may still come, and with it the stop: it ends when that is said"
+    assert runs_of(one(world.report(RunReport.STOPPED, A0), RunsEnded)) == [A0]
+
+
 def test_ended_jobs_are_forgotten_and_their_ids_are_not() -> None:
     world = World()
     world.fact("paceline.pools", CellConfigured(command_id="c", forget_after_ms=1000))
