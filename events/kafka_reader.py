@@ -29,6 +29,8 @@ class KafkaReader:
         self._heard = time.monotonic()
         self._short = ""
         self._deaf = False
+        self._doubted: dict[str, tuple[int, int]] = {}
+        """Where a topic seemed to have a hole: the offset that was missing, and the one that came."""
         self._open(positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
@@ -65,7 +67,7 @@ class KafkaReader:
 
     def assign(self, positions: Mapping[str, int]) -> None:
         """Goes on with these topics, from there."""
-        self._starts = dict(positions)
+        self._starts, self._next = dict(positions), dict(positions)
         cell = self._log.cell
         self._consumer.assign([TopicPartition(topic, cell, start) for topic, start in positions.items()])
 
@@ -99,7 +101,12 @@ class KafkaReader:
         for message in messages:
             error = message.error()
             if error is None:
-                out.append(_record(message))
+                record = _record(message)
+                if self._jumps(record.topic, record.offset):
+                    self.assign(self._next)
+                    break
+                self._next[record.topic] = record.offset + 1
+                out.append(record)
             elif error.code() in _CUT:
                 self._gap = self._gap_of(message)
             elif error.code() != KafkaError._PARTITION_EOF:
@@ -112,6 +119,16 @@ class KafkaReader:
         elif self._gap:
             raise self._gap
         return out
+
+    def _jumps(self, topic: str, offset: int) -> bool:
+        """Whether records before this one are to be asked for again. Holes are legal, but when leaders were lost a
+        client has been seen to pass over a record that was there: a hole is believed when it is met again.
+        """
+        seen = self._next[topic], offset
+        if offset <= seen[0] or self._doubted.get(topic) == seen:
+            return False
+        self._doubted[topic] = seen
+        return True
 
     def _gap_of(self, message: Message) -> LogGap:
         topic = cast(str, message.topic())

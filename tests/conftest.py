@@ -1,10 +1,21 @@
 """Fixtures that several parts share."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 
 from tests.broker import Broker, answers
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """What a command has made of the logs ends with its test: its stream is closed then."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

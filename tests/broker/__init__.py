@@ -11,13 +11,14 @@ Jars come from Maven Central once, by `pom.xml`, into `.kafka/` at the top of th
 import fcntl
 import json
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from uuid import uuid4
@@ -30,6 +31,7 @@ from tests.broker.security import PASSWORD, USER, Security
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".kafka"
 READY_SECONDS = 120
+PORTS = 10_000, 20_000
 SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -247,15 +249,17 @@ def brokers_at(address: str) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports that are free now. Not of those that the system gives to whoever connects: one would be taken before the
+    process that it is for has started.
+    """
+    found: list[int] = []
+    draw = random.SystemRandom()
+    while len(found) < count:
+        port = draw.randrange(*PORTS)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found += [port] if port not in found else []
+    return found
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:

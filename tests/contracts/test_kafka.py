@@ -24,7 +24,7 @@ from events.kafka import KafkaLog
 from events.kafka_link import COMMON, CONSUMER, PRODUCER
 from events.kafka_membership import Membership
 from events.kafka_reader import KafkaReader
-from events.log import AppendUnknown, LogFault, LogGap, LogUnavailable, NewRecord
+from events.log import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord
 from events.records.base import Event
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import RoundCommitted
@@ -68,6 +68,37 @@ def test_a_broker_that_never_was_there_is_named_and_nothing_was_sent(monkeypatch
     with pytest.raises(LogUnavailable, match=address):
         log.bounds("contract.away")
     assert said == [f"Kafka at {address} can't be reached: waiting for it."]
+    log.close()
+
+
+class Forgetful:
+    """A client that passes over one record, once."""
+
+    def __init__(self, consumer: Any, offset: int) -> None:
+        self._consumer, self._offset = consumer, offset
+
+    def consume(self, limit: int, timeout: float) -> list[Any]:
+        messages = self._consumer.consume(limit, timeout)
+        kept = [each for each in messages if each.offset() != self._offset]
+        if len(kept) < len(messages):
+            self._offset = -1
+        return kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+def test_a_record_that_a_client_passes_over_is_asked_for_again(broker: Broker, topic: str) -> None:
+    log = KafkaLog(broker.address)
+    for number in range(9):
+        log.append(new(topic, b"%d" % number))
+    reader = KafkaReader(log, {topic: 0})
+    reader._consumer = Forgetful(reader._consumer, 4)  # type: ignore[assignment]
+    records: list[LogRecord] = []
+    until(lambda: len(records) >= 9, lambda: records.extend(reader.poll(3, 0.0)))
+    assert values(records) == [b"%d" % number for number in range(9)]
+    assert reader._consumer._offset == -1
+    reader.close()
     log.close()
 
 

@@ -110,7 +110,11 @@ def test_a_timeout_is_124(cli, cell):
 def test_an_interrupt_is_130_and_the_job_goes_on(cell):
     cell.answer("GET", "/v1/jobs/a", job())
     process = subprocess.Popen(
-        [sys.executable, "-m", "paceline", "job", "wait", "a"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "paceline", "job", "wait", "a"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
     )
     cell.until(2, "/v1/jobs/a")
     process.send_signal(signal.SIGINT)
