@@ -31,6 +31,8 @@ class KafkaReader:
         self._deaf = False
         self._doubted: dict[str, tuple[int, int]] = {}
         """Where a topic seemed to have a hole: the offset that was missing, and the one that came."""
+        self._holes: set[str] = set()
+        """Topics that have holes."""
         self._open(positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
@@ -122,12 +124,16 @@ class KafkaReader:
 
     def _jumps(self, topic: str, offset: int) -> bool:
         """Whether records before this one are to be asked for again. Holes are legal, but when leaders were lost a
-        client has been seen to pass over a record that was there: a hole is believed when it is met again.
+        client has been seen to pass over a record that was there: the first hole of a topic is believed when it is met
+        again, and from then on each of that topic, to which somebody writes in transactions.
         """
-        seen = self._next[topic], offset
-        if offset <= seen[0] or self._doubted.get(topic) == seen:
+        expected = self._next[topic]
+        if offset <= expected or topic in self._holes:
             return False
-        self._doubted[topic] = seen
+        if self._doubted.get(topic) == (expected, offset):
+            self._holes.add(topic)
+            return False
+        self._doubted[topic] = expected, offset
         return True
 
     def _gap_of(self, message: Message) -> LogGap:
