@@ -31,6 +31,8 @@ class KafkaReader:
         self._deaf = False
         self._doubted: dict[str, tuple[int, int]] = {}
         """Where a topic seemed to have a hole: the offset that was missing, and the one that came."""
+        self._again: set[str] = set()
+        """Topics whose records are asked for again: for a while the client still tells a position past them."""
         self._holes: set[str] = set()
         """Topics that have holes."""
         self._open(positions)
@@ -60,6 +62,8 @@ class KafkaReader:
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""
+        if topic in self._again:
+            return self._next[topic]
         found: int = self._consumer.position([TopicPartition(topic, self._log.cell)])[0].offset
         return found if found >= 0 else self._starts[topic]
 
@@ -100,14 +104,16 @@ class KafkaReader:
 
     def _records(self, messages: Sequence[Message]) -> list[LogRecord]:
         out = []
+        jumped: set[str] = set()
         for message in messages:
             error = message.error()
             if error is None:
                 record = _record(message)
-                if self._jumps(record.topic, record.offset):
-                    self.assign(self._next)
-                    break
+                if record.topic in jumped or self._jumps(record.topic, record.offset):
+                    jumped.add(record.topic)
+                    continue
                 self._next[record.topic] = record.offset + 1
+                self._again.discard(record.topic)
                 out.append(record)
             elif error.code() in _CUT:
                 self._gap = self._gap_of(message)
@@ -116,6 +122,9 @@ class KafkaReader:
                 topics = [topic] if topic else list(self._starts)
                 if not self._log.passes(error, topics):
                     raise self._log.link.error(error, self._log.cell, topics)
+        if jumped:
+            self._again |= jumped
+            self.assign(self._next)
         if out:
             self._log.link.found()
         elif self._gap:
