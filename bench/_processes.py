@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import psutil
 
 from bench import Options, Result, peak_memory_mib
 from bench._shapes import (
@@ -19,6 +18,7 @@ from bench._shapes import (
     RAW,
     STEADY_RATE,
     STEADY_S,
+    Meter,
     append,
     bytes_by_topic,
     five_appends,
@@ -54,7 +54,7 @@ def run(options: Options) -> Result:
     references: dict[str, float] = {}
     for shape in (*BATCHES, "steady", "idle"):
         with cell(options.folder / shape) as (log, processes, broker):
-            before = cpu(processes, broker)
+            meter, begin = Meter(pids(processes, broker)), time.monotonic()
             if shape == "idle":
                 time.sleep(IDLE_S)
             elif shape == "steady":
@@ -65,7 +65,7 @@ def run(options: Options) -> Result:
                 references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}
             if shape == "steady":
                 references |= {f"processes_{name}": value for name, value in five_appends(log).items()}
-            figures |= used(shape, before, cpu(processes, broker))
+            figures |= used(shape, meter.spent_s(), time.monotonic() - begin)
             figures |= {
                 f"processes_{shape}_{name}_peak_memory_mib": peak_memory_mib(pid)
                 for name, pid in pids(processes, broker).items()
@@ -174,22 +174,11 @@ def pids(processes: Processes, broker: Broker) -> dict[str, int]:
     return {**{name: processes.pid(name) for name in processes.names()}, "broker": broker.pid}
 
 
-def cpu(processes: Processes, broker: Broker) -> dict[str, float]:
-    """Milliseconds of CPU by process; under no name, the time now."""
-    found = {"": 1000 * time.monotonic()}
-    for name, pid in pids(processes, broker).items():
-        times = psutil.Process(pid).cpu_times()
-        found[name] = 1000 * (times.user + times.system)
-    return found
-
-
-def used(shape: str, before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+def used(shape: str, spent_s: dict[str, float], wall_s: float) -> dict[str, float]:
     """CPU by process: per task, or in percent of a core where there are none."""
-    spent = {name: after[name] - before[name] for name in after}
-    wall = spent.pop("")
     if shape in BATCHES:
         tasks = sum(each.instances for each in BATCHES[shape])
-        return {f"processes_{shape}_{name}_cpu_us_per_task": 1000 * each / tasks for name, each in spent.items()}
-    shares = {f"processes_{shape}_{name}_cpu_percent": 100 * each / wall for name, each in spent.items()}
-    own = 100 * sum(each for name, each in spent.items() if name != "broker") / wall
+        return {f"processes_{shape}_{name}_cpu_us_per_task": 1e6 * each / tasks for name, each in spent_s.items()}
+    shares = {f"processes_{shape}_{name}_cpu_percent": 100 * each / wall_s for name, each in spent_s.items()}
+    own = 100 * sum(each for name, each in spent_s.items() if name != "broker") / wall_s
     return {**shares, f"processes_{shape}_without_broker_cpu_percent": own}

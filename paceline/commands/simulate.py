@@ -16,7 +16,8 @@ from paceline.output import note
 FORMATS = ("swf", "openb", "philly", "alibaba-batch")
 UNDER_FAULTS = ("scenario", "seed", "faults", "seeds", "seconds", "failing")
 ONLY_UNDER_FAULTS = ("seeds", "seconds", "failing")
-ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
+ONLY_OPENB = ("machines", "arrivals")
+ONLY_TRACES = ("form", "jobs", "hosts", *ONLY_OPENB)
 
 
 @click.command(
@@ -92,6 +93,10 @@ def simulate(
         raise click.UsageError("name a scenario, or a trace with --trace FILE --format FORM")
     if trace is None:
         _refuse({name: given[name] for name in given if name in ONLY_TRACES}, "only with --trace")
+    elif form == "openb":
+        _refuse({name: given[name] for name in given if name == "hosts"}, "openb has hosts of its own")
+    else:
+        _refuse({name: given[name] for name in given if name in ONLY_OPENB}, "only with --format openb")
     wanted = session.Wanted(data=data, out=out, until_ms=None if until is None else round(until * 1000))
     if trace is not None:
         asked = traces.Asked(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)

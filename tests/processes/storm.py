@@ -7,7 +7,7 @@ takeover by another, the session timeout of the group included. LIVE tasks run a
 
 import random
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -40,11 +40,10 @@ class Storm:
         self.draw = random.Random(seed)
         self.jobs: list[str] = []
         self.tasks = 0
-        self.faults: Counter[str] = Counter()
-        self.back_s: list[float] = []
+        self.back_s: defaultdict[str, list[float]] = defaultdict(list)
         self._live = live
         self._stays_away: list[str] = []
-        self._ways: dict[str, Callable[[str], None]] = {
+        self._ways: dict[str, Callable[[str], float]] = {
             "kill -9": self._killed,
             "SIGTERM": self._ended,
             "gone": self._gone,
@@ -67,17 +66,13 @@ class Storm:
             self._submit(self.jobs[-1], self.draw.choice([1, 20, 200]), 100, 500)
 
     def fault(self, way: str, name: str) -> None:
-        """One fault under load, then the probe."""
+        """One fault under load, then the probe. Each way returns when a part was killed or left, or was back."""
         self.load()
         time.sleep(self.draw.uniform(0.0, 0.5))
-        begin = time.monotonic()
-        self._ways[way](name)
-        if way in ("away", "SIGSTOP", "gone"):
-            begin = time.monotonic()
-        self.faults[f"{way} {name}"] += 1
+        begin = self._ways[way](name)
         self.load()
         self.site.finish(self.jobs[-1])
-        self.back_s.append(time.monotonic() - begin)
+        self.back_s[f"{way} {name}"].append(time.monotonic() - begin)
         self.site.start(*self._stays_away)
         self.site.until_ready(*self._stays_away)
         self._stays_away.clear()
@@ -87,7 +82,7 @@ class Storm:
         """Waits for all jobs, ends all parts and counts. Raises where views or the fan-out aren't whole."""
         self.site.finish(*self.jobs)
         self.site.end()
-        return stormed(self.site.count(), self.faults, self.tasks, self._live, self.back_s)
+        return stormed(self.site.count(), self.back_s, self.tasks, self._live)
 
     def _submit(self, job_id: str, instances: int, cpu_milli: int, duration_ms: int) -> None:
         job = JobSubmitted(
@@ -104,31 +99,38 @@ class Storm:
         self.site.append(0, NewRecord(job.topic, job_id.encode(), encode(job)))
         self.tasks += instances
 
-    def _killed(self, name: str) -> None:
+    def _killed(self, name: str) -> float:
+        begin = time.monotonic()
         if name == "broker":
             self.broker.kill()
             self.broker.start()
         else:
             self.site.kill(name)
             self.site.start(name)
+        return begin
 
-    def _gone(self, name: str) -> None:
+    def _gone(self, name: str) -> float:
         """Whoever has the cell is killed, and comes back only when another has taken over."""
         self.site.until(lambda: any(0 in self.site.owned(each) for each in (name, f"{name}.b")), "an owner")
         owner = name if 0 in self.site.owned(name) else f"{name}.b"
+        begin = time.monotonic()
         self.site.kill(owner)
         self._stays_away.append(owner)
+        return begin
 
-    def _ended(self, name: str) -> None:
+    def _ended(self, name: str) -> float:
+        begin = time.monotonic()
         self.site.stop(name)
         self.site.start(name)
+        return begin
 
-    def _frozen(self, name: str) -> None:
+    def _frozen(self, name: str) -> float:
         self.site.freeze(name)
         time.sleep(FREEZE_S + self.site.session_s)
         self.site.thaw(name)
+        return time.monotonic()
 
-    def _joined(self, name: str) -> None:
+    def _joined(self, name: str) -> float:
         """Another comes that the group prefers, and goes again: the cell changes hands twice in the middle of its
         rounds.
         """
@@ -137,18 +139,21 @@ class Storm:
         self.site.until(lambda: self.site.owned(other), f"{other} to take the cell")
         epoch = self.site.owned(other)[0]
         self.load()
+        begin = time.monotonic()
         self.site.stop(other)
         others = [each for each in self.site.listens if each != other and each.partition(".")[0] == name]
         self.site.until(
             lambda: any(self.site.owned(each).get(0, 0) > epoch for each in others), f"another than {other} to take it"
         )
+        return begin
 
-    def _away(self, name: str) -> None:
+    def _away(self, name: str) -> float:
         assert name == "broker"
         self.broker.stop()
         time.sleep(AWAY_S)
         assert not self.site.processes.ended(), "all parts wait for the broker"
         self.broker.start()
+        return time.monotonic()
 
 
 def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed: int, live: int = 0) -> Stormed:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
@@ -13,7 +14,9 @@ from events.codec import decode
 from events.columns import I32, I64
 from events.log import LogRecord
 from events.records.base import Event
+from events.records.lifecycle import RunsOrdered
 from events.records.rounds import EpochStarted, RoundCommitted
+from hostagent.gateway.wanted import Piece, Wanted
 from processors.driver import Driver
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
@@ -200,6 +203,23 @@ def _without_constraints(accepted: Callable[..., None]) -> Callable[..., None]:
     return lambda self, event, now: accepted(self, replace(event, constraints=()), now)
 
 
+def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
+    """Of a gang only as many leave as are needed."""
+    wanted = Preemption._wanted
+    patch.setattr(Preemption, "_wanted", lambda self, unit, short: wanted(self, unit._replace(gang=False), short))
+
+
+def columns_out_of_step(patch: pytest.MonkeyPatch) -> None:
+    """The gateway sends the orders of a round to one another's hosts."""
+    ordered = Wanted._ordered
+
+    def rolled(self: Wanted, event: RunsOrdered) -> Piece | None:
+        piece = ordered(self, event)
+        return piece and piece._replace(host=np.roll(piece.host, 1))
+
+    patch.setattr(Wanted, "_ordered", rolled)
+
+
 class Planted(NamedTuple):
     """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
     it, and would take long.
@@ -227,4 +247,6 @@ PLANTED: dict[Plant, Planted] = {
     without_verdict: Planted("without a verdict of sla", 39),
     silent_hosts_used: Planted("which may take nothing"),
     constraints_ignored: Planted("which doesn't meet"),
+    half_a_gang_preempted: Planted("preempts a part of a gang"),
+    columns_out_of_step: Planted("which nobody has ordered"),
 }

@@ -177,6 +177,19 @@ def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsy
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "swf", "--machines", "m", "--arrivals", "a"], "only with --format openb: --machines, --arrivals"),
+        (["--format", "openb", "--machines", "m", "--hosts", "3"], "openb has hosts of its own: --hosts"),
+    ],
+)
+def test_an_option_of_another_trace_is_refused(words, said, tmp_path, capsys):
+    (tmp_path / "trace").touch()
+    assert run(["simulate", "--trace", str(tmp_path / "trace"), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_without_an_end_it_ends_when_nothing_is_left_to_do():
     assert play(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, sim: {{duration: 10s}}}}]\n").run.now_ms == 15_000
     never = play(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, resources: {{cpu: 99}}}}]\n")

@@ -10,7 +10,6 @@ differs.
 import json
 import sys
 import tempfile
-from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -42,14 +41,15 @@ def main(faults: int = 100, live: int = 100_000) -> int:
         with Broker(folder / "kafka-of-processes") as broker:
             create(broker.address, 1)
             add(storm_processes(folder / "site", broker, islice(all_faults(SEED), faults), SEED, live))
-    faults_by_name = sum((part.faults for part in parts), Counter[str]())
+    back_s = {name: times for part in parts for name, times in part.back_s.items()}
+    times = [each for part in parts for each in part.times_s]
     totals = {
-        "faults": faults_by_name.total(),
-        "kills": sum(count for name, count in faults_by_name.items() if name.startswith(("kill -9", "gone"))),
+        "faults": len(times),
+        "kills": sum(len(each) for name, each in back_s.items() if name.startswith(("kill -9", "gone"))),
         **{
             name: sum(getattr(part, name) for part in parts) for name in ("tasks", "lost", "doubled", "hash_mismatches")
         },
-        "recovery_p99_s": round(percentile([each for part in parts for each in part.back_s], 99), 2),
+        "recovery_p99_s": round(percentile(times, 99), 2),
     }
     print(json.dumps(totals))  # noqa: T201
     return int(any(totals[name] for name in ("lost", "doubled", "hash_mismatches")))

@@ -6,7 +6,6 @@ to full service.
 
 import random
 import time
-from collections import Counter
 from pathlib import Path
 
 from events.topics import MACHINES
@@ -44,4 +43,4 @@ def storm(data: Path, kills: int, seed: int, kafka: str = "") -> Stormed:
     cell.stop()
     found = count(cell)
     assert found["epochs"] >= kills * len(MACHINES)
-    return stormed(found, Counter({f"kill -9 cell on {'kafka' if kafka else 'embedded'}": kills}), tasks, 0, back_s)
+    return stormed(found, {f"kill -9 cell on {'kafka' if kafka else 'embedded'}": back_s}, tasks, 0)

@@ -22,6 +22,8 @@ class Pools:
         self._queued: dict[Task, int] = {}
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, int] = {}
+        self._asked: dict[Task, int] = {}
+        """The last run of each task that was asked to leave."""
         self._all: dict[str, dict[str, int]] = {}
         self._firm: dict[str, dict[str, int]] = {}
         """What pools hold, with what is below them: all of it, and what isn't preemptible."""
@@ -35,6 +37,7 @@ class Pools:
             self._take(event)
         self._grown, self._firmed = set(), set()
         admitted: set[Task] = set()
+        asked: set[Task] = set()
         for event in round_.decisions:
             match event:
                 case PoolAnswered():
@@ -43,15 +46,21 @@ class Pools:
                     for each in ranges_of(event):
                         admitted |= self._admit(each, round_)
                 case PreemptionsOrdered():
-                    self._preempt(event, round_)
+                    asked |= self._preempt(event, round_)
                 case EntitlementsSet():
                     self._shares(event)
-        for gang in {self._gangs[task] for task in admitted if task in self._gangs}:
+        for gang in self._gangs_of(admitted):
             if missing := [
                 task for task in gang.tasks() if task not in admitted and self._ended.get(task, 0) < gang.run
             ]:
                 raise Violation(f"{round_} admits a part of a gang: {gang}, not {missing[:3]}")
+        for gang in self._gangs_of(asked):
+            if stays := [task for task in gang.tasks() if self._asked.get(task, 0) < self._held.get(task, 0)]:
+                raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
         self._within(round_)
+
+    def _gangs_of(self, tasks: set[Task]) -> set[Range]:
+        return {self._gangs[task] for task in tasks if task in self._gangs}
 
     def _take(self, event: Event) -> None:
         match event:
@@ -82,7 +91,7 @@ class Pools:
                     raise Violation(f"{event.job_id} is {event.state}, its pool still holds {holds}")
             case JobsForgotten():
                 gone = set(event.job_ids)
-                for held in (self._ended, self._queued, self._gangs, self._held):
+                for held in (self._ended, self._queued, self._gangs, self._held, self._asked):
                     for task in [task for task in held if task[0] in gone]:
                         del held[task]
 
@@ -133,8 +142,9 @@ class Pools:
             self._pools.pop(fact.path, None)
             self._may_use.pop(fact.path, None)
 
-    def _preempt(self, event: PreemptionsOrdered, round_: Round) -> None:
-        for task, run in runs_of(event):
+    def _preempt(self, event: PreemptionsOrdered, round_: Round) -> set[Task]:
+        runs = dict(runs_of(event))
+        for task, run in runs.items():
             job = self._jobs[task[0]]
             if not job.preemptible:
                 raise Violation(f"{round_} preempts {task} run {run}, which isn't preemptible")
@@ -142,6 +152,8 @@ class Pools:
                 raise Violation(f"{round_} preempts {task} run {run}, which holds nothing")
             if event.from_pool not in _upwards(job.pool) or event.for_pool in _upwards(event.from_pool):
                 raise Violation(f"{round_} preempts {task} of {job.pool} from {event.from_pool} for {event.for_pool}")
+        self._asked |= runs
+        return {*runs}
 
     def _shares(self, event: EntitlementsSet) -> None:
         columns = [longs(getattr(event, f"entitlement_{name}")).tolist() for name in RESOURCES]

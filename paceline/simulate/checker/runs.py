@@ -36,6 +36,7 @@ class Runs:
         self._ports: dict[str, int] = {}
         self._final: dict[str, str] = {}
         self._placed: dict[Task, tuple[int, str, list[int]]] = {}
+        self._ordered: set[tuple[Task, int, str]] = set()
         self._live: dict[Task, tuple[int, str]] = {}
         self._ended: dict[Task, int] = {}
         self._allowed: set[tuple[Task, int]] = set()
@@ -110,6 +111,8 @@ class Runs:
         if state > RunReport.STARTED:
             self._over.add((task, run))
         if state == RunReport.STARTED:
+            if (task, run, host_id) not in self._ordered:
+                raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
             if (task, run) in self._over or run <= self._ended.get(task, 0):
                 return  # late, or of a host that was given up and is back
             running[host_id] = run
@@ -149,6 +152,7 @@ class Runs:
         if run <= self._ended.get(task, 0) or task[0] in self._final:
             raise Violation(f"{round_} orders {task} run {run}, which is over")
         self._live[task] = (run, host_id)
+        self._ordered.add((task, run, host_id))
         self._unplaced.pop(task[0], None)
 
     def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
