@@ -99,6 +99,7 @@ class ArchivedReader:
     def __init__(self, log: ArchivedLog, inner: Log, positions: Mapping[str, int]) -> None:
         self._log = log
         self._inner = inner
+        self._topics = tuple(positions)
         self._positions = dict(positions)
         """Where those topics continue that the live reader doesn't have."""
         self._archived: dict[str, Archived] = {}
@@ -126,8 +127,9 @@ class ArchivedReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
-        live = self._live.ends() if self._live is not None else {}
-        return {**{topic: self._inner.bounds(topic)[1] for topic in self._positions}, **live}
+        reader = self._live  # who polls may arrange topics anew meanwhile, in another thread
+        live = reader.ends() if reader is not None else {}
+        return {topic: live[topic] if topic in live else self._inner.bounds(topic)[1] for topic in self._topics}
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""

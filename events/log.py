@@ -58,7 +58,7 @@ class Reader(Protocol):
         ...
 
     def ends(self) -> dict[str, int]:
-        """Per topic the offset after its last record, as the log has it now."""
+        """Per topic the offset after its last record, as the log has it now. Other threads may ask."""
         ...
 
     def position(self, topic: str) -> int:

@@ -1,6 +1,6 @@
 """The log contract on a log with its archive in front: nothing archived, and everything that can be."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from events.archived import ArchivedLog, ArchivedReader
 from events.embedded import EmbeddedLog
 from events.log import LogRecord
 from events.memory import MemoryLog
-from tests.contracts.log import A, LogContract, Subject, new, numbers, read, values
+from tests.contracts.log import A, B, LogContract, Subject, new, numbers, read, values
 
 
 class Moving(ArchivedLog):
@@ -72,3 +72,27 @@ class TestMostArchived(LogContract):
         assert values(read(late, 6)) == numbers(3, 9)
         again = log.reader({A: 1})
         assert values(read(again, 8)) == numbers(1, 9)
+
+
+class Between(MemoryLog):
+    """Something happens while it is asked for the bounds of a topic."""
+
+    happens: Callable[[], object] | None = None
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        if self.happens is not None:
+            happens, self.happens = self.happens, None
+            happens()
+        return super().bounds(topic)
+
+
+def test_ends_are_told_while_another_thread_reads(tmp_path: Path) -> None:
+    """Who waits for records asks for the ends beside who reads, whose topics go over from the archive to the log."""
+    clock = count(1)
+    log = Between(lambda: next(clock))
+    reader = ArchivedLog(log, str(tmp_path / "archive")).reader({A: 0, B: 0})
+    log.append(new(A, *numbers(0, 3)))
+    log.happens = lambda: reader.poll(10, 0)
+    assert reader.ends() == {A: 3, B: 0}
+    assert reader.ends() == {A: 3, B: 0}
+    reader.close()
