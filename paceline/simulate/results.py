@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.simulate.cell import START_MS
 from paceline.simulate.expect import RESOURCES
-from paceline.simulate.series import Sample
+from paceline.simulate.series import Past, Sample
 from paceline.simulate.story import NEVER, JobStory
 
 THRESHOLD_S = 10.0
@@ -30,6 +30,8 @@ class Jobs:
         self.first: list[JobStory] = []
         self.states: Counter[str] = Counter()
         self.tasks = self.preempted = self.lost = 0
+        self.waited_s = self.slowed = 0.0
+        """The waits and the bounded slowdowns of the jobs that ran, together."""
         self.pools: dict[str, int] = {}
         self.wait_s, self.slowdown, self.ended_s = array("d"), array("d"), array("d")
         self.size, self.pool = array("q"), array("l")
@@ -51,6 +53,8 @@ class Jobs:
         if job.ended_ms != NEVER and wait is not None and run is not None:
             self.wait_s.append(wait)
             self.slowdown.append(bounded_slowdown(wait, run))
+            self.waited_s += wait
+            self.slowed += self.slowdown[-1]
             self.ended_s.append((job.ended_ms - START_MS) / 1000)
             self.size.append(job.tasks * (job.gpu_milli or job.cpu_milli))
             self.pool.append(self.pools.setdefault(job.pool, len(self.pools)))
@@ -127,14 +131,20 @@ def mean_use(samples: list[Sample]) -> dict[str, float]:
 
 
 def write_series(samples: list[Sample], folder: Path) -> None:
-    """`series.csv`, a row for each sample, and `pools.csv`, one for each sample, pool and resource."""
+    """`series.csv`, a row for each sample with what ended since the row before, and `pools.csv`, one for each sample,
+    pool and resource.
+    """
     with (folder / "series.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         amounts = [f"{name}_{what}" for name in RESOURCES for what in ("used", "capacity")]
-        rows.writerow(["time_s", "running_tasks", "waiting_tasks", "fragmentation", *amounts])
+        since = ["ended_jobs", "mean_wait_s", "mean_bounded_slowdown", "preempted_tasks"]
+        rows.writerow(["time_s", "running_tasks", "waiting_tasks", "fragmentation", *since, *amounts])
+        before = Past(0, 0.0, 0.0, 0)
         for each in samples:
             pairs = [value for pair in zip(each.used, each.capacity, strict=True) for value in pair]
-            rows.writerow([each.at_ms / 1000, each.running, each.waiting, round(each.fragmentation, 4), *pairs])
+            now = [each.at_ms / 1000, each.running, each.waiting, round(each.fragmentation, 4)]
+            rows.writerow([*now, *_since(before, each.past), *pairs])
+            before = each.past
     with (folder / "pools.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["time_s", "pool", "resource", "entitlement", "allocation", "demand"])
@@ -144,3 +154,10 @@ def write_series(samples: list[Sample], folder: Path) -> None:
                     held = (row.entitlement[at], row.allocation[at], row.demand[at])
                     if any(held):
                         rows.writerow([each.at_ms / 1000, path, name, *held])
+
+
+def _since(before: Past, now: Past) -> list[Any]:
+    jobs = now.jobs - before.jobs
+    wait, slowdown = now.wait_s - before.wait_s, now.slowdown - before.slowdown
+    means = [round(wait / jobs, 3), round(slowdown / jobs, 4)] if jobs else [None, None]
+    return [jobs, *means, now.preempted - before.preempted]

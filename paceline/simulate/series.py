@@ -1,5 +1,6 @@
 """A cell over time: samples of what is used, waits and is split up, few enough to keep however long a run is."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,17 @@ SAMPLES_MAX = 1000
 SHAPES_MAX = 20
 """Fragmentation goes by so many of the commonest shapes of tasks."""
 ABSENT = 255
+
+
+class Past(NamedTuple):
+    """Totals since the beginning: jobs that ran to their end, their waits and their bounded slowdowns together, runs
+    that were preempted.
+    """
+
+    jobs: int
+    wait_s: float
+    slowdown: float
+    preempted: int
 
 
 class Sample(NamedTuple):
@@ -31,14 +43,16 @@ class Sample(NamedTuple):
     pools: dict[str, SaidRow]
     hosts: NDArray[np.uint8]
     """Of each host, by its number, the percentage used of the resource that it has least left of; ABSENT: not there."""
+    past: Past
 
 
 class Series:
     """Takes samples of a cell; see `run.Observer`."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Sight, past: Callable[[], Past]) -> None:
         self.samples: list[Sample] = []
         self._sight = sight
+        self._past = past
         self._step_ms = 1
         self._next_ms = 0
 
@@ -81,6 +95,7 @@ class Series:
             fragmentation=self._fragmentation(capacity, capacity - used),
             pools=pools,
             hosts=by_host,
+            past=self._past(),
         )
 
     def _fragmentation(self, capacity: I64, free: I64) -> float:

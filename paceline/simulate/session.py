@@ -21,7 +21,7 @@ from paceline.simulate.expect import Sight
 from paceline.simulate.results import Jobs, mean_use, write_series
 from paceline.simulate.run import Run
 from paceline.simulate.scenario import DAY_MS, Scenario
-from paceline.simulate.series import Series
+from paceline.simulate.series import Past, Series
 from paceline.simulate.story import StoryPart
 from paceline.simulate.users import acts
 from paceline.simulate.watch import Verdict, Watch
@@ -119,7 +119,10 @@ class Ready:
         self.jobs = Jobs(wanted.out)
         self.story = StoryPart(cell.log, keeps, self.jobs.ended)
         cell.add("story", self.story, [topic.name for topic in ALL])
-        self.series = Series(Sight(cell.machines, self.story.told))
+        self.series = Series(Sight(cell.machines, self.story.told), self._past)
+
+    def _past(self) -> Past:
+        return Past(len(self.jobs.wait_s), self.jobs.waited_s, self.jobs.slowed, self.story.preempted)
 
 
 def open_cell(data: Path | None, watches: bool = True) -> Cell:

@@ -76,6 +76,8 @@ class StoryPart:
         self.facts = self.rounds = self.decisions = 0
         self.rejected = 0
         """Jobs that were not accepted."""
+        self.preempted = 0
+        """Runs that were preempted."""
         self.noes: list[str] = []
         """The first refusals of what users and operators asked for: what, code, message."""
         self.last: tuple[str, int] = (rounds_of("lifecycle"), 0)
@@ -194,6 +196,7 @@ class StoryPart:
             mine = outcome[job_of == at]
             preempted = int(np.count_nonzero(mine == Outcome.PREEMPTED))
             job.preempted += preempted
+            self.preempted += preempted
             job.lost += int(np.count_nonzero(mine == Outcome.LOST))
             if self._keep and preempted:
                 self.told.preempted[job.job_id] += preempted

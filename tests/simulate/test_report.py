@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paceline.main import run
 from paceline.simulate import plots
 from paceline.simulate.results import bounded_slowdown
-from tests.simulate.play import ROOT
+from tests.simulate.play import ROOT, play
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,32 @@ def test_series_add_up(out):
         assert int(row["cpu_used"]) <= int(row["cpu_capacity"]) + 4000, "a lost host holds until its runs are ended"
         assert 0 <= float(row["fragmentation"]) <= 1
         assert held.get(row["time_s"], 0) >= 0
+    jobs = rows(out / "jobs.csv")
+    assert sum(int(row["preempted_tasks"]) for row in series) == sum(int(job["preempted"]) for job in jobs)
+    assert sum(int(row["ended_jobs"]) for row in series) == len(jobs)
+    for column, of_job in (("mean_wait_s", "wait_s"), ("mean_bounded_slowdown", "bounded_slowdown")):
+        total = sum(int(row["ended_jobs"]) * float(row[column]) for row in series if row[column])
+        assert total == pytest.approx(sum(float(job[of_job]) for job in jobs), abs=0.01)
     summary = json.loads((out / "summary.json").read_text())
     assert summary["jobs"] == {"SUCCEEDED": 2}
     assert all(each["holds"] for each in summary["expectations"])
+
+
+def test_the_past_between_two_samples_is_told():
+    """`b` takes two thirds of what `a` has, which goes on when `b` has ended."""
+    session = play("""
+hosts: [{name: h, count: 3, resources: {cpu: 1}}]
+pools: [{path: /p}, {path: /q, reservation: {cpu: 2}}]
+jobs:
+  - {job_id: a, pool: /p, instances: 3, resources: {cpu: 1}, sim: {duration: 60s}}
+  - {job_id: b, at: 10s, pool: /q, instances: 2, resources: {cpu: 1}, sim: {duration: 20s}}
+""")
+    assert (session.jobs.states, session.jobs.preempted) == ({"SUCCEEDED": 2}, 2)
+    past = [sample.past for sample in session.series.samples]
+    assert (past[0].jobs, past[0].preempted) == (0, 0)
+    assert (past[-1].jobs, past[-1].preempted) == (2, 2)
+    at_ms = next(sample.at_ms for sample in session.series.samples if sample.past.preempted)
+    assert 10_000 <= at_ms < 60_000, "it isn't counted when the job has ended, but when it was preempted"
 
 
 class Page(HTMLParser):
