@@ -162,6 +162,9 @@ class Broker:
     def pause(self) -> None:
         """Freezes it: connections stay, nothing is answered."""
         os.kill(self.pid, signal.SIGSTOP)
+        threads = Path(f"/proc/{self.pid}/task")
+        while any(state(thread) != "T" for thread in threads.iterdir()):  # one that still runs may answer once more
+            sleep(0.001)
 
     def resume(self) -> None:
         """Lets a frozen one go on."""
@@ -226,6 +229,14 @@ class Broker:
         self._process.send_signal(number)
         self._process.wait(READY_SECONDS)
         self._process = None
+
+
+def state(thread: Path) -> str:
+    """The letter for the state of a thread, by its folder in /proc; T: stopped, or gone meanwhile."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "T"
 
 
 def listens(port: int) -> bool:

@@ -247,6 +247,6 @@ PLANTED: dict[Plant, Planted] = {
     without_verdict: Planted("without a verdict of sla", 39),
     silent_hosts_used: Planted("which may take nothing"),
     constraints_ignored: Planted("which doesn't meet"),
-    half_a_gang_preempted: Planted("preempts a part of a gang"),
+    half_a_gang_preempted: Planted("preempts a part of a gang", 16),
     columns_out_of_step: Planted("which nobody has ordered"),
 }
