@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
+from events.bounds import INSTANCES_MAX
 from events.codec import encode
 from events.log import NewRecord
 from events.records.jobs import JobSubmitted
@@ -55,15 +56,19 @@ class Storm:
     def begin(self) -> None:
         """The pool, and the tasks that run all the time."""
         self.site.pool("/p")
-        if self._live:
-            self._submit("live", self._live, 10, DAY_MS)
-            self.site.until(lambda: self.site.running("live") == self._live, "the live tasks to run", 180.0)
+        live = {f"live-{at}": min(INSTANCES_MAX, self._live - at) for at in range(0, self._live, INSTANCES_MAX)}
+        for job_id, instances in live.items():
+            self._submit(job_id, instances, 10, DAY_MS, (Constraint("os", "absent"),))
+        for job_id, instances in live.items():
+            self.site.until(
+                lambda job_id=job_id, all_=instances: self.site.running(job_id) == all_, f"{job_id} to run", 180.0
+            )
 
     def load(self) -> None:
         """Some jobs, straight into the log."""
         for _ in range(self.draw.randrange(1, 4)):
             self.jobs.append(f"job-{len(self.jobs)}")
-            self._submit(self.jobs[-1], self.draw.choice([1, 20, 200]), 100, 500)
+            self._submit(self.jobs[-1], self.draw.choice([1, 20, 200]), 100, 500, ())
 
     def fault(self, way: str, name: str) -> None:
         """One fault under load, then the probe. Each way returns when a part was killed or left, or was back."""
@@ -84,7 +89,9 @@ class Storm:
         self.site.end()
         return stormed(self.site.count(), self.back_s, self.tasks, self._live)
 
-    def _submit(self, job_id: str, instances: int, cpu_milli: int, duration_ms: int) -> None:
+    def _submit(
+        self, job_id: str, instances: int, cpu_milli: int, duration_ms: int, constraints: tuple[Constraint, ...]
+    ) -> None:
         job = JobSubmitted(
             job_id=job_id,
             pool="/p",
@@ -94,7 +101,7 @@ class Storm:
             memory_mib=16,
             retries_max=1,
             simulated=Simulated(duration_ms),
-            constraints=(Constraint("os", "absent"),) if job_id == "live" else (),
+            constraints=constraints,
         )
         self.site.append(0, NewRecord(job.topic, job_id.encode(), encode(job)))
         self.tasks += instances
