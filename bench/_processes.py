@@ -61,16 +61,17 @@ def run(options: Options) -> Result:
                 figures |= steady(log)
             else:
                 figures |= batch(log, shape)
-                tasks = sum(each.instances for each in BATCHES[shape])
-                references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}
-            if shape == "steady":
-                references |= {f"processes_{name}": value for name, value in five_appends(log).items()}
             figures |= used(shape, meter.spent_s(), time.monotonic() - begin)
             figures |= {
                 f"processes_{shape}_{name}_peak_memory_mib": peak_memory_mib(pid)
                 for name, pid in pids(processes, broker).items()
                 if shape != "idle"
             }
+            if shape == "steady":
+                references |= {f"processes_{name}": value for name, value in five_appends(log).items()}
+            elif shape in BATCHES:
+                tasks = sum(each.instances for each in BATCHES[shape])
+                references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}
     return Result(figures, references)
 
 

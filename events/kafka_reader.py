@@ -31,8 +31,6 @@ class KafkaReader:
         self._deaf = False
         self._doubted: dict[str, tuple[int, int]] = {}
         """Where a topic seemed to have a hole: the offset that was missing, and the one that came."""
-        self._again: set[str] = set()
-        """Topics whose records are asked for again: for a while the client still tells a position past them."""
         self._holes: set[str] = set()
         """Topics that have holes."""
         self._open(positions)
@@ -62,8 +60,9 @@ class KafkaReader:
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""
-        if topic in self._again:
-            return self._next[topic]
+        expected = self._next[topic]
+        if topic in self._doubted and self._doubted[topic][0] == expected:
+            return expected  # asked for again: for a while the client still tells a position past it
         found: int = self._consumer.position([TopicPartition(topic, self._log.cell)])[0].offset
         return found if found >= 0 else self._starts[topic]
 
@@ -113,7 +112,6 @@ class KafkaReader:
                     jumped.add(record.topic)
                     continue
                 self._next[record.topic] = record.offset + 1
-                self._again.discard(record.topic)
                 out.append(record)
             elif error.code() in _CUT:
                 self._gap = self._gap_of(message)
@@ -123,7 +121,6 @@ class KafkaReader:
                 if not self._log.passes(error, topics):
                     raise self._log.link.error(error, self._log.cell, topics)
         if jumped:
-            self._again |= jumped
             self.assign(self._next)
         if out:
             self._log.link.found()

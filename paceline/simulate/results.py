@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,6 @@ class Jobs:
         self.first: list[JobStory] = []
         self.states: Counter[str] = Counter()
         self.tasks = self.preempted = self.lost = 0
-        self.waited_s = self.slowed = 0.0
-        """The waits and the bounded slowdowns of the jobs that ran, together."""
         self.pools: dict[str, int] = {}
         self.wait_s, self.slowdown, self.ended_s = array("d"), array("d"), array("d")
         self.size, self.pool = array("q"), array("l")
@@ -53,8 +52,6 @@ class Jobs:
         if job.ended_ms != NEVER and wait is not None and run is not None:
             self.wait_s.append(wait)
             self.slowdown.append(bounded_slowdown(wait, run))
-            self.waited_s += wait
-            self.slowed += self.slowdown[-1]
             self.ended_s.append((job.ended_ms - START_MS) / 1000)
             self.size.append(job.tasks * (job.gpu_milli or job.cpu_milli))
             self.pool.append(self.pools.setdefault(job.pool, len(self.pools)))
@@ -130,7 +127,7 @@ def mean_use(samples: list[Sample]) -> dict[str, float]:
     return out
 
 
-def write_series(samples: list[Sample], folder: Path) -> None:
+def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
     """`series.csv`, a row for each sample with what ended since the row before, and `pools.csv`, one for each sample,
     pool and resource.
     """
@@ -139,11 +136,11 @@ def write_series(samples: list[Sample], folder: Path) -> None:
         amounts = [f"{name}_{what}" for name in RESOURCES for what in ("used", "capacity")]
         since = ["ended_jobs", "mean_wait_s", "mean_bounded_slowdown", "preempted_tasks"]
         rows.writerow(["time_s", "running_tasks", "waiting_tasks", "fragmentation", *since, *amounts])
-        before = Past(0, 0.0, 0.0, 0)
+        before = Past(0, 0)
         for each in samples:
             pairs = [value for pair in zip(each.used, each.capacity, strict=True) for value in pair]
             now = [each.at_ms / 1000, each.running, each.waiting, round(each.fragmentation, 4)]
-            rows.writerow([*now, *_since(before, each.past), *pairs])
+            rows.writerow([*now, *_since(before, each.past, jobs), *pairs])
             before = each.past
     with (folder / "pools.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -156,8 +153,8 @@ def write_series(samples: list[Sample], folder: Path) -> None:
                         rows.writerow([each.at_ms / 1000, path, name, *held])
 
 
-def _since(before: Past, now: Past) -> list[Any]:
-    jobs = now.jobs - before.jobs
-    wait, slowdown = now.wait_s - before.wait_s, now.slowdown - before.slowdown
-    means = [round(wait / jobs, 3), round(slowdown / jobs, 4)] if jobs else [None, None]
-    return [jobs, *means, now.preempted - before.preempted]
+def _since(before: Past, now: Past, jobs: Jobs) -> list[Any]:
+    ended = slice(before.jobs, now.jobs)
+    wait, slowdown = jobs.wait_s[ended], jobs.slowdown[ended]
+    means = [round(fmean(wait), 3), round(fmean(slowdown), 4)] if wait else [None, None]
+    return [len(wait), *means, now.preempted - before.preempted]

@@ -18,13 +18,9 @@ ABSENT = 255
 
 
 class Past(NamedTuple):
-    """Totals since the beginning: jobs that ran to their end, their waits and their bounded slowdowns together, runs
-    that were preempted.
-    """
+    """Totals since the beginning: jobs that ran to their end, runs that were preempted."""
 
     jobs: int
-    wait_s: float
-    slowdown: float
     preempted: int
 
 

@@ -122,7 +122,7 @@ class Ready:
         self.series = Series(Sight(cell.machines, self.story.told), self._past)
 
     def _past(self) -> Past:
-        return Past(len(self.jobs.wait_s), self.jobs.waited_s, self.jobs.slowed, self.story.preempted)
+        return Past(len(self.jobs.wait_s), self.story.preempted)
 
 
 def open_cell(data: Path | None, watches: bool = True) -> Cell:
@@ -149,7 +149,7 @@ def play(session: Session, as_json: bool) -> int:
     if wanted.out is not None:
         from paceline.simulate.report import write_report
 
-        write_series(session.series.samples, wanted.out)
+        write_series(session.series.samples, session.jobs, wanted.out)
         (wanted.out / "summary.json").write_text(json.dumps(session.body(), indent=2) + "\n")
         write_report(session, wanted.out / "report.html")
     if as_json:
