@@ -146,6 +146,7 @@ class Cache:
         self.rounds = Lines(tables.rounds, rows.RoundRow)
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
         self.task_reasons = Lines(tables.task_reasons, rows.TaskReasonRow)
+        self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE)
         self.ports = Blocks(tables.port_blocks, ("port",))
         self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(

@@ -103,6 +103,15 @@ class TaskReasonRow(msgspec.Struct):
     reason: str
 
 
+class PastRunRow(msgspec.Struct):
+    """A run that another one of its task came after: the number of the host that it was ordered on."""
+
+    job_id: str
+    instance: int
+    run: int
+    host: int
+
+
 class PoolRow(msgspec.Struct):
     """A pool, owned by entitlement. `spec` is the encoded PoolDefined that was answered with DONE."""
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from projections import rows
 
-FORMAT = "1"
+FORMAT = "2"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -45,6 +45,7 @@ jobs = _table("jobs", rows.JobRow, "job_id")
 task_blocks = _table("task_blocks", rows.BlockRow, "block")
 port_blocks = _table("port_blocks", rows.BlockRow, "block")
 task_reasons = _table("task_reasons", rows.TaskReasonRow, "job_id", "instance", "run")
+past_runs = _table("past_runs", rows.PastRunRow, "job_id", "instance", "run")
 pools = _table("pools", rows.PoolRow, "path")
 pool_facts = _table("pool_facts", rows.PoolFactRow, "offset")
 pool_use = _table("pool_use", rows.PoolUseRow, "path")

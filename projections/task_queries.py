@@ -68,6 +68,15 @@ def task(connection: Connection, job: JobRow, instance: int) -> Json | None:
     return next((task for task in page.items if task["instance"] == instance), None)
 
 
+def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> str | None:
+    """The host of a run that another one of its task came after; None where it had none."""
+    past, hosts = tables.past_runs.c, tables.hosts.c
+    query = select(hosts.host_id).where(
+        past.job_id == job.job_id, past.instance == instance, past.run == run, hosts.number == past.host
+    )
+    return connection.execute(query).scalar()
+
+
 def _job_of_slot(connection: Connection, slot: int) -> JobRow:
     jobs = tables.jobs
     query = select(jobs).where(jobs.c.base <= slot, jobs.c.base >= 0).order_by(jobs.c.base.desc()).limit(1)

@@ -133,10 +133,19 @@ class TaskFold:
         of = np.repeat(job, count)
         bases = np.array([row.base for row in rows], dtype=np.int64)
         tasks = self._cache.tasks
-        places = tasks.place(bases[of] + instance)
-        tasks["run"][places] = np.repeat(run, count)
-        tasks["host"][places] = 0
-        self._move(Named(rows, of, instance, places, np.arange(total)), TaskState.QUEUED)
+        named = Named(rows, of, instance, tasks.place(bases[of] + instance), np.arange(total))
+        self._keep_hosts(named)
+        tasks["run"][named.places] = np.repeat(run, count)
+        tasks["host"][named.places] = 0
+        self._move(named, TaskState.QUEUED)
+
+    def _keep_hosts(self, named: Named) -> None:
+        """Where runs were that others come after."""
+        tasks = self._cache.tasks
+        hosts = tasks["host"][named.places]
+        for at in np.flatnonzero(hosts).tolist():
+            row, run = named.jobs[named.job[at]], tasks["run"][named.places[at]]
+            self._cache.past_runs.add(row.job_id, int(named.instance[at]), int(run), int(hosts[at]))
 
     def _ordered(self, moment: Moment, event: RunsOrdered) -> None:
         named = self._named(moment, event)

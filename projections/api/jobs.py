@@ -221,7 +221,9 @@ def _tasks(router: APIRouter, context: Context) -> None:
             task = task_queries.task(connection, row, instance)
             if task is None or not (run or task["run"]):
                 raise not_found("run of task", f"{instance} of job {job_id}")
-            return run or task["run"], task["host_id"] if run in (None, task["run"]) else None
+            if run in (None, task["run"]):
+                return task["run"], task["host_id"]
+            return run, task_queries.past_host(connection, row, instance, run)
 
         number, host_id = await run_in_threadpool(_read, context, find)
         if context.task_log is None:

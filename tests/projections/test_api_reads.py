@@ -12,7 +12,7 @@ from events.records.placement import HostLost
 from events.records.tasks import RunsReported
 from events.topics import ALL
 from projections.api import system
-from tests.projections.cell import CORE, ended, ordered, runs
+from tests.projections.cell import CORE, ended, ordered, queued, runs
 
 
 def test_a_running_job_with_all_its_numbers(api):
@@ -216,6 +216,19 @@ def test_the_output_of_a_task(api):
     api.problem(api.client.get("/v1/jobs/gone/tasks/0/log"), 404, "NO_OUTPUT")
     api.problem(api.client.get("/v1/jobs/a/tasks/1/log?stream=both"), 422, "INVALID_REQUEST")
     api.problem(api.client.get("/v1/jobs/a/tasks/2/log"), 404, "NOT_FOUND")
+
+
+def test_the_output_of_a_run_that_another_came_after_elsewhere(api):
+    for host_id in ("h1", "h2"):
+        api.cell.host(host_id)
+    api.cell.accept("a", retries={"max": 1})
+    api.cell.run("a", host_id="h1")
+    api.cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=1, kept=1), queued("a", (0,), run=2))
+    api.cell.run("a", run=2, host_id="h2")
+    api.fold()
+    for run in (1, 2, 3):
+        api.client.get(f"/v1/jobs/a/tasks/0/log?run={run}")
+    assert [(question[2], question[-1]) for question in api.asked] == [(1, "h1"), (2, "h2"), (3, None)]
 
 
 def test_a_round_decoded(api):
