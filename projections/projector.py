@@ -132,11 +132,11 @@ class Projector:
         try:
             self._check()
             records = self._reader.poll(RECORDS, 0)
-            self._note_lag(now)
         except LogUnavailable:
             self._retry_ms = RETRY_MS
             return 0
         self._take_in(records)
+        self._note_lag(now)
         return len(records)
 
     def _check(self) -> None:
@@ -289,7 +289,11 @@ class Projector:
         if now - self._stood_at < 1.0:
             return
         self._stood_at = now
-        for topic, end in self._reader.ends().items():
+        try:
+            ends = self._reader.ends()
+        except LogUnavailable:
+            return
+        for topic, end in ends.items():
             LAG.labels(**self._labels, topic=topic).set(max(0, end - self._inbox.positions[topic]))
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from events.codec import encode
 from events.codes import Outcome
 from events.columns import pack_ints, pack_longs
-from events.log import LogFault, LogGap
+from events.log import LogFault, LogGap, LogUnavailable
+from events.memory import MemoryReader
 from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
@@ -319,6 +320,21 @@ def test_the_projector_goes_on_where_its_rows_stand(cell, tmp_path):
     while second.step():
         pass
     assert dump(second.views.engine) == dump(rebuild(cell.log, tmp_path / "again"))
+
+
+def test_what_was_read_is_folded_though_nobody_says_where_the_log_ends(cell, tmp_path, monkeypatch):
+    def away(reader):
+        raise LogUnavailable("no answer")
+
+    live = Projector(cell.log, tmp_path)
+    cell.accept("a")
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryReader, "ends", away)
+        live.step()
+    cell.accept("b")
+    while live.step():
+        pass
+    assert dump(live.views.engine) == dump(rebuild(cell.log, tmp_path / "again"))
 
 
 def test_views_of_another_format_are_made_anew(cell, tmp_path, monkeypatch):
