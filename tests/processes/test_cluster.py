@@ -9,10 +9,21 @@ from events.kafka_topics import copies, create
 from events.topics import MACHINES
 from tests.broker.cluster import Cluster
 from tests.processes.site import Site
+from tests.processes.small_disk import SmallDisk, can_mount, small_disk
 
 pytestmark = pytest.mark.xdist_group("cluster")
 LIFECYCLE = "paceline.lifecycle"
+SMALL = 1
+SMALL_MIB = 64
+"""The number of the broker that has a disk of its own in the test of a full one, and the size of that."""
 SERVING = (*MACHINES, "projector", "fanout", "gateway.0")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """The disk of one broker; to be asked for before the cluster."""
+    with small_disk(tmp_path / "kafka" / str(SMALL), SMALL_MIB) as mounted:
+        yield mounted
 
 
 @pytest.fixture
@@ -82,3 +93,24 @@ def test_a_cell_goes_on_through_the_loss_of_brokers(site: Site, cluster: Cluster
     site.end()
     found = site.verify()
     assert (found["ordered"], found["live"]) == (6 * 20, 0)
+
+
+@pytest.mark.skipif(not can_mount(), reason="a disk of a test's own is for root to mount")
+def test_a_full_disk_of_one_broker_stops_that_one_alone(disk: SmallDisk, cluster: Cluster, site: Site) -> None:
+    site.submit("during", 200, duration="2s")
+    disk.fill()
+    site.until(cluster[SMALL].ended, "the broker to give up its disk")
+    site.submit("without", 200)
+    site.finish("during", "without")
+    site.until(lambda: f"start broker {SMALL}." in " ".join(copies(cluster.address)), "the lost copies to be named")
+    disk.make_room()
+    cluster[SMALL].launch()
+    whole(site, cluster)
+    other = next(node for node in cluster.nodes() if node != SMALL)
+    cluster[other].kill()  # from here on nothing is acknowledged without the one that was full
+    site.submit("with", 200)
+    site.finish("with")
+    whole(site, cluster)
+    site.end()
+    found = site.verify()
+    assert (found["ordered"], found["succeeded"]) == (600, 600)
