@@ -20,6 +20,7 @@ from events.topics import ROUND_BYTES_MAX
 from processors.fold import SEGMENTS_MAX, Fold, Recorded, judged, own_record
 from processors.machine import Machine
 from processors.store import Store, StoreFault
+from processors.table import RowChange
 
 PASSES_BYTES = 64 * 1024
 """A round that is smaller than this is decided on: what follows from its own decisions goes into it."""
@@ -90,6 +91,8 @@ class Driver:
         self._observer = observer
         self._readers: list[Reader] = []
         self._again = True
+        self._stale = False
+        """The store holds rows of another format."""
         self._starved = False
         """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
         self._anchor = (0, clock.monotonic_ms())
@@ -100,7 +103,7 @@ class Driver:
         process took it first, `StoreFault` where the store is damaged or of another log.
         """
         fold = self.fold
-        fold.restore(self._store)
+        self._stale = not fold.restore(self._store)
         own = fold.own
         if own.round and not in_log(self._log, fold.topic, own.position, own.hash):
             raise StoreFault(
@@ -162,7 +165,7 @@ class Driver:
         yield "read back"
         changes = self.fold.finish(record)
         yield "finished"
-        self._store.commit(changes, self.fold.standing())
+        self._keep(changes)
         if self._observer:
             self._observer.committed(record, decisions, len(value))
         yield "stored"
@@ -234,9 +237,15 @@ class Driver:
         fold = self.fold
         peek = own_record(record, fold)
         if isinstance(peek, RoundCommitted):
-            changes = recorded.finish(peek)
-            self._store.commit(changes, fold.standing())
+            self._keep(recorded.finish(peek))
         return peek
+
+    def _keep(self, changes: list[RowChange]) -> None:
+        """Writes the end of a round to the store, which rows of another format leave before."""
+        if self._stale:
+            self._store.clear()
+            self._stale = False
+        self._store.commit(changes, self.fold.standing())
 
     def _append(self, value: bytes) -> int:
         return self._log.append([NewRecord(self.fold.topic, self.machine.name.encode(), value)])[0]

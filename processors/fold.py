@@ -53,11 +53,15 @@ class Fold:
         """The topics of its inputs."""
         return (*self.machine.facts, *self._machines)
 
-    def restore(self, store: Store) -> None:
-        """Takes what the store holds; rows of another format are left, and everything is folded from the log again."""
+    def restore(self, store: Store) -> bool:
+        """Takes what the store holds. False: that are rows of another format, to be cleared before anything is written
+        there; everything is folded from the log again.
+        """
         standing = store.standing()
-        if standing is None or standing.state != self.machine.state:
-            return
+        if standing is None:
+            return True
+        if standing.state != self.machine.state:
+            return False
         self.state.load(store.rows())
         if self.state.hash != standing.hash:
             raise StoreFault(
@@ -67,6 +71,7 @@ class Fold:
         self.own, self.known, self.now = standing.own, standing.known, standing.now
         self._begin()
         self.machine.restored()
+        return True
 
     def chains(self) -> Mapping[str, Chain]:
         """What is known of each machine that is read, shared with whoever delivers."""

@@ -49,6 +49,10 @@ class Store(Protocol):
         """Writes both or nothing."""
         ...
 
+    def clear(self) -> None:
+        """Removes the rows and the standing."""
+        ...
+
     def close(self) -> None:
         """Gives back what the store holds."""
         ...
@@ -79,6 +83,10 @@ class MemoryStore:
                 self._rows[table, key] = row
         self._standing = msgspec.msgpack.encode(standing)
 
+    def clear(self) -> None:
+        """See `Store.clear`."""
+        self._rows, self._standing = {}, None
+
     def copy(self) -> "MemoryStore":
         """The store as it is now, as a snapshot on another disk."""
         other = MemoryStore()
@@ -91,6 +99,8 @@ class MemoryStore:
 
 _FORMAT = b"\0format"
 _STANDING = b"\0standing"
+_FIRST, _AFTER = b"\1", b"\xff"
+"""The rows are between these keys."""
 
 
 class RocksStore:
@@ -130,7 +140,7 @@ class RocksStore:
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""
-        for key, row in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=b"\1")):
+        for key, row in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=_FIRST)):
             table, packed = key.split(b"\0", 1)
             yield RowChange(table.decode(), packed, row)
 
@@ -144,6 +154,16 @@ class RocksStore:
             else:
                 batch.put(name, row)
         batch.put(_STANDING, msgspec.msgpack.encode(standing))
+        self._write(batch)
+
+    def clear(self) -> None:
+        """See `Store.clear`. Raises `StoreFault` where the disk says no."""
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(_FIRST, _AFTER)
+        batch.delete(_STANDING)
+        self._write(batch)
+
+    def _write(self, batch: WriteBatch) -> None:
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions

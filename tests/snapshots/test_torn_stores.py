@@ -2,16 +2,19 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from events.embedded import EmbeddedLog
+from events.log import LogGap
 from processors.driver import Driver
 from processors.replay import replay
 from processors.store import RocksStore, Standing
-from processors.table import hash_rows
-from tests.protocol.toys import Left
+from processors.table import Table, hash_rows, struct_table
+from tests.protocol.toys import Ball, Left, Tally
 from tests.snapshots.cell import Ticking, Toys, throw
 
 EARLIER = 3
@@ -93,9 +96,34 @@ def test_the_store_of_another_cell_is_refused_and_nothing_is_claimed(
     other.close()
 
 
-def test_rows_of_a_newer_format_are_left_and_made_anew_from_the_log(log: EmbeddedLog, tmp_path: Path) -> None:
+class Newer(Left):
+    """Has a table of another name, and one more, so that rows of the other format are none of its own."""
+
+    state = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.balls = struct_table("thrown", Ball)
+        self.more: Table[str, Tally] = struct_table("more", Tally)
+        self.more.put("all", Tally())
+
+    @property
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        return (*super().tables, self.more)
+
+
+def test_rows_of_another_format_are_made_anew_from_the_log(log: EmbeddedLog, tmp_path: Path) -> None:
     work(log, tmp_path / "store", 0, 10)
-    newer = type("Newer", (Left,), {"state": 2, "name": "left", "peers": ("right",)})
-    expected = goes_on(log, tmp_path / "store" / "left")
-    assert goes_on(log, tmp_path / "store" / "left", newer()) == expected
-    assert goes_on(log, tmp_path / "store" / "left") == expected, "and back again"
+    older = goes_on(log, tmp_path / "store" / "left")
+    newer = goes_on(log, tmp_path / "store" / "left", Newer())
+    assert newer == goes_on(log, tmp_path / "store" / "left", Newer()) != older, "of its own store this time"
+    assert older == goes_on(log, tmp_path / "store" / "left"), "and back again"
+    assert older == goes_on(log, tmp_path / "store" / "left")
+
+
+def test_rows_of_another_format_stay_until_they_can_be_made_anew(log: EmbeddedLog, tmp_path: Path) -> None:
+    work(log, tmp_path / "store", 0, 10)
+    log.truncate("paceline.left", 2)
+    with pytest.raises(LogGap):
+        goes_on(log, tmp_path / "store" / "left", Newer())
+    goes_on(log, tmp_path / "store" / "left")
