@@ -10,13 +10,8 @@ from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
 
 bootstrap, job_id, cell = [*sys.argv[1:], "0"][:3]
 schema = load_schema(Path(__file__).parents[1] / "schemas" / "jobs" / "JobSubmitted.avsc")
-job = {
-    "job_id": job_id,
-    "pool": "/maps/tiles",
-    "instances": 2,
-    "command": ["sh", "-c", "echo from afar"],
-    "spec_hash": b"",
-}
+command = ["sh", "-c", "echo from afar"]
+job = {"job_id": job_id, "pool": "/maps/tiles", "instances": 2, "command": command, "spec_hash": b""}
 
 value = io.BytesIO()
 value.write(b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")))

@@ -194,9 +194,9 @@ class Client:
         """The cell: its number, log and address, and where each machine stands."""
         return self._get("/v1/cell")
 
-    def quarantine(self) -> dict[str, Any]:
-        """The records that were skipped, the first thousand."""
-        return self._get("/v1/log/quarantine", {"page_size": 1000})
+    def quarantine(self) -> Iterator[dict[str, Any]]:
+        """The records that were skipped."""
+        return self._all("/v1/log/quarantine", "records", {"page_size": PAGE})
 
     def ready(self) -> bool:
         """Whether the cell answers and is up to date."""

@@ -23,6 +23,12 @@ class TimedOut(PacelineError):
     exit_code = 124
 
 
+class NotPlaced(PacelineError):
+    """A job was accepted, and didn't run in the time that its submitter would wait."""
+
+    exit_code = 3
+
+
 class Unreachable(PacelineError):
     """The cell does not answer. Trying again is safe."""
 

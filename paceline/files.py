@@ -3,6 +3,7 @@
 Every problem is found in one go and named by file, line, column and JSON pointer.
 """
 
+import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,7 +100,8 @@ def _unknown_pools(documents: list[Document], known: set[str]) -> Iterator[Fault
     for document in documents:
         path = document.value.get("pool") if isinstance(document.value, dict) else None
         if isinstance(path, str) and re.fullmatch(POOL_PATTERN, path) and path not in known:
-            yield document.fault("/pool", no_pool(path))
+            nearest = difflib.get_close_matches(path, known, n=1)
+            yield document.fault("/pool", no_pool(path) + "".join(f"; did you mean {name}?" for name in nearest))
 
 
 def read_pools(sources: Sequence[str]) -> list[PoolFile]:

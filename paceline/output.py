@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -78,6 +79,26 @@ def show(form: str, body: Any, names: Iterable[str] = (), table: Callable[[], No
             click.echo(name)
     elif table is not None:
         table()
+
+
+@contextmanager
+def answers(form: str, asked: int) -> Iterator[Callable[[Any, str, str], None]]:
+    """Shows the answers to several requests: each is given with its name and a line for people, which are printed as
+    they come. JSON and YAML are one document in the end, a list where there were several requests.
+    """
+    bodies: list[Any] = []
+
+    def add(body: Any, name: str, line: str) -> None:
+        if form in ("json", "yaml"):
+            bodies.append(body)
+        else:
+            click.echo(name if form == "name" else line)
+
+    try:
+        yield add
+    finally:
+        if bodies:
+            show(form, bodies if asked > 1 else bodies[0])
 
 
 def table(rows: Iterable[Any], columns: Sequence[Column], shape: Shape = WHOLE) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +23,7 @@ from paceline.commands.common import (
 )
 from paceline.commands.job_explain import explain
 from paceline.commands.job_views import print_history, print_job, print_tasks
-from paceline.output import Column, Shape, note, show, table, when
+from paceline.output import Column, Shape, answers, note, show, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,22 +71,28 @@ def submit(
     All jobs are checked, by the cell too, before any is submitted. A job without `job_id` gets an id from the name of
     its file; with one, submitting the same file again does no harm.
     """
+    from paceline.errors import NotPlaced, TimedOut
     from paceline.files import read_jobs
 
     jobs = read_jobs(files, lambda: pool_paths(client))
     checked = _check_all(client, jobs)
     if dry_run:
-        for answer in checked:
-            said = "was there before" if answer.get("repeated") else "would be submitted"
-            line = f"job {answer['job_id']} {said}"
-            show(form, answer, [answer["job_id"]], partial(click.echo, line))
+        with answers(form, len(jobs)) as told:
+            for answer in checked:
+                said = "was there before" if answer.get("repeated") else "would be submitted"
+                told(answer, answer["job_id"], f"job {answer['job_id']} {said}")
         return 0
     taken, code = _submit_all(client, jobs, form)
     if wait is None or code:
         if taken and form == "table":
             note(f"follow with: paceline job wait {' '.join(taken)}")
         return code
-    return _wait(client, taken, wait, timeout)
+    try:
+        return _wait(client, taken, wait, timeout)
+    except TimedOut as late:
+        if wait == "running":
+            raise NotPlaced(str(late)) from late
+        raise
 
 
 def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
@@ -111,17 +116,17 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
     from paceline.errors import Refused
 
     taken, code = [], 0
-    for each in jobs:
-        try:
-            answer = client.submit_job(each.body, wait=DECIDED_S)
-        except Refused as error:
-            note(f"paceline: job {each.job_id}: {error}")
-            code = error.exit_code
-            continue
-        taken.append(each.job_id)
-        said = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
-        line = f"job {each.job_id} {said}"
-        show(form, answer, [each.job_id], partial(click.echo, line))
+    with answers(form, len(jobs)) as told:
+        for each in jobs:
+            try:
+                answer = client.submit_job(each.body, wait=DECIDED_S)
+            except Refused as error:
+                note(f"paceline: job {each.job_id}: {error}")
+                code = error.exit_code
+                continue
+            taken.append(each.job_id)
+            said = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
+            told(answer, each.job_id, f"job {each.job_id} {said}")
     return taken, code
 
 
@@ -253,10 +258,10 @@ def history(client: "Client", job_id: str, zone: str, form: str, shape: Shape) -
 @with_client
 def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeout: float | None, form: str) -> int:
     """Stop jobs: each task gets the stop signal, its grace, then the kill."""
-    for each in ids:
-        answer = client.stop_job(each, reason, wait=DECIDED_S)
-        line = f"job {each} {answer.get('message') or 'is being stopped'}"
-        show(form, answer, [each], partial(click.echo, line))
+    with answers(form, len(ids)) as told:
+        for each in ids:
+            answer = client.stop_job(each, reason, wait=DECIDED_S)
+            told(answer, each, f"job {each} {answer.get('message') or 'is being stopped'}")
     if waits:
         return _wait(client, ids, "ended", timeout)
     note(f"follow with: paceline job wait {' '.join(ids)}")

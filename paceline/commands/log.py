@@ -201,8 +201,8 @@ def _kafka_topics(settings: "Settings", create: bool, partitions: int, replicati
 @with_client
 def quarantine(client: "Client", zone: str, form: str, shape: Shape) -> None:
     """List the records that were skipped because they could not be decoded."""
-    body = client.quarantine()
-    rows = body["records"]
+    rows = list(client.quarantine())
+    body = {"records": rows, "next_page_token": ""}
     columns = [
         Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
         Column("POSITION", lambda each: f"{each['topic']}:{each['offset']}"),

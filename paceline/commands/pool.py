@@ -1,6 +1,5 @@
 """`paceline pool`: define and look at pools."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from paceline.commands.common import (
     pool_paths,
     with_client,
 )
-from paceline.output import Column, Shape, cores, facts, gib, note, show, table, words
+from paceline.output import Column, Shape, answers, cores, facts, gib, note, show, table, words
 
 if TYPE_CHECKING:
     from paceline.bodies import Pool
@@ -42,10 +41,11 @@ def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
     """
     from paceline.files import read_pools
 
-    for each in read_pools(files):
-        answer, done = _apply(client, each)
-        line = f"pool {each.path} {done}"
-        show(form, answer, [each.path], partial(click.echo, line))
+    pools = read_pools(files)
+    with answers(form, len(pools)) as told:
+        for each in pools:
+            answer, done = _apply(client, each)
+            told(answer, each.path, f"pool {each.path} {done}")
 
 
 def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":

@@ -23,6 +23,7 @@ from projections.rows import JobRow
 
 LOG_BYTES_MAX = 256 * 1024
 RETRY_S = "5"
+NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")
 _STATUS = {
     Code.ID_TAKEN: 409,
     Code.WRONG_CELL: 409,
@@ -116,9 +117,10 @@ def _event(body: Any) -> tuple[JobSubmitted | None, list[tuple[str, str]]]:
     except ValidationError as error:
         if error.errors()[0]["type"] == "too_large":
             raise Problem(422, Code.TOO_LARGE, "the spec has 1 problem", problems(error)) from error
-        return None, problems(error)
+        unnamed = [NO_ID] if isinstance(body, dict) and "job_id" not in body else []
+        return None, problems(error) + unnamed
     if spec.job_id is None:
-        return None, [("/job_id", "is missing; the client makes it, so that a repeat is recognised")]
+        return None, [NO_ID]
     return spec.to_event(), []
 
 

@@ -88,6 +88,6 @@ def routes(context: Context) -> APIRouter:
             status = 409 if answer.code == Code.WRONG_CELL else 422
             raise Problem(status, answer.code, answer.message, position=position)
         await run_in_threadpool(context.tell_others, fact, fact.path)
-        return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200)
+        return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, {"Log-Position": position})
 
     return router

@@ -194,7 +194,7 @@ def test_one_wrong_job_and_nothing_is_submitted(cli, cell, tmp_path):
     assert (code, out, cell.writes()) == (1, "", [])
     assert err.splitlines() == [
         f"paceline: {path}:5:1: /command: must name a program",
-        f"{path}:5:1: /pool: there is no pool /maps; define it first, or choose another",
+        f"{path}:5:1: /pool: there is no pool /maps; define it first, or choose another; did you mean /maps/tiles?",
     ]
 
 
@@ -247,6 +247,34 @@ def test_submitting_may_wait(cli, cell, tmp_path, words, goal):
 def test_names_are_for_pipes(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs", job("x"))
     assert cli("job", "submit", "-o", "name", files(tmp_path, "x", "y"))[:2] == (0, "x\ny\n")
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", YAML(typ="safe", pure=True).load)])
+def test_several_answers_are_one_document(cli, cell, tmp_path, form, read):
+    pools = tmp_path / "pools.yaml"
+    pools.write_text("- {path: /a}\n- {path: /b}\n")
+    for name in "ab":
+        cell.answer("PUT", f"/v1/pools/{name}", {"code": "DONE", "path": f"/{name}"})
+        cell.answer("POST", "/v1/jobs", job(name))
+        cell.answer("POST", f"/v1/jobs/{name}/stops", {"code": "DONE", "job_id": name})
+    jobs = files(tmp_path, "a", "b")
+    for words, key in [
+        (("pool", "apply", str(pools)), "path"),
+        (("job", "submit", jobs), "job_id"),
+        (("job", "stop", "a", "b"), "job_id"),
+    ]:
+        code, out, _ = cli(*words, "-o", form)
+        assert (code, [each[key].strip("/") for each in read(out)]) == (0, ["a", "b"])
+    assert read(cli("job", "stop", "a", "-o", form)[1])["job_id"] == "a", "one answer is itself"
+
+
+def test_a_job_that_does_not_run_in_time_is_3(cli, cell, tmp_path):
+    cell.answer("POST", "/v1/jobs", job("x", "PENDING"))
+    cell.answer("GET", "/v1/jobs/x", job("x", "PENDING"))
+    path = files(tmp_path, "x")
+    code, _, err = cli("job", "submit", "--wait=running", "--timeout", "150ms", path)
+    assert (code, "x: not running after 0.15 s" in err) == (3, True)
+    assert cli("job", "submit", "--wait", "--timeout", "150ms", path)[0] == 124
 
 
 def test_stopping_says_what_was_answered(cli, cell):
@@ -374,10 +402,12 @@ h1    UP        2       1.5  1.5       2.0  2.0  os linux, arch arm64
 def test_quarantine(cli, cell):
     record = {"topic": "paceline.jobs", "offset": 7, "at": "2026-08-21T10:41:07.000Z", "reason": "NOT_AVRO",
               "digest": "ab" * 32, "size": 5}  # fmt: skip
-    cell.answer("GET", "/v1/log/quarantine", {"records": [record], "next_page_token": ""})
+    cell.answer("GET", "/v1/log/quarantine", {"records": [record], "next_page_token": "more"})
+    cell.answer("GET", "/v1/log/quarantine", {"records": [record | {"offset": 9}], "next_page_token": ""})
     assert cli("log", "quarantine") == (0, f"""\
 AT         POSITION         REASON    BYTES  DIGEST
 3m12s ago  paceline.jobs:7  NOT_AVRO      5  {"ab" * 32}
+3m12s ago  paceline.jobs:9  NOT_AVRO      5  {"ab" * 32}
 """, "")  # fmt: skip
 
 

@@ -123,9 +123,11 @@ def test_a_full_pool_asks_for_patience(api, limits, code):
 
 
 def test_everything_wrong_with_a_spec_comes_at_once(api):
-    spec = {"job_id": "a", "pool": "p", "comand": ["x"], "resources": {"memroy": "1GiB"}}
+    spec = {"pool": "p", "comand": ["x"], "resources": {"memroy": "1GiB"}}
     body = api.problem(api.client.post("/v1/jobs", json=spec), 422, "INVALID_SPEC")
-    assert {each["pointer"] for each in body["errors"]} == {"/pool", "/command", "/comand", "/resources/memroy"}
+    assert {each["pointer"] for each in body["errors"]} == {
+        "/job_id", "/pool", "/command", "/comand", "/resources/memroy",
+    }  # fmt: skip
     assert any("did you mean command?" in each["message"] for each in body["errors"])
     body = api.problem(api.client.post("/v1/jobs", json={**SPEC, "comand": ["x"]}), 422, "INVALID_SPEC")
     assert [each["pointer"] for each in body["errors"]] == ["/comand", "/pool"]
@@ -229,6 +231,7 @@ def test_a_pool_is_defined_refused_and_removed(api):
     api.answer("paceline.pools", "entitlement", says)
     done = api.client.put("/v1/pools/maps/tiles?wait=30s", json={"reservation": {"cpu": 4}, "share": 2})
     assert (done.status_code, done.json()["code"]) == (200, "DONE")
+    assert done.headers["log-position"] == done.json()["position"] == "paceline.pools:1"
     fact = last(api, "paceline.pools")
     assert isinstance(fact, PoolDefined)
     assert (fact.path, fact.reservation.cpu_milli, fact.share.gpu_milli) == ("/maps/tiles", 4000, 2)
