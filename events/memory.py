@@ -103,6 +103,8 @@ class MemoryReader:
             if position == topic.end:
                 continue
             if not topic.start <= position <= topic.end:
+                if out:  # what was taken must not be lost; the error comes again
+                    return out
                 raise gap(name, position, topic.start, topic.end)
             first = topic.index_of(position)
             taken = topic.records[first : first + limit - len(out)]

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 
-from events.log import LogRecord
+from events.log import LogError, LogRecord
 
 KEPT_BYTES = 8 * 1024 * 1024
 """So much of each topic is kept, at least; at most twice as much and a record."""
@@ -57,13 +57,19 @@ def in_shares(
     positions: dict[str, int], limit: int, end: Callable[[str], int], take: Callable[[str, int, int], list[LogRecord]]
 ) -> list[LogRecord]:
     """Up to `limit` records of several topics, and moves the positions past them. Each topic has its share of the
-    limit, so that none keeps another waiting.
+    limit, so that none keeps another waiting. Where `take` fails after others have given records, those are returned:
+    the error comes again.
     """
     out: list[LogRecord] = []
     for share in (max(1, limit // max(1, len(positions))), limit):
         for topic, position in positions.items():
             if position != end(topic) and len(out) < limit:
-                taken = take(topic, position, min(share, limit - len(out)))
+                try:
+                    taken = take(topic, position, min(share, limit - len(out)))
+                except LogError:
+                    if out:
+                        return out
+                    raise
                 if taken:
                     positions[topic] = taken[-1].offset + 1
                     out += taken

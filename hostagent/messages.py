@@ -67,7 +67,8 @@ class Reports(NamedTuple):
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-Text = Annotated[str, msgspec.Meta(max_length=1000)]
+REASON_CHARS_MAX = 1000
+Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 
 
 class RunState(msgspec.Struct):

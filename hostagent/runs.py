@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from events.codes import RunReport
 from hostagent import shim
-from hostagent.messages import LOG_BYTES_MAX, NAME, LogPage, RunState
+from hostagent.messages import LOG_BYTES_MAX, NAME, REASON_CHARS_MAX, LogPage, RunState
 from hostagent.ports import LOCKS
 
 KEPT_RUNS = 200
@@ -70,7 +70,8 @@ class Run:
 
     def report(self) -> RunState:
         """What the cell is told of it; a run on its way to start counts as started."""
-        return RunState(*self.key, self.state or int(RunReport.STARTED), self.exit_code, self.reason)
+        reason = self.reason[:REASON_CHARS_MAX]  # a longer one would keep the host out of its cell
+        return RunState(*self.key, self.state or int(RunReport.STARTED), self.exit_code, reason)
 
 
 class Runs:
@@ -197,6 +198,14 @@ class Runs:
         run = self._runs.get(key)
         if run is None or stream not in ("stdout", "stderr"):
             return None
+        while True:
+            try:
+                return self._read(run, stream, offset, limit)
+            except FileNotFoundError:  # the shim has removed a piece meanwhile
+                continue
+
+    @staticmethod
+    def _read(run: Run, stream: str, offset: int, limit: int) -> LogPage:
         pieces = sorted((int(path.suffix[1:]), path) for path in run.folder.glob(f"{stream}.*"))
         end = max((start + path.stat().st_size for start, path in pieces), default=0)
         at = max(0, end + offset) if offset < 0 else min(offset, end)

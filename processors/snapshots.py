@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,7 @@ from rocksdict import AccessType, Options, Rdict, WriteBatch
 
 from events.archive_files import Files
 from events.delivery import in_log
-from events.log import Log, LogGap
+from events.log import Log, LogGap, LogUnavailable
 from events.structs import known
 from events.topics import rounds_of
 from processors.machine import Machine
@@ -164,9 +165,10 @@ def put(folder: Path, url: str, cell: int, machine: Machine, breath_s: float = 0
     for file, path in zip(files, sources, strict=True):
         target.put(path, f"{place}/{file.hash}")
     target.write(f"{place}/{MANIFEST}", msgspec.json.format(msgspec.json.encode(manifest)))
-    older = [round_ for round_ in _rounds(target, cell, machine.name) if round_ < own.round]
-    for round_ in older[KEPT - 1 :]:
-        target.remove(_place(cell, machine.name, round_))
+    with suppress(LogUnavailable):  # it is taken; what can't be removed now, or ever, is no fault of it
+        older = [round_ for round_ in _rounds(target, cell, machine.name) if round_ < own.round]
+        for round_ in older[KEPT - 1 :]:
+            target.remove(_place(cell, machine.name, round_))
     return manifest
 
 

@@ -7,7 +7,7 @@ the log gives the same rows.
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -169,9 +169,13 @@ class Projector:
         """How far each topic was folded."""
         return self._inbox.positions
 
-    def reads_before(self, ends: Mapping[str, int]) -> bool:
-        """Whether records before those positions haven't been read yet."""
-        return any(self._reader.position(topic) < end for topic, end in ends.items())
+    def fold_whole(self, progress: Callable[[int], None] | None = None) -> None:
+        """Folds the log as it stands; `progress` is told how many records are in the views. Raises `LogUnavailable`."""
+        ends = {topic.name: self._log.bounds(topic.name)[1] for topic in ALL}
+        while self.step() or any(self._reader.position(topic) < end for topic, end in ends.items()):
+            if progress is not None:
+                progress(sum(self.positions().values()))
+            self.wait(WAIT_S)
 
     def wait_ms(self) -> int | None:
         """See `Component.wait_ms`."""
@@ -299,13 +303,9 @@ class Projector:
 
 def rebuild(log: Log, target: Path | Engine, progress: Callable[[int], None] | None = None) -> Engine:
     """Folds the log as it stands into a target and returns the engine; `progress` is told how many records are in the
-    views. Raises `LogGap`.
+    views. Raises `LogGap`, `LogUnavailable`.
     """
     projector = Projector(log, target)
-    ends = {topic.name: log.bounds(topic.name)[1] for topic in ALL}
-    while projector.step() or projector.reads_before(ends):
-        if progress is not None:
-            progress(sum(projector.positions().values()))
-        projector.wait(WAIT_S)
+    projector.fold_whole(progress)
     projector._reader.close()
     return projector.views.engine

@@ -315,7 +315,11 @@ class Gateway:
                 return False
         folded = 0
         for delivered in self._inbox.deliver(RECORDS_MAX):
-            self._take(delivered)
+            try:
+                self._take(delivered)
+            except Exception:
+                self._path = None  # its position is past what was not folded: that must not be kept
+                raise
             folded += 1
         self._starved = folded == 0
         return folded > 0

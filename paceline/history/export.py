@@ -95,8 +95,7 @@ def _views(log: Log, starts: Mapping[str, int], folder: Path) -> dict[str, int]:
     from projections.projector import Projector
 
     projector = Projector(CutLog(log, starts), folder)
-    while projector.step():
-        pass
+    projector.fold_whole()
     positions = projector.positions()
     projector.close()
     return positions

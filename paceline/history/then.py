@@ -26,6 +26,5 @@ def views_at(log: Log, ends: Mapping[str, int], data: Path, folder: Path) -> Vie
     if start.exists():
         shutil.copyfile(start, folder / VIEWS)
     projector = Projector(CutLog(log, ends), folder)
-    while projector.step():
-        pass
+    projector.fold_whole()
     return projector.views

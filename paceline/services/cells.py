@@ -15,7 +15,7 @@ from mode import Service
 
 from events.faults import sentence
 from events.kafka_membership import Membership
-from events.log import LogFault
+from events.log import LogFault, LogUnavailable
 from paceline.services.common import Say
 from paceline.services.health import Health
 
@@ -111,13 +111,19 @@ class Cell:
             while not self._ending.is_set():
                 self._going.wait()
                 if not self.part.step() and not self._ending.is_set():
-                    self.part.wait(WAIT_S)
+                    self._rest(self.part)
         except Exception as error:  # whatever it is: this cell stops, the others go on
             self.failed = sentence(error)
             self._say(self._number, f"stopped: {self.failed}", **self._known())
         finally:
             if self.part is not None:
                 self.part.close()
+
+    def _rest(self, part: Part) -> None:
+        try:
+            part.wait(WAIT_S)
+        except LogUnavailable:  # the next step meets it, and knows what to do
+            self._ending.wait(WAIT_S)
 
     def _known(self) -> dict[str, Any]:
         """What lines about it carry where it is known."""

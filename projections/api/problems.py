@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from events.codes import Code
-from events.log import LogError, LogUnavailable
+from events.log import AppendUnknown, LogError, LogUnavailable
 
 _CODES = {
     400: "BAD_REQUEST",
@@ -101,6 +101,9 @@ def install(app: FastAPI) -> None:
     async def log(_: Request, error: LogError) -> JSONResponse:
         if isinstance(error, LogUnavailable):
             return Problem(503, "LOG_UNAVAILABLE", str(error), headers={"Retry-After": "1"}).response()
+        if isinstance(error, AppendUnknown):
+            detail = f"{error} What was sent may stand in the log all the same: look, or send it again under its id."
+            return Problem(503, "OUTCOME_UNKNOWN", detail, headers={"Retry-After": "1"}).response()
         return Problem(500, "LOG_FAULT", str(error)).response()
 
     @app.exception_handler(Exception)

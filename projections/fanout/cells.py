@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,11 @@ STALLED_LOOKS = 2
 SAVE_LOOKS = 10
 """So often what is kept is written: every tenth look."""
 RETRY_S = 1.0
-LAG = Gauge("paceline_fanout_lag_records", "Records of a machine not published yet.", ("cell", "machine"))
+LAG = Gauge(
+    "paceline_fanout_lag_records",
+    "Records of a machine not published yet; +Inf: publishing has stopped.",
+    ("cell", "machine"),
+)
 
 
 class Standing(NamedTuple):
@@ -110,6 +115,8 @@ class Cell:
             except Exception as error:  # whatever it is: this cell stops, the others go on
                 self._forget()
                 self.failed = sentence(error)
+                for machine in MACHINES:
+                    LAG.labels(str(self.number), machine).set(inf)
                 self._say(self.number, f"stopped: {self.failed}")
 
     def _wait_for(self, why: str) -> None:

@@ -240,6 +240,26 @@ def test_a_pause_of_the_gateway_itself_makes_no_host_silent(cell: Cell, clock: T
     assert cell.facts("paceline.hosts", HostSilent) == []
 
 
+def test_a_round_that_could_not_be_folded_is_not_kept_as_folded(
+    cell: Cell, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(cell, "h1")
+    host.connect(1)
+    settle(cell)
+    cell.decide(ordered([("j", 0, 1)], ["h1"]))
+    with monkeypatch.context() as broken:
+        broken.setattr("hostagent.gateway.component.decode", lambda value: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            settle(cell)
+    cell.gateway.close()
+    cell.new_gateway()
+    settle(cell)
+    back = Host(cell, "h1")
+    back.connect(2)
+    settle(cell)
+    assert back.items()[0][2] == [("START", "j", 0, 1)]
+
+
 def test_a_gateway_that_restarts_knows_what_is_wanted_and_who_does_not_return(cell: Cell, clock: TestClock) -> None:
     gone, host = Host(cell, "gone"), Host(cell, "h1")
     gone.connect(1)

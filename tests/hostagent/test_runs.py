@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hostagent import runs as module
 from hostagent import shim
+from hostagent.messages import RunState
 from hostagent.runs import RunKey, Runs
 from hostagent.shim import HEAD_BYTES, PIECE_BYTES, Output, boot_id
 
@@ -70,6 +72,36 @@ def test_all_that_is_kept_can_be_read_in_pieces(tmp_path: Path) -> None:
         if page.ended:
             break
     assert got == written
+
+
+def test_a_piece_that_is_removed_while_it_is_read_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(tmp_path)
+    start(runs, KEY, "echo", "out")
+    finish(runs)
+    opened = Path.open
+    gone = [True]
+
+    def lose_once(path: Path, *rest: str) -> object:
+        if gone and gone.pop():
+            raise FileNotFoundError(path)
+        return opened(path, *rest)
+
+    monkeypatch.setattr(Path, "open", lose_once)
+    page = runs.read(KEY, "stdout", 0, 100)
+    assert page is not None
+    assert (page.data, gone) == (b"out\n", [])
+
+
+def test_a_reason_of_any_length_is_reported(tmp_path: Path) -> None:
+    """The name of a program may be a whole script, written by mistake."""
+    runs = Runs(tmp_path)
+    start(runs, KEY, "echo " * 1000)
+    finish(runs)
+    (run,) = runs.unreported()
+    assert run.reason.startswith("['echo echo")
+    msgspec.json.decode(msgspec.json.encode(run), type=RunState)
 
 
 def test_a_run_is_known_before_its_process_runs_any_code(tmp_path: Path) -> None:

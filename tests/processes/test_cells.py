@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from events.faults import sentence
-from events.log import LogGap
+from events.log import LogGap, LogUnavailable
 from paceline.services.cells import Cell, Cells
 from tests.contracts.log import PATIENCE
 
@@ -63,6 +63,78 @@ def test_cells_that_hang_are_cut_off_all_at_once() -> None:
     asyncio.run(end())
     assert len(parts) == 8
     assert all(part.closed for part in parts)
+
+
+class Resting(Stuck):
+    """A part whose log is away while it waits, once."""
+
+    def step(self) -> bool:
+        if self.cut_off.is_set():
+            self.stepping.set()
+        return False
+
+    def wait(self, seconds: float) -> None:
+        if not self.cut_off.is_set():
+            self.cut_off.set()
+            raise LogUnavailable("no answer")
+        time.sleep(0.01)
+
+
+def test_a_cell_whose_log_is_away_while_it_waits_goes_on() -> None:
+    part = Resting(0)
+    cell = Cell(0, lambda _: part, lambda *_: None)
+    assert part.stepping.wait(PATIENCE)
+    assert cell.failed == ""
+    cell.end()
+    assert cell.join(time.monotonic() + PATIENCE)
+
+
+class Slow(Stuck):
+    """A part whose steps take until they are told to end, and are counted."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.steps = 0
+
+    def step(self) -> bool:
+        self.stepping.set()
+        assert self.cut_off.wait(PATIENCE)
+        self.steps += 1
+        return False
+
+
+def test_a_group_made_anew_in_the_middle_of_a_step() -> None:
+    """The cell that stays goes on as it was; the one that goes is given back when its step has ended, not before."""
+    parts: dict[int, Slow] = {}
+
+    def make(number: int) -> Slow:
+        assert number not in parts, "a cell that stays is not made again"
+        parts[number] = Slow(number)
+        return parts[number]
+
+    async def go() -> None:
+        member: Any = None
+        host = Cells(lambda: member, make, lambda *_: None, lambda _: None)
+        await host._assign(frozenset((0, 1)))
+        await asyncio.to_thread(lambda: [part.stepping.wait(PATIENCE) for part in parts.values()])
+        await host._assign(None)
+        assert all(each["parked"] for each in host.health().detail["cells"].values())
+        going = asyncio.ensure_future(host._assign(frozenset((0,))))
+        await asyncio.sleep(0.1)
+        assert not parts[1].closed
+        assert not going.done()
+        for part in parts.values():
+            part.cut_off.set()
+        await going
+        assert (parts[1].closed, parts[1].steps) == (True, 1)
+        deadline = time.monotonic() + PATIENCE
+        while parts[0].steps < 3:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        assert not parts[0].closed
+        await host._end([0])
+
+    asyncio.run(go())
 
 
 @pytest.mark.parametrize(

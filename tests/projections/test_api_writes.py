@@ -5,6 +5,7 @@ import json
 import pytest
 
 from events.codec import decode
+from events.log import AppendUnknown
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested, JobSubmitted
@@ -272,3 +273,15 @@ def test_an_operator_confirms_that_a_host_is_lost(api):
 def test_limits_of_a_pool_come_back_as_they_were(api):
     api.pool(limit=Amounts(cpu_milli=5000, memory_mib=-1, disk_mib=-1, gpu_milli=-1))
     assert api.get("/v1/pools/p")["limit"]["cpu_milli"] == 5000
+
+
+def test_an_append_of_unknown_outcome_says_so(api, monkeypatch):
+    def lost(records):
+        raise AppendUnknown("An append failed.")
+
+    api.pool()
+    monkeypatch.setattr(api.cell.log, "append", lost)
+    answer = api.client.post("/v1/jobs", json=SPEC)
+    problem = api.problem(answer, 503, "OUTCOME_UNKNOWN")
+    assert "may stand in the log" in problem["detail"]
+    assert answer.headers["retry-after"]

@@ -9,20 +9,25 @@ import time
 
 import httpx2
 import pytest
+from sqlalchemy import select
 
 from events.archived import ArchivedLog
+from events.log import LogUnavailable
+from events.memory import MemoryReader
 from events.topics import ALL
 from paceline.errors import PacelineError
 from paceline.history.bring import bring, info, open_history
 from paceline.history.cut import CutLog, before, closed, first_at, read_time, up_to
 from paceline.history.export import export
 from paceline.history.start import start_of
+from paceline.history.then import views_at
 from paceline.machines import machines
 from paceline.main import run
 from processors.store import RocksStore
 from processors.table import RowChange
 from projections import queries
 from projections.projector import rebuild
+from projections.tables import jobs
 from projections.views import Views
 from tests.replay.past import changed, past
 
@@ -215,3 +220,32 @@ def test_a_cut_at_a_position_has_nothing_that_came_later():
             held = list(log.scan(topic, 0))
             assert all(record.at_ms <= at_ms for record in held[:end])
             assert topic == "paceline.lifecycle" or all(record.at_ms > at_ms for record in held[end:])
+
+
+def test_views_of_the_past_are_not_taken_for_whole_when_the_log_goes_away(tmp_path, monkeypatch):
+    """Once it is only asked again, twice in a row it is said."""
+    log, poll = past(), MemoryReader.poll
+    ends = up_to(log, "paceline.lifecycle", 60)
+    troubles = [LogUnavailable("no answer"), []]
+
+    def troubled(reader, limit, timeout):
+        if not troubles:
+            return poll(reader, limit, timeout)
+        trouble = troubles.pop(0)
+        if isinstance(trouble, Exception):
+            raise trouble
+        return trouble
+
+    whole = views_at(log, ends, tmp_path, folder(tmp_path, "whole"))
+    monkeypatch.setattr(MemoryReader, "poll", troubled)
+    with whole.read() as left, views_at(log, ends, tmp_path, folder(tmp_path, "again")).read() as right:
+        assert left.execute(select(jobs)).all() == right.execute(select(jobs)).all() != []
+    troubles[:] = [LogUnavailable("no answer")] * 2
+    with pytest.raises(LogUnavailable):
+        views_at(log, ends, tmp_path, folder(tmp_path, "away"))
+
+
+def folder(parent, name):
+    made = parent / name
+    made.mkdir()
+    return made

@@ -348,6 +348,22 @@ def test_a_place_that_cannot_be_reached_stops_nobody(two: Two, monkeypatch: pyte
         list(verify("memory://away", two.log, "left"))
 
 
+def test_what_cannot_be_removed_stays_and_the_snapshot_counts(
+    log: EmbeddedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(files: Files, path: str) -> None:
+        raise LogUnavailable("AccessDenied")
+
+    monkeypatch.setattr(Files, "remove", refuse)
+    toys = Toys(log, tmp_path / "first")
+    for first in range(0, 50, 10):
+        throw(log, first, first + 10)
+        toys.rest()
+        snapshots(toys, str(tmp_path / "kept"))
+    toys.close()
+    assert len([each for each in verify(str(tmp_path / "kept"), log, "left") if not each.fault]) == 5
+
+
 def test_a_bucket_that_is_not_there_is_named_to_who_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError("The specified bucket does not exist")  # what s3fs makes of it
