@@ -200,6 +200,8 @@ class Cells(Service):
         elif given != self._cells.keys():
             self._say(None, f"the group gives {_named(given)}")
         await self._end([number for number in self._cells if number not in given])
+        if self.should_stop:  # meanwhile: all cells have been ended, and none may begin
+            return
         for number in sorted(given):
             if number in self._cells:
                 self._cells[number].go_on()
@@ -210,7 +212,8 @@ class Cells(Service):
         ending = [self._cells.pop(number) for number in numbers]
         for cell in ending:
             cell.end()
-        await asyncio.to_thread(_join, ending)
+        if ending:
+            await asyncio.to_thread(_join, ending)
 
 
 def _join(ending: list[Cell]) -> None:

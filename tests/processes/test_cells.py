@@ -137,6 +137,33 @@ def test_a_group_made_anew_in_the_middle_of_a_step() -> None:
     asyncio.run(go())
 
 
+def test_no_cell_begins_while_the_process_ends() -> None:
+    """The group has taken a cell, whose step lasts, and the others are ended meanwhile."""
+    made: list[Slow] = []
+
+    def make(number: int) -> Slow:
+        made.append(Slow(number))
+        return made[-1]
+
+    async def go() -> None:
+        member: Any = None
+        host = Cells(lambda: member, make, lambda *_: None, lambda _: None)
+        await host._assign(frozenset((0, 1)))
+        await asyncio.to_thread(lambda: [part.stepping.wait(PATIENCE) for part in made])
+        taking = asyncio.ensure_future(host._assign(frozenset((0,))))
+        await asyncio.sleep(0.1)
+        host._stopped.set()
+        ending = asyncio.ensure_future(host._end(list(host._cells)))
+        await asyncio.sleep(0.1)
+        for part in made:
+            part.cut_off.set()
+        await asyncio.gather(taking, ending)
+        assert host._cells == {}
+
+    asyncio.run(go())
+    assert len(made) == 2
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
