@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options
+from paceline.commands.common import data_option, examples, log_options
 from paceline.output import note
 
 if TYPE_CHECKING:
     from events.log import Log
+    from paceline.settings import Settings
 
 VIEWS = "views.sqlite"
 SAY_EVERY_S = 1.0
@@ -22,29 +23,56 @@ def admin() -> None:
     """Look after a cell."""
 
 
-@admin.command(epilog=examples("paceline down && paceline admin rebuild && paceline up"))
+@admin.command(
+    epilog=examples(
+        "paceline down && paceline admin rebuild && paceline up",
+        "paceline admin rebuild --kafka broker:9092 --cell 1",
+    )
+)
 @data_option
-@kafka_options
-def rebuild(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> None:
+@log_options
+def rebuild(data: Path | None, config: Path | None, log: dict[str, Any]) -> None:
     """Make the views of a cell that does not run anew from its log.
 
-    The present views stay in place until the new ones are whole.
+    The present views stay in place until the new ones are whole. A `paceline projector` that keeps them must not run
+    either.
     """
-    from paceline import running
-    from paceline.errors import PacelineError
     from paceline.settings import load
     from paceline.verify import open_log
 
-    settings = load(config, data=data, **kafka)
+    settings = load(config, data=data, **log)
+    _must_not_run(settings)
+    of_cell = settings.data / f"cell-{settings.cell}"
+    folder = of_cell if settings.kafka and of_cell.is_dir() else settings.data
+    opened = open_log(settings)
+    try:
+        records = _rebuild(opened, folder)
+    finally:
+        opened.close()
+    click.echo(f"the views of {folder} are new, from {records} records")
+
+
+def _must_not_run(settings: "Settings") -> None:
+    """Refuses while somebody writes those views."""
+    from paceline import running
+    from paceline.errors import PacelineError
+
     found = running.read(settings.data)
     if found is not None and found.alive:
         raise PacelineError(f"A cell runs on {settings.data}. End it first with `paceline down`.")
-    opened = open_log(settings)
-    try:
-        records = _rebuild(opened, settings.data)
-    finally:
-        opened.close()
-    click.echo(f"the views of {settings.data} are new, from {records} records")
+    if not settings.kafka:
+        return
+    from events.kafka_groups import groups
+    from paceline.services.common import place_of
+
+    name = f"paceline.projector.{place_of(settings.data)}"
+    members = [
+        member
+        for group in groups(settings.kafka, name.__eq__, settings.kafka_options).values()
+        for member in group.members
+    ]
+    if members:
+        raise PacelineError(f"A projector keeps the views in {settings.data}: {members[0]}. Stop it first.")
 
 
 def _rebuild(opened: "Log", data: Path) -> int:

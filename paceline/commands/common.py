@@ -111,6 +111,18 @@ def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What names the log of a cell: `--cell` and those of `kafka_options`, passed together as `log`."""
+
+    @kafka_options
+    @click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
+    @wraps(function)
+    def command(*args: Any, kafka: dict[str, Any], cell: int | None, **rest: Any) -> Any:
+        return function(*args, log={**kafka, "cell": cell}, **rest)
+
+    return command
+
+
 def _pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
     pairs = dict(each.partition("=")[::2] for each in given)
     if any("=" not in each for each in given):

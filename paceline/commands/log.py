@@ -13,6 +13,7 @@ from paceline.commands.common import (
     examples,
     kafka_options,
     list_options,
+    log_options,
     output_option,
     with_client,
     zone_option,
@@ -41,16 +42,16 @@ for command in (verify, archive, export, import_, bisect):
     log.add_command(command)
 
 
-def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log":
+def _open(data: Path | None, config: Path | None, named: dict[str, Any]) -> "Log":
     from paceline.settings import load
     from paceline.verify import open_log
 
-    return open_log(load(config, data=data, **kafka))
+    return open_log(load(config, data=data, **named))
 
 
 @log.command(epilog=examples("paceline log tail", "paceline log tail --from-start --no-follow -o json"))
 @data_option
-@kafka_options
+@log_options
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic, such as jobs; may be repeated."
 )
@@ -61,7 +62,7 @@ def _open(data: Path | None, config: Path | None, kafka: dict[str, Any]) -> "Log
 def tail(
     data: Path | None,
     config: Path | None,
-    kafka: dict[str, Any],
+    log: dict[str, Any],
     topics: tuple[str, ...],
     from_start: bool,
     follow: bool,
@@ -70,7 +71,7 @@ def tail(
 ) -> None:
     """Print the records of the log as they come, decoded; one JSON object a line with -o json."""
     names = _topics(topics)
-    opened = _open(data, config, kafka)
+    opened = _open(data, config, log)
     try:
         reader = opened.reader({name: opened.bounds(name)[0 if from_start else 1] for name in names})
         while True:

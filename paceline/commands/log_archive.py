@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from events.topics import rounds_of
-from paceline.commands.common import data_option, examples, kafka_options, report_option
+from paceline.commands.common import data_option, examples, log_options, report_option
 from paceline.output import Column, show, table
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Done(NamedTuple):
     )
 )
 @data_option
-@kafka_options
-@click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
+@log_options
 @click.option("--archive", "url", metavar="URL", help="Where the archive is. [default: the setting]")
 @click.option("--snapshots", metavar="URL", help="Where the snapshots are. [default: the setting]")
 @click.option("--topic", metavar="NAME", help="Only this topic, such as jobs. [default: all]")
@@ -52,8 +51,7 @@ class Done(NamedTuple):
 def archive(
     data: Path | None,
     config: Path | None,
-    kafka: dict[str, Any],
-    cell: int | None,
+    log: dict[str, Any],
     url: str | None,
     snapshots: str | None,
     topic: str | None,
@@ -70,20 +68,20 @@ def archive(
     """
     from paceline.settings import load
 
-    settings = load(config, data=data, **kafka, cell=cell, snapshots=snapshots, archive=url)
+    settings = load(config, data=data, **log, snapshots=snapshots, archive=url)
     if not settings.archive or not settings.snapshots:
         missing = "snapshots" if settings.archive else "archive"
         raise click.UsageError(f"no place is known: give --{missing} URL, or PACELINE_{missing.upper()}")
     if before is not None and topic is None:
         raise click.UsageError("--before is an offset of one topic: name it with --topic")
-    log = _open(settings, removing)
+    opened = _open(settings, removing)
     try:
-        needed = _needed(settings, log)
+        needed = _needed(settings, opened)
         if topic is not None:
             needed = _only(needed, topic)
-        done = [_one(settings, log, name, each, before, keep, removing) for name, each in needed.items()]
+        done = [_one(settings, opened, name, each, before, keep, removing) for name, each in needed.items()]
     finally:
-        log.close()
+        opened.close()
     show(form, {"topics": [each._asdict() for each in done]}, table=lambda: _print(done))
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options, report_option
+from paceline.commands.common import data_option, examples, log_options, report_option
 from paceline.output import facts, note, show
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ TIME = "2026-08-21T10:40Z"
 @click.command(epilog=examples(f"paceline log export --from {TIME} --to 2026-08-21T10:50Z outage.avro"))
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @data_option
-@kafka_options
+@log_options
 @click.option("--from", "start", required=True, metavar="TIME", help=f"Where the stretch begins, such as {TIME}.")
 @click.option("--to", "end", required=True, metavar="TIME", help="Where it ends.")
-def export(file: Path, data: Path | None, config: Path | None, kafka: dict[str, Any], start: str, end: str) -> None:
+def export(file: Path, data: Path | None, config: Path | None, log: dict[str, Any], start: str, end: str) -> None:
     """Write a stretch of history to one file, with the states and views that it starts from.
 
     They are folded from the log, so that it must be whole, with its archive if need be. The cell may run or not.
@@ -36,15 +36,15 @@ def export(file: Path, data: Path | None, config: Path | None, kafka: dict[str, 
     from_ms, to_ms = read_time(start), read_time(end)
     if from_ms > to_ms:
         raise click.UsageError("--from is after --to")
-    settings = load(config, data=data, **kafka)
+    settings = load(config, data=data, **log)
     if stretch := stretch_in(settings):
         begins = write_time(stretch.from_ms)
         raise PacelineError(f"{settings.data} begins at {begins}: export from the log that it was taken from.")
-    log = open_log(settings)
+    opened = open_log(settings)
     try:
-        done = exporting.export(log, machines(log.cell), from_ms, to_ms, file, note)
+        done = exporting.export(opened, machines(opened.cell), from_ms, to_ms, file, note)
     finally:
-        log.close()
+        opened.close()
     rounds = ", ".join(f"{name} after round {number}" for name, number in done.rounds.items())
     click.echo(f"{file}: {done.records} records; it starts with {rounds}")
 
@@ -74,7 +74,7 @@ def import_(file: Path, data: Path) -> None:
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
 @data_option
-@kafka_options
+@log_options
 @click.option("--expect", "text", required=True, metavar="EXPRESSION", help="As in scenarios: docs/scenarios.md.")
 @click.option("--first", type=click.Choice(("holds", "fails")), help="Which change. [default: the first of either]")
 @click.option("--since", metavar="TIME", help="Pass over changes before this time.")
@@ -83,7 +83,7 @@ def bisect(
     file: Path | None,
     data: Path | None,
     config: Path | None,
-    kafka: dict[str, Any],
+    log: dict[str, Any],
     text: str,
     first: str | None,
     since: str | None,
@@ -107,7 +107,7 @@ def bisect(
     wanted = None if first is None else first == "holds"
     since_ms = read_time(since) if since else 0
     with brought(file, data) as folder:
-        found = _seek(load(config, data=folder, **kafka), expected, wanted, since_ms)
+        found = _seek(load(config, data=folder, **log), expected, wanted, since_ms)
     body = _body(found) if found else {"found": False}
     show(form, body, table=lambda: _print(found, text))
     return 0 if found else 1

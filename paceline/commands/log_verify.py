@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options, output_option
+from paceline.commands.common import data_option, examples, log_options, output_option
 from paceline.output import Column, live, note, show, table, words
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Makes = dict[str, "Callable[[], Machine]"]
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
 @data_option
-@kafka_options
+@log_options
 @click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
 @click.option("--from", "first", type=click.IntRange(1), metavar="ROUND", help="Fold what is before this round.")
 @click.option("--to", "last", type=click.IntRange(1), metavar="ROUND", help="Stop after this round.")
@@ -51,7 +51,7 @@ def verify(
     file: Path | None,
     data: Path | None,
     config: Path | None,
-    kafka: dict[str, Any],
+    log: dict[str, Any],
     machine: str | None,
     first: int | None,
     last: int | None,
@@ -78,7 +78,7 @@ def verify(
     if save_head and (machine or last):
         raise click.UsageError("--save-head is for a whole log: without --machine and --to")
     with brought(file, data) as folder:
-        settings = load(config, data=folder, **kafka)
+        settings = load(config, data=folder, **log)
         if (head or save_head) and is_history(settings.data):
             raise click.UsageError("a head is of a whole log, not of a stretch of history")
         return _verify(settings, machine, Stretch(first or 1, last), jobs, head, save_head, form)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, kafka_options
+from paceline.commands.common import data_option, examples, log_options
 from paceline.output import Column, note, show, table
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds what names cell, machine and place; calls the command with settings, the machines by name, and its own."""
 
     @data_option
-    @kafka_options
-    @click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
+    @log_options
     @click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
     @click.option("--snapshots", metavar="URL", help="Where the snapshots are. [default: the setting]")
     @click.option(
@@ -42,15 +41,14 @@ def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(
         data: Path | None,
         config: Path | None,
-        kafka: dict[str, Any],
-        cell: int | None,
+        log: dict[str, Any],
         machine: str | None,
         snapshots: str | None,
         form: str,
     ) -> Any:
         from paceline.settings import load
 
-        settings = load(config, data=data, **kafka, cell=cell, snapshots=snapshots)
+        settings = load(config, data=data, **log, snapshots=snapshots)
         if not settings.snapshots:
             raise click.UsageError("no place for snapshots is known: give --snapshots URL, or PACELINE_SNAPSHOTS")
         return function(settings, _machines(settings.cell, machine), form)

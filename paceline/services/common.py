@@ -55,8 +55,13 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
     def say(cell: int | None, text: str, **known: Any) -> None:
         log.info(text, **({} if cell is None else {"cell": cell}), **known)
 
-    place = f"{socket.gethostname()}-{settings.data.resolve()}".replace("/", "_")[:200]
+    place = place_of(settings.data)
     return Start(settings.service.name or place, place, listen, token, say)
+
+
+def place_of(data: Path) -> str:
+    """The name of a data folder among all on the machines of a cell."""
+    return f"{socket.gethostname()}-{data.resolve()}".replace("/", "_")[:200]
 
 
 def folder_of(settings: Settings, cell: int) -> Path:

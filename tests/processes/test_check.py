@@ -117,3 +117,34 @@ def test_a_cell_on_the_embedded_log_is_checked_too(tmp_path: Path, check: Any) -
     cell.stop()
     code, text = check("--data", str(cell.data), form="table")
     assert (code, text.count("Nobody runs")) == (1, len(MACHINES))
+
+
+def test_the_log_of_each_cell_is_verified_and_its_views_are_made_anew(
+    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def paceline(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run([*words, "--kafka", site.bootstrap, "--data", str(tmp_path / "data"), "--cell", "1"])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    site = Site(tmp_path, empty(broker, 2), cells=2)
+    try:
+        site.start("entitlement", "projector")
+        site.until_ready("entitlement", "projector")
+        pool = PoolDefined(path="/far", command_id="far", cell=1)
+        site.append(1, NewRecord(pool.topic, b"/far", encode(pool)))
+        site.until(lambda: (site.health("entitlement") or {})["cells"]["1"]["round"])
+        code, out, _ = paceline("log", "verify")
+        assert (code, "all are identical" in out) == (0, True), out
+        assert out.split()[out.split().index("entitlement") + 1] != "0", out
+        code, _, err = paceline("admin", "rebuild")
+        assert (code, "A projector keeps the views" in err) == (1, True)
+        site.stop("projector")
+        code, out, _ = paceline("admin", "rebuild")
+        assert (code, out.startswith(f"the views of {tmp_path}/data/cell-1 are new, from ")) == (0, True)
+        site.start("projector")
+        site.until_ready("projector")
+        site.end()
+    finally:
+        site.processes.stop_all()
