@@ -171,11 +171,19 @@ def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
         if name in from_flags:
             origin = "flag"
         elif name in environment:
-            origin = "PACELINE_" + name.upper().replace(".", "__")
+            origin = _variable(name)
         else:
             origin = str(file) if name in from_file else "default"
         out.append(Origin(name, _shown(name, value), origin))
     return out
+
+
+def _variable(name: str) -> str:
+    """The variable that a setting comes from: its own, or the nearest above that holds it in JSON."""
+    parts = name.upper().split(".")
+    known = {each.upper() for each in os.environ}
+    names = ("PACELINE_" + "__".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((each for each in names if each in known), "PACELINE_" + "__".join(parts))
 
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:
@@ -204,20 +212,19 @@ def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path |
 
 
 def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of a tree by dotted name; the tables of `Settings` are branches, all else is a leaf."""
+    """The values of a tree by dotted name; the tables of `Settings` and its maps are branches, all else is a leaf."""
     out: dict[str, Any] = {}
     for name, value in tree.items():
-        if not prefix and name in TABLES and isinstance(value, dict):
-            out |= _leaves(value, f"{name}.")
+        if isinstance(value, dict) and value:
+            out |= _leaves(value, f"{prefix}{name}.")
         else:
             out[prefix + name] = value
     return out
 
 
 def _shown(name: str, value: Any) -> Any:
-    if name == "kafka_options":
-        hidden = ("password", "secret", "key")
-        return {key: "***" if any(word in key for word in hidden) else each for key, each in value.items()}
+    if name.startswith("kafka_options.") and any(word in name for word in ("password", "secret", "key")):
+        return "***"
     if name == "schema_registry_url":
         return re.sub("//[^/@]*@", "//***@", value)
     return "***" if isinstance(value, SecretStr) else value

@@ -19,11 +19,17 @@ ANSWER_S = 5.0
 STOP_S = 60.0
 
 
-@click.command(epilog=examples("paceline down", "paceline down --stop-runs"))
+@click.command(epilog=examples("paceline down", "paceline down --stop-runs --agent-folder /var/lib/agent"))
 @data_option
 @click.option("--stop-runs", is_flag=True, help="Also end the tasks that run on this machine.")
+@click.option(
+    "--agent-folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the agent keeps its runs. [default: agent in the data folder]",
+)
 @click.option("--timeout", type=Duration(), default="60s", show_default=True, help="How long to wait for the end.")
-def down(data: Path | None, config: Path | None, stop_runs: bool, timeout: float) -> None:
+def down(data: Path | None, config: Path | None, stop_runs: bool, agent_folder: Path | None, timeout: float) -> None:
     """End the cell that runs on a data folder. Tasks go on unless --stop-runs is given."""
     from paceline import running
     from paceline.settings import load
@@ -36,7 +42,7 @@ def down(data: Path | None, config: Path | None, stop_runs: bool, timeout: float
         _end(folder, found, timeout)
         click.echo(f"the cell on {folder} has ended")
     if stop_runs:
-        _stop_runs(folder)
+        _stop_runs(agent_folder or folder / "agent")
 
 
 def _end(folder: Path, found: "Running", timeout: float) -> None:
@@ -64,10 +70,10 @@ def _stop_runs(folder: Path) -> None:
     from hostagent.runs import stop_all
     from paceline.errors import TimedOut
 
-    if not (folder / "agent").is_dir():
-        note("no agent has run here")
+    if not folder.is_dir():
+        note(f"no agent has run in {folder}")
         return
-    stopped, left = stop_all(folder / "agent", STOP_S)
+    stopped, left = stop_all(folder, STOP_S)
     click.echo(f"{stopped} runs have ended")
     if left:
         raise TimedOut(f"{left} runs have not ended after {STOP_S:g} s; they were told to.")

@@ -7,6 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from events.codec import decode
+from events.log import gap
 from events.topics import ALL, MACHINES, rounds_of
 from projections import queries
 from projections.api.context import Context, Pages, Snapshot, next_token
@@ -19,9 +20,14 @@ LAG_MAX = 10_000
 
 
 def lag_of(context: Context, connection: Connection) -> dict[str, int]:
-    """How many records of each topic the views don't have yet. Raises a problem where they are far behind."""
+    """How many records of each topic the views don't have yet. Raises a problem where they are far behind, or the log
+    has lost records that they have.
+    """
     have = folded(connection)
-    lag = {topic.name: max(0, context.log.bounds(topic.name)[1] - have.get(topic.name, 0)) for topic in ALL}
+    lag = {topic.name: context.log.bounds(topic.name)[1] - have.get(topic.name, 0) for topic in ALL}
+    if lost := next((topic for topic, records in lag.items() if records < 0), None):
+        detail = str(gap(lost, have[lost], 0, have[lost] + lag[lost]))
+        raise Problem(503, "RECORDS_MISSING", detail, headers={"Retry-After": "1"})
     if sum(lag.values()) > LAG_MAX:
         detail = f"the views are {sum(lag.values())} records behind the log, {LAG_MAX} are allowed"
         raise Problem(503, "BEHIND", detail, headers={"Retry-After": "1"})

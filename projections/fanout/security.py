@@ -7,9 +7,25 @@ import faust
 
 from events.log import LogFault
 
+KNOWN = (
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.password",
+    "sasl.username",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+)
+"""What is understood of librdkafka's options; passed over, another one would leave the fan-out less secure, or out."""
+
 
 def credentials(options: Mapping[str, str]) -> faust.SASLCredentials | faust.SSLCredentials | None:
     """What faust's `broker_credentials` takes; None: no security. Raises `LogFault` where an option is wrong."""
+    if unknown := sorted(name for name in options if name.startswith(("ssl.", "sasl.")) and name not in KNOWN):
+        raise LogFault(f"The fan-out can't do what the Kafka option {unknown[0]} says; it knows {', '.join(KNOWN)}.")
     protocol = options.get("security.protocol", "PLAINTEXT").upper()
     context = _context(options) if protocol.endswith("SSL") else None
     if protocol.startswith("SASL"):

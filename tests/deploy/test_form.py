@@ -192,6 +192,8 @@ def test_pods_stop_in_time_and_find_their_settings() -> None:
             assert pod["terminationGracePeriodSeconds"] >= 15
     for _, container in containers():
         assert {one["configMapRef"]["name"] for one in container["envFrom"] if "configMapRef" in one} == maps
+        secrets = {one["secretRef"]["name"] for one in container["envFrom"] if "secretRef" in one}
+        assert secrets == {"paceline"}, "where passwords of Kafka are"
 
 
 def test_all_files_speak_of_one_image() -> None:

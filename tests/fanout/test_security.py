@@ -37,6 +37,7 @@ def test_names_and_certificates_are_checked_unless_it_is_said_that_they_are_not(
     ("options", "said"),
     [
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "NONSENSE"}, "sasl.mechanism=NONSENSE"),
+        ({"security.protocol": "SSL", "ssl.certificate.pem": "-----"}, "ssl.certificate.pem says"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere"}, "ssl.*.location name no usable file"),
     ],
 )

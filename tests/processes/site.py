@@ -21,6 +21,7 @@ from events.log import NewRecord
 from events.topics import EVERY, MACHINES, SETTINGS
 from paceline.machines import machines
 from processors.replay import replay
+from processors.store import RocksStore, Standing
 from projections import tables
 from projections.projector import rebuild
 from tests.broker import Broker, free_ports
@@ -201,9 +202,9 @@ class Site:
         return counted
 
     def count(self) -> dict[str, int]:
-        """Counts of stopped cells: runs, see `runs_in_sequence`; machines whose replay differs, and states noted that
-        are not those of the rounds (`hash_mismatches`); `ignored: CAUSE`. Rebuilt views must agree with what is there,
-        and the fan-out, which is given time to end its work, must have published it all.
+        """Counts of stopped cells: runs, see `runs_in_sequence`; machines whose replay differs, and states that were
+        noted or stand in a store and are not those of the rounds (`hash_mismatches`); `ignored: CAUSE`. Rebuilt views
+        must agree with what is there, and the fan-out, which is given time to end its work, must have published it all.
         """
         counted = Counter({"hash_mismatches": 0})
         for cell in range(self.cells):
@@ -221,6 +222,9 @@ class Site:
                         for (noted, machine, round_), hash_ in self._hashes.items()
                         if (noted, machine) == (cell, name)
                     )
+                    counted["hash_mismatches"] += sum(
+                        after.get(standing.own.round) != standing.hash for standing in self._stores(cell, name)
+                    )
                     counted.update({f"ignored: {cause}": count for cause, count in ignored.items()})
                 counted.update(runs_in_sequence(log))
                 self._views_agree(log, cell)
@@ -229,6 +233,15 @@ class Site:
         if "fanout" in self.listens:
             self._fan_out_whole()
         return dict(counted)
+
+    def _stores(self, cell: int, machine: str) -> Iterable[Standing]:
+        """Where the stores of a machine stand, in all data folders."""
+        for folder in self.folder.glob(f"data*/cell-{cell}/store/{machine}"):
+            store = RocksStore(folder)
+            standing = store.standing()
+            store.close()
+            if standing is not None:
+                yield standing
 
     def _fan_out_whole(self) -> None:
         self.start("fanout")

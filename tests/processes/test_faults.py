@@ -17,6 +17,7 @@ FAULTS = [
     ("SIGTERM", "projector"),
     ("gone", "placement"),
     ("rebalance", "lifecycle"),
+    ("away", "broker"),
 ]
 FILE_MAX = 16 * 1024
 """No file grows beyond it: more than what the process says, less than what it keeps of a big job."""

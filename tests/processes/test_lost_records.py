@@ -40,6 +40,9 @@ def test_a_broker_that_lost_its_data_stops_the_cell(tmp_path: Path) -> None:
             for name in FOLLOWERS:
                 ends_with_its_reason(site, name, "")
             assert site.state("before") == "SUCCEEDED", "what was read is still shown"
+            answer = site.request("GET", "/readyz")
+            assert answer.status_code == 503
+            assert "records are missing" in answer.text
         finally:
             site.processes.stop_all()
 

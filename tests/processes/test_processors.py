@@ -175,8 +175,10 @@ def test_a_broker_that_is_not_there_yet_is_waited_for_and_named(tmp_path: Path) 
 
 
 def test_settings_are_shown_with_their_origins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "paceline.toml").write_text('kafka = "file:9092"\n[logs]\nform = "json"\n')
+    file = '[kafka_options]\n"security.protocol" = "sasl_ssl"\n[logs]\nform = "json"\n'
+    (tmp_path / "paceline.toml").write_text(f'kafka = "file:9092"\n{file}')
     command = [sys.executable, "-m", "paceline", "processor", "sla", "--show-config", "--name", "one"]
+    command += ["--kafka-option", "sasl.mechanism=PLAIN"]
     monkeypatch.setenv("PACELINE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PACELINE_KAFKA_OPTIONS", '{"sasl.username": "u", "sasl.password": "hidden"}')
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -187,6 +189,12 @@ def test_settings_are_shown_with_their_origins(tmp_path: Path, monkeypatch: pyte
     assert lines["kafka"].split()[1:] == ["file:9092", str(tmp_path / "paceline.toml")]
     assert lines["service.session_timeout_ms"].split()[1:] == ["6000", "default"]
     assert "hidden" not in done.stdout
+    options = {name: lines[f"kafka_options.{name}"].split()[1:] for name in ("security.protocol", "sasl.mechanism")}
+    assert options == {
+        "security.protocol": ["sasl_ssl", str(tmp_path / "paceline.toml")],
+        "sasl.mechanism": ["PLAIN", "flag"],
+    }
+    assert lines["kafka_options.sasl.username"].split()[1:] == ["u", "PACELINE_KAFKA_OPTIONS"]
     command = [*command[:3], "cell", "check", "--show-config"]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
     lines = {line.split()[0]: line for line in checked.stdout.splitlines()}
