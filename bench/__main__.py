@@ -3,12 +3,15 @@
 import argparse
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import LOGS, Options, Result
 
+CORES = 2
+"""What the targets are for."""
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem for path in HERE.glob("[!_]*.py"))
 
@@ -21,6 +24,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--processes", action="store_true", help="cell: each part a process of its own, on Kafka")
     asked = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and all that it starts
     with TemporaryDirectory(prefix="paceline-bench-") as folder:
         result: Result = importlib.import_module(f"bench.{asked.name}").run(
             asked.log, Options(Path(folder), asked.processes)

@@ -15,16 +15,23 @@ from processors.store import RocksStore
 
 
 def main(folder: Path, name: str) -> None:
-    """Prints the time until the machine decides again, and the memory of the process."""
+    """Prints the time until the machine decides again, and the memory of the process; then how long it takes to read
+    the same rows, and how much they are.
+    """
     log = EmbeddedLog(folder / "log")
     begin = time.perf_counter()
-    driver = Driver(machines()[name](), log, RocksStore(folder / "store" / name), SystemClock(), "bench")
+    store = RocksStore(folder / "store" / name)
+    driver = Driver(machines()[name](), log, store, SystemClock(), "bench")
     for _ in driver.recover():
         pass
     driver.run()
     seconds = time.perf_counter() - begin
     memory = psutil.Process().memory_info().rss / 2**20
-    print(json.dumps({f"{name}_recover_s": seconds, f"{name}_memory_mib": memory}))
+    begin = time.perf_counter()
+    size = sum(len(row or b"") for _, _, row in store.rows())
+    beside = {f"raw_{name}_store_read_s": time.perf_counter() - begin, f"raw_{name}_store_mib": size / 2**20}
+    figures = {f"{name}_recover_s": seconds, f"{name}_memory_mib": memory}
+    print(json.dumps({"figures": figures, "references": beside}))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+from httpx2 import Client
 from sqlalchemy import text
 
 from bench import peak_memory_mib
@@ -37,6 +39,7 @@ DEADLINE_S = 300.0
 STEADY_RATE = 100
 RAW = "bench.raw"
 STEADY_S = 60
+HTTP_S = 8.0
 WAYS = 300
 """So many ways from submission to order are appended for comparison."""
 
@@ -204,27 +207,31 @@ def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
 
 
 def http(up: Up, folder: Path) -> dict[str, float]:
-    """Submissions over HTTP, eight clients at once, for some seconds."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import httpx2
-
+    """Submissions over HTTP."""
     headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
     body = {"pool": "/bench", "sim": {"duration": "1s"}, "resources": {"cpu": "100m"}}
-    stop = time.monotonic() + 8
+
+    def submit(session: Client, name: str) -> None:
+        session.post("/v1/jobs", json={**body, "job_id": name}, headers=headers).raise_for_status()
+
+    return {"http_submits_per_s": answers_per_s(up, submit)}
+
+
+def answers_per_s(up: Up, ask: Callable[[Client, str], object]) -> float:
+    """Questions over HTTP, each with a name of its own, by eight clients at once, for some seconds."""
+    stop = time.monotonic() + HTTP_S
 
     def client(which: int) -> int:
         done = 0
-        with httpx2.Client(base_url=f"http://{up.listen()}", headers=headers, trust_env=False) as session:
+        with Client(base_url=f"http://{up.listen()}", trust_env=False) as session:
             while time.monotonic() < stop:
-                session.post("/v1/jobs", json={**body, "job_id": f"http-{which}-{done}"}).raise_for_status()
+                ask(session, f"http-{which}-{done}")
                 done += 1
         return done
 
     begin = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
-        total = sum(pool.map(client, range(8)))
-    return {"http_submits_per_s": total / (time.monotonic() - begin)}
+        return sum(pool.map(client, range(8))) / (time.monotonic() - begin)
 
 
 def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapping[str, int]) -> dict[str, float]:
@@ -239,10 +246,14 @@ def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapp
     return batch(up, log, probe, shape, pids)
 
 
-def references(log: Log, shape: str) -> dict[str, float]:
+def references(up: Up, shape: str) -> dict[str, float]:
     """What the figures of a shape stand beside."""
+    log = up.log
     if shape == "steady":
         return five_appends(log)
+    if shape == "http":  # the same server, clients and cores, and nothing to be done
+        idle = answers_per_s(up, lambda session, _: session.get("/livez").raise_for_status())
+        return {"http_raw_answers_per_s": idle}
     tasks = sum(each.instances for each in BATCHES.get(shape, []))
     return {f"{shape}_{name}": value for name, value in raw(log, tasks).items()} if tasks else {}
 
@@ -263,7 +274,7 @@ def main(shape: str, folder: Path, log: str, broker: int | None = None) -> None:
             figures: dict[str, Any] = measure(up, users, probe, shape, folder, pids)
             figures |= {f"{shape}_{name}peak_memory_mib": peak_memory_mib(pid) for name, pid in pids.items()}
             found.update(figures)
-            beside.update(references(up.log, shape))
+            beside.update(references(up, shape))
         except Exception as error:  # said in the result; the cell must still be stopped
             failed.append(repr(error))
         finally:

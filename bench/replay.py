@@ -34,19 +34,21 @@ def run(log: str, options: Options) -> Result:
         raise SystemExit("replay is measured on the embedded log; any other is read alike")
     one = options.folder / "one"
     work(one, [job("one", TASKS, 1000)], 1000, until_done=True)
-    figures = verify(one)
+    figures, references = verify(one), {}
     many = options.folder / "many"
     work(many, [job(f"live-{n}", LIVE_TASKS, 3_600_000) for n in range(LIVE_JOBS)], LIVE_HOSTS, until_done=False)
     for name in machines():
         command = [sys.executable, "-m", "bench._recover", str(many), name]
-        figures |= json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        figures |= found["figures"]
+        references |= found["references"]
     for what in ("recover_s", "memory_mib"):
         figures[what] = max(value for name, value in figures.items() if name.endswith(f"_{what}"))
     begin = time.perf_counter()
     reader = EmbeddedLog.open_secondary(one / "log")
     read = sum(len(record.value) for topic in ALL for record in reader.scan(topic.name, 0))
     seconds = time.perf_counter() - begin
-    return Result(figures, {"raw_read_of_the_same_log_s": seconds, "raw_read_mib": read / 2**20})
+    return Result(figures, {"raw_read_of_the_same_log_s": seconds, "raw_read_mib": read / 2**20, **references})
 
 
 def job(job_id: str, instances: int, duration_ms: int) -> JobSubmitted:
