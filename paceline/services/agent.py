@@ -45,7 +45,12 @@ def follow(own: AgentSettings, listen: str, say: Any) -> int:
     """Runs an agent and its pages in the foreground; returns how many runs go on. `listen` empty: at the port of
     agents, or where another agent of the machine has that, at any. Raises `AgentFault`, `OSError`, or a group of it.
     """
-    agent = Agent(own, say)
+
+    def told(text: str) -> None:
+        cell = agent.standing.cell
+        say(text, **({} if cell is None else {"cell": cell}))
+
+    agent = Agent(own, told)
     agent.take()
     if listen:
         listening = bound(listen)
