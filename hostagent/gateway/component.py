@@ -187,8 +187,7 @@ class Gateway:
         self._reader.close()
 
     def _restore(self, path: Path) -> None:
-        kept = checkpoint.load(path, self._log.cell, self.name)
-        if kept is None:
+        if (kept := checkpoint.load(path, self._log.cell, self.name)) is None:
             return
         self._chain = msgspec.convert(kept["chain"], known(Chain))
         self._inbox = Inbox(kept["positions"], kept["known"], {"lifecycle": self._chain}, self._log.cell)
@@ -313,16 +312,13 @@ class Gateway:
                 self._inbox.add(self._reader.poll(RECORDS_MAX, 0))
             except LogUnavailable:  # the log says so itself; it is read again in the next step
                 return False
-        folded = 0
+        path, self._path = self._path, None  # its position is past what could not be folded: that must not be kept
+        waiting = self._inbox.waiting()
         for delivered in self._inbox.deliver(RECORDS_MAX):
-            try:
-                self._take(delivered)
-            except Exception:
-                self._path = None  # its position is past what was not folded: that must not be kept
-                raise
-            folded += 1
-        self._starved = folded == 0
-        return folded > 0
+            self._take(delivered)
+        self._path = path
+        self._starved = self._inbox.waiting() == waiting
+        return not self._starved
 
     def _take(self, delivered: Delivered) -> None:
         event, position = delivered.event, delivered.record.offset + 1
