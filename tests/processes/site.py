@@ -107,11 +107,11 @@ class Site:
         """Asks an API server."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         url = f"http://{self.listens[api]}{path}"
-        return httpx2.request(method, url, json=body, headers=headers, timeout=90.0, trust_env=False)
+        return httpx2.request(method, url, json=body, headers=headers, timeout=30.0, trust_env=False)
 
     def pool(self, path: str, cell: int = 0) -> None:
         """Defines a pool in a cell and waits for the answer."""
-        answer = self.request("PUT", f"/v1/pools{path}?wait=60s", {"reservation": {}, "cell": cell})
+        answer = self.request("PUT", f"/v1/pools{path}?wait=20s", {"reservation": {}, "cell": cell})
         assert answer.status_code == 200, answer.text
 
     def submit(self, job_id: str, instances: int = 1, duration: str = "300ms", pool: str = "/p", **more: Any) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -46,6 +46,12 @@ class Stuck:
         return {"ready": True}
 
 
+def process(make: Callable[[int], Stuck]) -> Cells:
+    """The cells of a process that is told by hand what its group gives."""
+    member: Any = None
+    return Cells(lambda: member, make, lambda *_: None, lambda _: None)
+
+
 def test_cells_that_hang_are_cut_off_all_at_once() -> None:
     parts: list[Stuck] = []
 
@@ -54,8 +60,7 @@ def test_cells_that_hang_are_cut_off_all_at_once() -> None:
         return parts[-1]
 
     async def end() -> None:
-        member: Any = None
-        host = Cells(lambda: member, make, lambda *_: None, lambda _: None)
+        host = process(make)
         await host._assign(frozenset(range(8)))
         await asyncio.to_thread(lambda: [part.stepping.wait(PATIENCE) for part in parts])
         await host._end(list(range(8)))
@@ -113,8 +118,7 @@ def test_a_group_made_anew_in_the_middle_of_a_step() -> None:
         return parts[number]
 
     async def go() -> None:
-        member: Any = None
-        host = Cells(lambda: member, make, lambda *_: None, lambda _: None)
+        host = process(make)
         await host._assign(frozenset((0, 1)))
         await asyncio.to_thread(lambda: [part.stepping.wait(PATIENCE) for part in parts.values()])
         await host._assign(None)
@@ -146,8 +150,7 @@ def test_no_cell_begins_while_the_process_ends() -> None:
         return made[-1]
 
     async def go() -> None:
-        member: Any = None
-        host = Cells(lambda: member, make, lambda *_: None, lambda _: None)
+        host = process(make)
         await host._assign(frozenset((0, 1)))
         await asyncio.to_thread(lambda: [part.stepping.wait(PATIENCE) for part in made])
         taking = asyncio.ensure_future(host._assign(frozenset((0,))))

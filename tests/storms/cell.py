@@ -70,14 +70,14 @@ class CellProcess:
         token = (self.data / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
         return httpx2.request(
-            method, f"http://{listen}{path}", json=body, headers=headers, timeout=90.0, trust_env=False
+            method, f"http://{listen}{path}", json=body, headers=headers, timeout=30.0, trust_env=False
         )
 
     def get(self, path: str) -> httpx2.Response:
         return self.request("GET", path)
 
     def pool(self, path: str) -> None:
-        answer = self.request("PUT", f"/v1/pools{path}?wait=60s", {"reservation": {}})
+        answer = self.request("PUT", f"/v1/pools{path}?wait=20s", {"reservation": {}})
         assert answer.status_code == 200, answer.text
 
     def submit(self, job_id: str, instances: int, duration: str = "500ms", **more: Any) -> None:
