@@ -9,30 +9,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from events.kafka_append import PATIENCE_SECONDS, Appender
-from events.kafka_link import AWAY, MOVING, NO_TOPIC, Link, Options, say_on_stderr
+from events.kafka_link import AWAY, CONSUMER, MOVING, NO_TOPIC, Link, Options, say_on_stderr
 from events.kafka_reader import KafkaReader
 from events.kafka_shared import Shared, SharedReader
 from events.log import LogRecord, NewRecord, Reader, gap
 
 ASK_SECONDS = 2.0
-"""How long a question about the ends of topics is asked again."""
+"""How long the ends of topics are asked for again where the asker can do without, or nobody is there to answer."""
 ANSWER_SECONDS = 0.5
+"""How long the first answer may take, each further one twice as long: a slow broker answers too, in the end."""
 SCAN_RECORDS = 10_000
 SCAN_WAIT_SECONDS = 0.02
 RETRY_SECONDS = 0.05
 IDLE_SECONDS = 0.005
 
-EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
 
 class KafkaLog:
-    """One cell's partition of every topic. `extra` are settings for librdkafka (security, timeouts); `shared`: its
-    readers, once they have caught up, share one client, for a process that has many of them.
+    """One cell's partition of every topic. `extra` are settings for librdkafka (security, timeouts); `patience`: the
+    seconds that appends and `bounds` wait for a broker; `shared`: its readers, once they have caught up, share one
+    client, for a process that has many of them.
 
     Thread-safe; a reader belongs to one thread. Nothing is sent before it is asked for, so a broker may come later.
     """
@@ -49,8 +48,9 @@ class KafkaLog:
         self.cell = cell
         self.link = Link(bootstrap, on_trouble, extra)
         self._appender = Appender(self.link, cell, patience)
+        self._patience = patience
         self._met = False
-        self._admin = self.link.client(AdminClient, {})
+        self._asker = self.link.client(Consumer, CONSUMER)
         self._shared = Shared() if shared else None
         self._seen = threading.local()
 
@@ -84,51 +84,22 @@ class KafkaLog:
 
     def bounds(self, topic: str) -> tuple[int, int]:
         """See `Log.bounds`. Raises `LogUnavailable`; `LogFault`: no such topic."""
-        return self.offsets([topic], EARLIEST)[topic], self.ends([topic])[topic]
+        start = self._offsets([topic], OFFSET_BEGINNING, self._patience)[topic]
+        return start, self._offsets([topic], OFFSET_END, self._patience)[topic]
 
-    def ends(self, topics: Sequence[str], patience: float | None = None) -> dict[str, int]:
+    def ends(self, topics: Sequence[str], patience: float = ASK_SECONDS) -> dict[str, int]:
         """Per topic the offset after its last record. Raises `LogUnavailable`; `LogFault`: no such topic."""
-        return self.offsets(topics, LATEST, patience)
+        return self._offsets(topics, OFFSET_END, patience)
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived; readers there meet a `LogGap`."""
-        asked = self._admin.delete_records([TopicPartition(topic, self.cell, start)], request_timeout=ASK_SECONDS)
+        admin = self.link.client(AdminClient, {})
+        asked = admin.delete_records([TopicPartition(topic, self.cell, start)], request_timeout=self._patience)
         try:
             for each in asked.values():  # the client looks its futures up in this very dict
                 each.result()
         except KafkaException as error:
             raise self.link.error(error.args[0], self.cell, [topic]) from error
-
-    def offsets(self, topics: Sequence[str], which: OffsetSpec, patience: float | None = None) -> dict[str, int]:
-        """An offset per topic, asked from the broker on a connection where no fetch is in the way."""
-        asked = {TopicPartition(topic, self.cell): which for topic in topics}
-        last = time.monotonic() + (ASK_SECONDS if patience is None else patience)
-        while True:
-            admin = self._admin  # another thread may make it anew: one that is gone would answer nobody
-            try:
-                if not self._met:  # the first question of a client that knows no broker yet is sometimes lost
-                    admin.list_topics(timeout=max(ANSWER_SECONDS, last - time.monotonic()))
-                    self._met = True
-                futures = admin.list_offsets(
-                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
-                )
-                found = {partition.topic: future.result().offset for partition, future in futures.items()}
-                if min(found.values()) >= 0:
-                    self.link.answered(topics)
-                    return found
-                error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # the client says nothing of it
-            except KafkaException as raised:
-                error = raised.args[0]
-            self._met = False  # it goes on asking leaders of old until it is asked for all topics
-            admin.poll(0)  # what it has to say of the cause
-            if self.link.refused:
-                raise self.link.failure()
-            if not self.passes(error, topics):
-                raise self.link.error(error, self.cell, topics)
-            if time.monotonic() >= last:
-                self._admin = self.link.client(AdminClient, {})  # see `events.kafka_link`
-                raise self.link.unavailable(error, topics)
-            time.sleep(RETRY_SECONDS)
 
     def wait(self, timeout: float) -> None:
         """See `Log.wait`; what came is remembered for each thread that waits. Kafka can't tell without being read:
@@ -149,7 +120,38 @@ class KafkaLog:
         if error.code() not in NO_TOPIC:
             return error.code() in (*AWAY, *MOVING) or error.retriable()
         try:
-            found = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
+            found = self._asker.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException:
             return True
         return all(topic in found and self.cell in found[topic].partitions for topic in topics)
+
+    def _offsets(self, topics: Sequence[str], which: int, patience: float) -> dict[str, int]:
+        """An offset per topic, asked on a connection where no fetch is in the way; `which`: OFFSET_BEGINNING or
+        OFFSET_END. Not by an `AdminClient`, which spoils the memory of its process when an answer about offsets is late
+        (seen in librdkafka 2.16.1).
+        """
+        began, answer_s = time.monotonic(), ANSWER_SECONDS
+        while True:
+            asker = self._asker  # another thread may make it anew: one that is gone would answer nobody
+            try:
+                if not self._met:  # the first question of a client that knows no broker yet is sometimes lost
+                    asker.list_topics(timeout=answer_s)
+                    self._met = True
+                found = asker.offsets_for_times([TopicPartition(topic, self.cell, which) for topic in topics], answer_s)
+                error = next((each.error for each in found if each.error), None)
+                if error is None:
+                    self.link.answered(topics)
+                    return {each.topic: each.offset for each in found}
+            except KafkaException as raised:
+                error = raised.args[0]
+            self._met = False  # it goes on asking leaders of old until it is asked for all topics
+            asker.poll(0)  # what it has to say of the cause
+            self.link.look()
+            if not self.passes(error, topics):
+                raise self.link.error(error, self.cell, topics)
+            left = (min(patience, ASK_SECONDS) if self.link.away else patience) - (time.monotonic() - began)
+            if left <= 0:
+                self._asker = self.link.client(Consumer, CONSUMER)  # see `events.kafka_link`
+                raise self.link.unavailable(error, topics)
+            answer_s = max(ANSWER_SECONDS, min(2 * answer_s, left))
+            time.sleep(RETRY_SECONDS)

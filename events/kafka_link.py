@@ -73,7 +73,14 @@ OWN = frozenset(
     )
 )
 """What nobody else may set: the promises of the log rest on it."""
-AWAY = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+AWAY = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._FAIL,
+)
 NO_TOPIC = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -88,8 +95,16 @@ MOVING = (
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._WAIT_CACHE,
+    KafkaError._NODE_UPDATE,
+    KafkaError._UNKNOWN_BROKER,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._OUTDATED,
+    KafkaError._RETRY,
 )
-"""A partition's leader changes, or is only just chosen: soon it answers."""
+"""A partition's leader changes, or is only just chosen, or the client gives up a broker that it was to ask: soon there
+is an answer.
+"""
 DENIED = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,

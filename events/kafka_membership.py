@@ -4,6 +4,7 @@ The group spreads cells over processes and fails them over. The epoch in the log
 not this.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
@@ -14,6 +15,8 @@ from events.log import LogFault
 from events.topics import ALL
 
 LEAVE_SECONDS = 2.0
+CLOSE_SECONDS = 1.5
+"""So long a client may take to end; while the broker is away one may never."""
 WITHOUT_SECONDS = 10.0
 """Nobody has cells while a group is made anew. Where that takes longer, it is said."""
 REJOIN_SECONDS = 30.0
@@ -131,13 +134,15 @@ class Membership:
                 raise
             self._out = True  # another has its name, and it hadn't heard of that yet
         last = monotonic() + LEAVE_SECONDS
-        while self._assigned and not self._out and monotonic() < last:
+        while self._assigned and not self._out and not self._link.away and monotonic() < last:
             self._consumer.poll(0.05)
         self._close()
 
     def _close(self) -> None:
         self._consumer.poll(0.05)  # cells that are still to be given out: told in the close, they hold it up for ever
-        self._consumer.close()  # (librdkafka's issue 4884)
+        closing = threading.Thread(target=self._consumer.close, daemon=True)  # (librdkafka's issue 4884)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
 
     def _join(self) -> Consumer:
         own = {
@@ -183,5 +188,6 @@ class Membership:
         self._assigned = {(partition.topic, partition.partition) for partition in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._assigned = None
+        if consumer is self._consumer:  # and not one that is still being closed
+            self._assigned = None
         consumer.unassign()

@@ -4,6 +4,7 @@ One thread steps the four machines, the projector, the gateway and the simulated
 of this machine has a third.
 """
 
+import faulthandler
 import functools
 import gc
 import json
@@ -51,7 +52,8 @@ def say(text: str) -> None:
 
 
 def run_up(settings: "UpSettings") -> int:
-    """Runs a cell until SIGINT or SIGTERM; returns the exit code."""
+    """Runs a cell until SIGINT or SIGTERM; returns the exit code. A library that crashes in C says where."""
+    faulthandler.enable(2)  # stderr
     try:
         return Up(settings).run()
     except (AgentFault, CannotStart, LogError, StoreFault, HistoryDiffers, ViewsFault) as error:
@@ -208,6 +210,7 @@ class Up:
         )
         server = uvicorn.Server(config)
         self._socket = config.bind_socket()
+        self._socket.listen(config.backlog)  # who reads the address in `cell.json` may be faster than the server
         self._server_thread = threading.Thread(
             target=server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
         )

@@ -24,9 +24,9 @@ LOOK_S = 0.1
 COMMIT_S = 5.0
 """How often the group is told how far each cell is."""
 WAIT_S = 0.5
-END_S = 4.0
+END_S = 3.0
 """So long cells that are in the middle of something may take to end, and as long again once they are cut off."""
-END_MAX_S = 12.0
+END_MAX_S = 10.0
 """So long the whole process may take to end; what `deploy/` starts is killed after 15."""
 
 

@@ -1,6 +1,7 @@
 """What processes write to stderr about themselves: lines for people, or one JSON object each."""
 
 import asyncio
+import faulthandler
 import logging
 import sys
 from typing import Any
@@ -32,8 +33,9 @@ def _of_the_end(record: logging.LogRecord) -> bool:
 
 def configure(form: str, level: str, **own: Any) -> None:
     """Sends all logs of this process through one handler; what libraries say only where it is a warning. `own`: the
-    fields by which each line names this process.
+    fields by which each line names this process. A library that crashes in C says where.
     """
+    faulthandler.enable(2)  # stderr
     _own.clear()
     _own.update(own)
     structlog.configure(

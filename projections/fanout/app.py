@@ -44,7 +44,7 @@ def run_fanout(
     session_ms: int,
     options: Mapping[str, str],
     web: tuple[str, int],
-    say: Callable[[int | None, str], None],
+    say: Callable[..., None],
     archive: str = "",
 ) -> str:
     """Publishes until SIGTERM or SIGINT, for the cells that the group gives to this process; returns why it can't go
@@ -52,7 +52,8 @@ def run_fanout(
 
     `instance` names the process over restarts; `session_ms`: when it has died, another has its cells after so long;
     `options` are librdkafka's (security), `web` is the address of the pages, `say` takes sentences about a cell or,
-    with None, about the process; `archive`: where the beginning of the log is that it no longer has, empty: nowhere.
+    with None, about the process, and by name what else is known; `archive`: where the beginning of the log is that it
+    no longer has, empty: nowhere.
     """
     folder = data / "fanout"
     try:

@@ -12,7 +12,7 @@ from prometheus_client import Gauge
 
 from events.archived import ArchivedLog
 from events.faults import sentence
-from events.kafka import LATEST, KafkaLog
+from events.kafka import KafkaLog
 from events.log import AppendUnknown, Log, LogError, LogRecord, LogUnavailable, gap
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.follower import Follower
@@ -48,7 +48,7 @@ class Cell:
         cell: int,
         folder: Path,
         options: Mapping[str, str],
-        say: Callable[[int | None, str], None],
+        say: Callable[..., None],
         archive: str = "",
     ) -> None:
         self.number = cell
@@ -63,6 +63,8 @@ class Cell:
         self._ending = threading.Event()
         self._publisher = Publisher(self._log.link, cell, self._ending)
         self._followers: dict[str, Follower] = {}
+        self._machine = ""
+        """Whose rounds it deals with."""
         self._stalled: dict[str, int] = {}
         self._reached: dict[str, int] = {}
         """How far followers had come that were given up: a log that ends before has lost records."""
@@ -113,11 +115,18 @@ class Cell:
                 self._forget()
                 self._wait_for(str(error))
             except Exception as error:  # whatever it is: this cell stops, the others go on
+                known = self._known()
                 self._forget()
                 self.failed = sentence(error)
                 for machine in MACHINES:
                     LAG.labels(str(self.number), machine).set(inf)
-                self._say(self.number, f"stopped: {self.failed}")
+                self._say(self.number, f"stopped: {self.failed}", **known)
+
+    def _known(self) -> dict[str, Any]:
+        """What a line about it carries: whose round was published last, of those it deals with."""
+        follower = self._followers.get(self._machine)
+        standing = {} if follower is None else {"epoch": follower.chain.epoch, "round": follower.chain.round}
+        return {"machine": self._machine, **standing} if self._machine else {}
 
     def _wait_for(self, why: str) -> None:
         if self._ending.is_set():
@@ -134,7 +143,7 @@ class Cell:
     def _look(self) -> None:
         for machine in MACHINES:
             self._follower(machine)
-        ends = self._log.offsets([rounds_of(machine) for machine in MACHINES], LATEST)
+        ends = self._log.ends([rounds_of(machine) for machine in MACHINES])
         for machine in MACHINES:
             self._check(machine, ends[rounds_of(machine)])
         self._looks += 1
@@ -142,6 +151,7 @@ class Cell:
             self._save()
 
     def _check(self, machine: str, end: int) -> None:
+        self._machine = machine
         follower, before = self._followers[machine], self.standings.get(machine)
         position, reached = follower.position, max(follower.position, self._reached.get(machine, 0))
         if reached > end:
@@ -154,10 +164,11 @@ class Cell:
         LAG.labels(str(self.number), machine).set(max(0, end - follower.position))
 
     def _follower(self, machine: str) -> Follower:
+        self._machine = machine
         follower = self._followers.get(machine)
         if follower is None:
             if not self._followers:
-                self._publisher.begin(self._log.offsets([topic.name for topic in FANOUT], LATEST))
+                self._publisher.begin(self._log.ends([topic.name for topic in FANOUT]))
             path = self._folder / f"{machine}-{self.number}.msgpack"
             follower = Follower(self._history, machine, self._publisher.publish, path, self._go_on)
             follower.start()

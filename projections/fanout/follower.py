@@ -64,19 +64,20 @@ class Follower:
         self._outputs = [record.topic for record in OUTPUTS[machine]]
         self._labels = (str(log.cell), machine)
         kept = self._load()
-        self._chain = kept.chain if kept else Chain()
+        self.chain = kept.chain if kept else Chain()
+        """The rounds that were read."""
         self.position = kept.position if kept else 0
         self._saved = self.position
         floors = kept.ends if kept else {}
         self._last = max(self._last_round(topic, floors.get(topic, 0)) for topic in self._outputs)
-        self._from = max(self._chain.round + 1, self._last)
+        self._from = max(self.chain.round + 1, self._last)
 
     def start(self) -> None:
         """Publishes what was not published yet. Raises `LogError`; `LogGap`: what was published is no longer there."""
         self.catch_up()
-        if self._chain.round < self._last:
+        if self.chain.round < self._last:
             raise LogGap(
-                f"{self.topic} of cell {self._log.cell} ends at round {self._chain.round}, but round {self._last} was "
+                f"{self.topic} of cell {self._log.cell} ends at round {self.chain.round}, but round {self._last} was "
                 "published: records are missing. Restore the log from its archive."
             )
 
@@ -98,12 +99,12 @@ class Follower:
         """Writes the file, if there is something new to keep. Raises `LogError`."""
         if self.position != self._saved:
             ends = {topic: self._log.bounds(topic)[1] for topic in self._outputs}
-            self._write(msgspec.msgpack.encode(Kept(FORMAT, self.position, self._chain, ends)))
+            self._write(msgspec.msgpack.encode(Kept(FORMAT, self.position, self.chain, ends)))
             self._saved = self.position
 
     def _next(self, record: LogRecord) -> None:
         self._go_on()
-        delivered = judge(read(record, self._machine), self._chain, self._machine, self._log.cell)
+        delivered = judge(read(record, self._machine), self.chain, self._machine, self._log.cell)
         self.position = record.offset + 1
         event = delivered.event
         if event is None or delivered.verdict is not Verdict.ACCEPTED:

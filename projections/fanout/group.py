@@ -12,6 +12,7 @@ class Group:
         self.joined = False
         """Whether this process has cells, or is a member that was given none."""
         self._wait = wait
+        self._asked_again = False
 
     def look(self, consumer: Any, has_cells: bool) -> None:
         """`consumer` is faust's, which shows none of this but in what it is made of. Raises what ended the task that
@@ -23,6 +24,11 @@ class Group:
         if keeping is not None and keeping.done() and not keeping.cancelled() and (error := keeping.exception()):
             raise error
         member = coordinator is not None and coordinator.coordinator_id is not None and coordinator.generation > 0
+        if coordinator is not None and member and not self._asked_again:
+            # One that comes back is given what it had, and nobody looks whether cells were added meanwhile; the leader
+            # of a group who asks again makes it share anew.
+            self._asked_again = True
+            coordinator.request_rejoin()
         self.joined = has_cells or member
         if self.joined:
             self._wait.over()

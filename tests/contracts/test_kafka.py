@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -152,15 +153,22 @@ def lost() -> dict[str, Any]:
 
 
 def test_questions_that_are_not_answered_are_put_by_a_new_client(
-    broker: Broker, topic: str, lost: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str, lost: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(kafka, "ASK_SECONDS", 0.3)
-    log = KafkaLog(broker.address)
-    log._admin = AdminClient(lost)
+    log = KafkaLog(broker.address, patience=0.3)
+    log._asker = Consumer({**CONSUMER, **lost})
     with pytest.raises(LogUnavailable):
         log.bounds(topic)
     assert log.bounds(topic) == (0, 0)
     log.close()
+
+
+def test_answers_that_come_late_do_no_harm_to_the_process(broker: Broker) -> None:
+    topics = [f"contract.late-{number}" for number in range(10)]
+    broker.make_topics(topics, 1, SETTINGS)
+    command = [sys.executable, "-m", "tests.contracts.late_answers", broker.address, *topics]
+    asking = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait(timeout=60) for process in asking] == [0, 0, 0]
 
 
 def test_a_reader_that_hears_nothing_of_what_is_there_reads_by_a_new_client(
@@ -386,6 +394,7 @@ def test_a_member_that_gets_no_cells_for_long_joins_by_a_new_client(
 
 MEMBER = """
 import sys
+import threading
 import time
 from events.kafka_membership import Membership
 from events.kafka_reader import KafkaReader
@@ -421,6 +430,34 @@ def test_a_killed_process_that_starts_again_has_its_cell(
     again = join(broker, group, "one")
     until(lambda: owns(again))
     again.close()
+
+
+class Lingering:
+    """A client that doesn't come back from its end."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self.ending, self.ended = threading.Event(), threading.Event()
+
+    def close(self) -> None:
+        self.ending.set()
+        self.ended.wait()
+        self._consumer.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+def test_a_member_leaves_without_a_client_that_lingers(broker: Broker, group: str) -> None:
+    first, second = join(broker, group, "one"), join(broker, group, "two")
+    until(lambda: owns(first) or owns(second), lambda: (owns(first), owns(second)))
+    left, stays = (first, second) if owns(first) else (second, first)
+    left._consumer = lingering = Lingering(left._consumer)  # type: ignore[assignment]
+    left.close()
+    assert lingering.ending.is_set()
+    until(lambda: owns(stays))
+    lingering.ended.set()
+    stays.close()
 
 
 def test_cells_are_shared_and_lags_can_be_looked_at(broker: Broker) -> None:

@@ -20,7 +20,7 @@ from events.kafka_topics import add_cells
 from paceline.client import Client
 from tests.deploy.files import DEPLOY, OPERATIONS, ROOT, containers, of_kubernetes, of_procfile
 
-pytestmark = pytest.mark.xdist_group("cell-of-processes")  # its ports are those of the Procfile
+pytestmark = pytest.mark.xdist_group("processes")  # its ports are those of the Procfile
 READY_S = 120.0
 END_S = 45.0
 MARK = "--8<-- end of command"

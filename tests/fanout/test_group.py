@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,7 +13,9 @@ from projections.fanout.group import Group
 
 def consumer(coordinator_id: int | None, generation: int, keeping: "Future[None] | None" = None) -> SimpleNamespace:
     keeping = keeping or Future()
-    coordinator = SimpleNamespace(coordinator_id=coordinator_id, generation=generation, _coordination_task=keeping)
+    coordinator = SimpleNamespace(
+        coordinator_id=coordinator_id, generation=generation, _coordination_task=keeping, request_rejoin=Mock()
+    )
     return SimpleNamespace(_thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator)))
 
 
@@ -27,9 +30,12 @@ def group(said: list[str], monkeypatch: pytest.MonkeyPatch) -> Group:
     return Group(Wait("here:9092", "paceline.fanout", said.append))
 
 
-def test_a_member_that_was_given_no_cells_stands_by(group: Group, said: list[str]) -> None:
-    group.look(consumer(1, 3), has_cells=False)
+def test_a_member_that_was_given_no_cells_stands_by_and_asks_once_more(group: Group, said: list[str]) -> None:
+    member = consumer(1, 3)
+    for _ in range(3):
+        group.look(member, has_cells=False)
     assert group.joined
+    member._thread._consumer._coordinator.request_rejoin.assert_called_once_with()
     assert said == []
 
 

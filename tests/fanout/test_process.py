@@ -1,5 +1,6 @@
 """The fan-out as a process on a real Kafka: killed, frozen, moved, cut off; nothing is missing, little comes twice."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +121,8 @@ def test_a_cell_whose_log_lost_records_stops_alone_and_says_so(world: World) -> 
     world.until(lambda: "failed" in world.health().get("cells", {}).get("1", {}))
     assert "starts" in world.health()["cells"]["1"]["failed"]
     assert world.get("/readyz").status_code == 503
+    [line] = [json.loads(line) for line in world.said().splitlines() if '"stopped: ' in line]
+    assert (line["process"], line["cell"], line["machine"]) == ("fanout", 1, "lifecycle")
     world.until(lambda: world.health()["cells"]["0"]["ready"])
     world.stop()
     whole(world.address, 0, world.starts - 1)

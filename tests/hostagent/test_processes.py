@@ -14,6 +14,8 @@ from hostagent.runs import stop_all
 from tests.broker import Broker, free_ports
 from tests.processes.site import TOKEN, Site, empty
 
+pytestmark = pytest.mark.xdist_group("processes")
+
 GATEWAYS = ("gateway.0", "gateway.0.b")
 APIS = ("api", "api.two")
 AGENT = "agent.0"

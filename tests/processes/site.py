@@ -38,7 +38,9 @@ class Site:
     """Everything on one broker; `cells` partitions."""
 
     def __init__(self, folder: Path, bootstrap: str, cells: int = 1, sim_hosts: int = 4, **settings: str) -> None:
-        self.folder, self.bootstrap, self.cells, self.sim_hosts = folder, bootstrap, cells, sim_hosts
+        self.folder, self.bootstrap, self.cells = folder, bootstrap, cells
+        self.sim_hosts = dict.fromkeys(range(cells), sim_hosts)
+        """Hosts that a gateway simulates, by cell."""
         self.listens: dict[str, str] = {}
         self._hashes: dict[tuple[int, str, int], str] = {}
         environment = {
@@ -273,7 +275,7 @@ class Site:
         if kind in MACHINES:
             return ["paceline", "processor", kind, *common]
         if kind == "gateway":
-            return ["paceline", kind, "--cell", rest[0], "--sim-hosts", str(self.sim_hosts), *common]
+            return ["paceline", kind, "--cell", rest[0], "--sim-hosts", str(self.sim_hosts[int(rest[0])]), *common]
         if kind == "agent":
             gateways = self._flags("--server", f"gateway.{rest[0]}")
             return ["paceline", kind, *gateways, "--folder", str(self.folder / name), "--host-id", name]

@@ -1,8 +1,9 @@
-"""Processes of a cell are ended in every way under load, again and again; nothing may be lost or doubled.
+"""The processes of two cells are ended in every way under load, again and again; nothing may be lost or doubled.
 
-A fault is followed by a probe: a job that is submitted then and must succeed. The seconds until it has are the time
-back to full service: with the start of the process that was ended, or, where it stays away ("gone"), with the
-takeover by another, the session timeout of the group included. LIVE tasks run all the time on simulated hosts.
+A fault is followed by probes: a job in each cell that is submitted then and must succeed. The seconds until they have,
+and the process that was ended says that it is ready, are the time back to full service: with its start, or, where it
+stays away ("gone"), with the takeover by another, the session timeout of the group included. LIVE tasks run all the
+time on simulated hosts of the first cell.
 """
 
 import random
@@ -23,7 +24,9 @@ from tests.broker import Broker
 from tests.processes.site import Site
 from tests.storms.stormed import Stormed, stormed
 
-KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "api", "agent.0")
+POOLS = ("/p", "/q")
+"""The pool of each cell."""
+KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.1", "api", "agent.0")
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
 FREEZE_S = 1.5
 """So much longer than the session of the group: where there is a standby, it takes over."""
@@ -34,7 +37,7 @@ DAY_MS = 86_400_000
 
 
 class Storm:
-    """Faults on one cell, with load beside them."""
+    """Faults on two cells, with load beside them."""
 
     def __init__(self, site: Site, broker: Broker, seed: int, live: int = 0) -> None:
         self.site, self.broker = site, broker
@@ -44,6 +47,7 @@ class Storm:
         self.back_s: defaultdict[str, list[float]] = defaultdict(list)
         self._live = live
         self._stays_away: list[str] = []
+        self._stands_in: list[str] = []
         self._ways: dict[str, Callable[[str], float]] = {
             "kill -9": self._killed,
             "SIGTERM": self._ended,
@@ -54,33 +58,39 @@ class Storm:
         }
 
     def begin(self) -> None:
-        """The pool, and the tasks that run all the time."""
-        self.site.pool("/p")
+        """The pools, and the tasks that run all the time."""
+        for cell, pool in enumerate(POOLS):
+            self.site.pool(pool, cell)
         live = {f"live-{at}": min(INSTANCES_MAX, self._live - at) for at in range(0, self._live, INSTANCES_MAX)}
         for job_id, instances in live.items():
-            self._submit(job_id, instances, 10, DAY_MS, (Constraint("os", "absent"),))
+            self._submit(0, job_id, instances, 10, DAY_MS, (Constraint("os", "absent"),))
         for job_id, instances in live.items():
             self.site.until(
                 lambda job_id=job_id, all_=instances: self.site.running(job_id) == all_, f"{job_id} to run", 180.0
             )
 
     def load(self) -> None:
-        """Some jobs, straight into the log."""
-        for _ in range(self.draw.randrange(1, 4)):
+        """Some jobs, straight into the logs; the last are one in each cell."""
+        for cell in (*self.draw.choices(range(len(POOLS)), k=self.draw.randrange(2)), *range(len(POOLS))):
             self.jobs.append(f"job-{len(self.jobs)}")
-            self._submit(self.jobs[-1], self.draw.choice([1, 20, 200]), 100, 500, ())
+            self._submit(cell, self.jobs[-1], self.draw.choice([1, 20, 200]), 100, 500, ())
 
     def fault(self, way: str, name: str) -> None:
-        """One fault under load, then the probe. Each way returns when a part was killed or left, or was back."""
+        """One fault under load, then the probes. Each way returns when a part was killed or left, or was back."""
         self.load()
         time.sleep(self.draw.uniform(0.0, 0.5))
         begin = self._ways[way](name)
         self.load()
-        self.site.finish(self.jobs[-1])
+        self.site.finish(*self.jobs[-len(POOLS) :])
+        if name != "broker":
+            self.site.until_ready(f"{name}.b" if way == "gone" else name)
         self.back_s[f"{way} {name}"].append(time.monotonic() - begin)
         self.site.start(*self._stays_away)
         self.site.until_ready(*self._stays_away)
+        for other in self._stands_in:
+            self.site.stop(other)
         self._stays_away.clear()
+        self._stands_in.clear()
         self.site.note_hashes()
 
     def result(self) -> Stormed:
@@ -90,11 +100,17 @@ class Storm:
         return stormed(self.site.count(), self.back_s, self.tasks, self._live)
 
     def _submit(
-        self, job_id: str, instances: int, cpu_milli: int, duration_ms: int, constraints: tuple[Constraint, ...]
+        self,
+        cell: int,
+        job_id: str,
+        instances: int,
+        cpu_milli: int,
+        duration_ms: int,
+        constraints: tuple[Constraint, ...],
     ) -> None:
         job = JobSubmitted(
             job_id=job_id,
-            pool="/p",
+            pool=POOLS[cell],
             instances=instances,
             command=("sleep", str(duration_ms / 1000)),
             cpu_milli=cpu_milli,
@@ -103,7 +119,7 @@ class Storm:
             simulated=Simulated(duration_ms),
             constraints=constraints,
         )
-        self.site.append(0, NewRecord(job.topic, job_id.encode(), encode(job)))
+        self.site.append(cell, NewRecord(job.topic, job_id.encode(), encode(job)))
         self.tasks += instances
 
     def _killed(self, name: str) -> float:
@@ -117,13 +133,23 @@ class Storm:
         return begin
 
     def _gone(self, name: str) -> float:
-        """Whoever has the cell is killed, and comes back only when another has taken over."""
-        self.site.until(lambda: any(0 in self.site.owned(each) for each in (name, f"{name}.b")), "an owner")
-        owner = name if 0 in self.site.owned(name) else f"{name}.b"
+        """It is killed, and comes back only when another has taken over: one that stands by, for this once where there
+        is none.
+        """
+        other = f"{name}.b"
+        if other not in STANDBYS:
+            self.site.start(other)
+            self._stands_in.append(other)
+        self.site.until(lambda: self._serves(name) and self._serves(other), f"{name} and {other} to serve")
         begin = time.monotonic()
-        self.site.kill(owner)
-        self._stays_away.append(owner)
+        self.site.kill(name)
+        self._stays_away.append(name)
         return begin
+
+    def _serves(self, name: str) -> bool:
+        """Whether it does its work; one that stands by, without a cell, does none."""
+        health = self.site.health(name) or {}
+        return bool(health.get("ready")) and health.get("cells") != {}
 
     def _ended(self, name: str) -> float:
         begin = time.monotonic()
@@ -138,8 +164,8 @@ class Storm:
         return time.monotonic()
 
     def _joined(self, name: str) -> float:
-        """Another comes that the group prefers, and goes again: the cell changes hands twice in the middle of its
-        rounds.
+        """Another comes that the group prefers, and goes again: the first cell changes hands twice in the middle of
+        its rounds.
         """
         other = f"{name}.c"
         self.site.start(other)
@@ -168,8 +194,8 @@ def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed:
     member as it does by default.
     """
     session_ms = str(ServicePart().session_timeout_ms)
-    sim_hosts = 4 + live // PER_HOST
-    site = Site(folder, broker.address, sim_hosts=sim_hosts, PACELINE_SERVICE__SESSION_TIMEOUT_MS=session_ms)
+    site = Site(folder, broker.address, len(POOLS), PACELINE_SERVICE__SESSION_TIMEOUT_MS=session_ms)
+    site.sim_hosts[0] += live // PER_HOST
     try:
         site.begin("agent.0", *STANDBYS)
         found = Storm(site, broker, seed, live)
@@ -185,7 +211,7 @@ def all_faults(seed: int) -> Iterator[tuple[str, str]]:
     """Each way at each part and those at the broker, in another order each time around, without end."""
     once = [
         *product(("kill -9", "SIGTERM", "kill -9", "SIGSTOP"), KINDS),
-        *product(("gone",), ("placement", "lifecycle", "placement", "lifecycle")),
+        *product(("gone",), ("placement", "lifecycle", *MACHINES, "fanout", "gateway.0")),
         *product(("rebalance",), ("placement", "lifecycle", "entitlement", "sla")),
         ("kill -9", "broker"),
         ("away", "broker"),

@@ -11,7 +11,6 @@ from tests.broker.cluster import Cluster
 from tests.processes.site import Site
 from tests.processes.small_disk import SmallDisk, can_mount, small_disk
 
-pytestmark = pytest.mark.xdist_group("cluster")
 LIFECYCLE = "paceline.lifecycle"
 SMALL = 1
 SMALL_MIB = 64

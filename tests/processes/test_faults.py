@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from events.topics import MACHINES
 from tests.broker import Broker
 from tests.processes.site import Site, empty
-from tests.processes.storm import KINDS, storm
+from tests.processes.storm import KINDS, POOLS, storm
 
 FAULTS = [
     *(("kill -9", kind) for kind in KINDS),
@@ -15,7 +16,7 @@ FAULTS = [
     ("SIGSTOP", "placement"),
     ("SIGSTOP", "gateway.0"),
     ("SIGTERM", "projector"),
-    ("gone", "placement"),
+    *(("gone", kind) for kind in (*MACHINES, "fanout", "gateway.0")),
     ("rebalance", "lifecycle"),
     ("away", "broker"),
 ]
@@ -24,7 +25,7 @@ FILE_MAX = 16 * 1024
 
 
 def test_each_kind_of_process_may_die_freeze_or_lose_its_cell(broker: Broker, tmp_path: Path) -> None:
-    empty(broker, 1)
+    empty(broker, len(POOLS))
     found = storm(tmp_path, broker, FAULTS, seed=1)
     assert (found.lost, found.doubled, found.hash_mismatches) == (0, 0, 0), found
     assert len(found.times_s) == len(FAULTS)

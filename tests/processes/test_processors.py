@@ -23,12 +23,14 @@ from tests.broker import Broker, free_ports
 from tests.processes.site import Site, empty
 
 CELLS = 4
+SESSION_MS = "6000"
+"""Nobody may leave a group for being slow, where epochs are counted."""
 
 
 @pytest.fixture
 def site(broker: Broker, tmp_path: Path) -> Iterator[Site]:
     """Four cells, no process yet."""
-    found = Site(tmp_path, empty(broker, CELLS), CELLS)
+    found = Site(tmp_path, empty(broker, CELLS), CELLS, PACELINE_SERVICE__SESSION_TIMEOUT_MS=SESSION_MS)
     yield found
     found.processes.stop_all()
 

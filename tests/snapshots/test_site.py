@@ -13,7 +13,7 @@ from paceline.verify import with_archive
 from tests.broker import Broker
 from tests.processes.site import Site, empty
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = pytest.mark.xdist_group("processes")
 DECIDING = ("lifecycle", "entitlement", "placement")
 """The machine sla, which has no round yet here, needs all of its topics: these stay."""
 PARTS = (*DECIDING, "projector", "gateway.0", "api")

@@ -1,5 +1,5 @@
-"""`make storm`: kills of a cell in one process, fifty on each log, then faults one after the other on a cell of
-processes with live tasks beside the load.
+"""`make storm`: kills of a cell in one process, fifty on each log, then faults one after the other on two cells
+of processes with live tasks beside the load.
 
     python -m tests.storms [FAULTS [LIVE]]
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from events.kafka_topics import create
 from tests.broker import Broker
-from tests.processes.storm import all_faults
+from tests.processes.storm import POOLS, all_faults
 from tests.processes.storm import storm as storm_processes
 from tests.storms.storm import storm
 from tests.storms.stormed import Stormed, percentile
@@ -39,7 +39,7 @@ def main(faults: int = 100, live: int = 100_000) -> int:
             create(broker.address, 1)
             add(storm(folder / "on-kafka", KILLS, 2, broker.address))
         with Broker(folder / "kafka-of-processes") as broker:
-            create(broker.address, 1)
+            create(broker.address, len(POOLS))
             add(storm_processes(folder / "site", broker, islice(all_faults(SEED), faults), SEED, live))
     back_s = {name: times for part in parts for name, times in part.back_s.items()}
     times = [each for part in parts for each in part.times_s]
