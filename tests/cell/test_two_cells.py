@@ -26,7 +26,7 @@ def answers(cell: Cell) -> dict[str, JobAccepted | JobRejected]:
     return found
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(HOMES, JOBS, st.permutations(range(3)), st.booleans())
 def test_every_job_is_taken_where_it_belongs_or_told_where(
     homes: dict[str, int], jobs: list[tuple[str, int]], order: list[int], pools_first: bool

@@ -62,7 +62,7 @@ def test_a_repeat_is_known_in_every_cell() -> None:
 PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/b"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(PATHS, st.integers(0, 2), st.booleans()), max_size=12))
 def test_a_pool_is_in_one_cell_and_with_the_pools_around_it(facts: list[tuple[str, int, bool]]) -> None:
     world = World()

@@ -150,7 +150,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 8), st.integers(0, 8), STEPS)
 def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:
     world = Watched(Amounts(cpu_milli=20, memory_mib=20))

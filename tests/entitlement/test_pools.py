@@ -108,7 +108,7 @@ AMOUNTS = st.builds(Amounts, cpu_milli=WILD, memory_mib=WILD, disk_mib=WILD, gpu
 PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/", "", "x", "/b"]) | st.text(max_size=5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(PATHS, AMOUNTS, AMOUNTS, AMOUNTS, st.booleans()), max_size=8))
 def test_whatever_is_sent_is_answered(facts: list[tuple[str, Amounts, Amounts, Amounts, bool]]) -> None:
     world = World(cpu(10))

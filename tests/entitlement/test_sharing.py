@@ -135,7 +135,7 @@ def rows(size: int, most: int, weight: int) -> st.SearchStrategy[list[tuple[int,
     return st.lists(st.tuples(st.integers(0, most), st.integers(0, weight)), max_size=size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 8), rows(4, 6, 3))
 @example(7, [(6, 1), (6, 1), (6, 1), (6, 1)])
 def test_fill_is_what_unit_by_unit_gives(total: int, each: list[tuple[int, int]]) -> None:
@@ -143,7 +143,7 @@ def test_fill_is_what_unit_by_unit_gives(total: int, each: list[tuple[int, int]]
     assert fill(total, wants, weights) == unit_by_unit(total, wants, weights)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 6 * AMOUNT_MAX), rows(8, AMOUNT_MAX, SHARE_MAX))
 @example(AMOUNT_MAX, [(AMOUNT_MAX, SHARE_MAX - 1)] * 3)
 @example(49, [(98, 48), (98, 1)])  # 49 * (1 / 49) < 1 in floats
@@ -153,13 +153,13 @@ def test_fill_of_large_amounts_is_exact(total: int, each: list[tuple[int, int]])
     assert fill(total, wants, weights) == round_by_round(total, wants, weights)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(SMALL, capacities(12))
 def test_a_tree_is_shared_as_unit_by_unit(tree: Tree, capacity: Amount4) -> None:
     assert entitlements(*tree, capacity) == twin(tree, capacity)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.one_of(
         SMALL.flatmap(lambda t: st.tuples(st.just(t), capacities(20))),
@@ -190,7 +190,7 @@ def test_what_always_holds(case: tuple[Tree, Amount4]) -> None:
                     assert (other - 1) * its_share < (less + 1) * other_share or other == 0, "even up to one unit"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SMALL, capacities(20), capacities(3))
 def test_more_capacity_takes_from_nobody_but_the_remainder(tree: Tree, capacity: Amount4, more: Amount4) -> None:
     """Exact shares are monotone. Whole ones are off by less than one unit each, so each level may cost one unit."""

@@ -144,7 +144,7 @@ def test_wrong_pools_are_said_with_their_place(tmp_path):
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=200) | st.binary(max_size=100).map(lambda data: data.decode("latin-1")))
 def test_any_text_is_a_job_or_a_list_of_problems(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("any") / "x.yaml"
@@ -161,7 +161,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(texts, values, min_size=1, max_size=5), st.sampled_from((None, 2)))
 def test_what_json_says_is_read_as_it_is_meant(value, indent):
     said: list[Fault] = []

@@ -71,7 +71,7 @@ lives = st.lists(
 
 
 @given(lives)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_follower_that_dies_anywhere_leaves_no_gap_and_repeats_at_most_its_last_round(
     tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[int, int, bool, bool]]
 ) -> None:

@@ -70,7 +70,7 @@ def test_confluents_serializers_read_what_we_write_and_write_what_we_read(server
 
 
 @given(job_id=st.text(), command=st.lists(st.text(max_size=20), max_size=5), instances=st.integers(-(2**31), 2**31 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_job_makes_the_way_in_both_forms(job_id: str, command: list[str], instances: int) -> None:
     class Two:
         def header(self, print_: bytes) -> bytes | None:

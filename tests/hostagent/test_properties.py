@@ -14,7 +14,7 @@ TASKS, HOSTS = 4, ("h1", "h2")
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 2000), st.booleans()), max_size=40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_no_two_jobs_share_a_slot_and_freed_slots_are_clean(steps: list[tuple[str, int, bool]]) -> None:
     slots = Slots({"value": "i4"})
     held: dict[str, int] = {}
@@ -45,7 +45,7 @@ step = st.tuples(st.integers(0, TASKS - 1), st.sampled_from(HOSTS), st.sampled_f
 
 
 @given(st.lists(step, max_size=40), st.integers(0, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_who_follows_changes_holds_what_the_whole_set_says(steps: list[tuple[int, str, str]], connect_at: int) -> None:
     """A host that connects at any time and follows from there knows what one is told that connects at the end."""
     cell = Cell(TestClock())

@@ -330,7 +330,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, min_size=5, max_size=25), st.integers(0, 2**16))
 def test_no_order_is_lost_or_doubled_whatever_becomes_of_the_gateways(
     steps: list[tuple[str, str | int]], seed: int

@@ -193,4 +193,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistories = History.TestCase
-TestHistories.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=25, stateful_step_count=30)

@@ -55,7 +55,7 @@ def ready(cluster: list[tuple[int, int, int, int, dict[str, str]]]) -> tuple[Wor
     return world, hosts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(CLUSTERS, JOBS, st.sampled_from([0, 2, 16]), st.integers(1, 40))
 def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster, specs, few, budget) -> None:  # type: ignore[no-untyped-def]
     world, hosts = ready(cluster)

@@ -133,7 +133,7 @@ def check(world: World, views: Projector) -> None:
     assert on_hosts == np.isin(shown[0], LIVE).sum()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32))
 def test_the_views_agree_with_lifecycle(tmp_path_factory, seed):
     world = World(seed)

@@ -159,7 +159,7 @@ def test_cursors_that_are_none(text):
         read_cursor(text)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1 << 32))
 def test_everything_comes_once_and_after_its_cause(tmp_path_factory, seed):
     """However often the reader breaks off, and however the views and the stream come along."""

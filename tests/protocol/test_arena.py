@@ -11,7 +11,7 @@ steps = st.lists(st.tuples(st.sampled_from(["take", "give", "set", "restore"]), 
 
 
 @given(steps)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_an_arena_holds_what_a_dictionary_holds(draws: list[tuple[str, int]]) -> None:
     arena = Arena("tasks", ("run",))
     state = State([arena.table], [])

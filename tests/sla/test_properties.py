@@ -33,7 +33,7 @@ class Twin:
         return allowed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, INSTANCES), STEPS)
 def test_sla_agrees_with_its_twin_and_never_exceeds_the_budget(
     max_unavailable: int, steps: list[tuple[str, int]]

@@ -120,7 +120,7 @@ def memory(records: int) -> MemoryLog:
 few = st.integers(0, 9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(few, st.integers(0, 2), few, few, few, few), min_size=1, max_size=8))
 def test_whatever_is_archived_and_removed_readers_see_one_history(steps: list[tuple[int, ...]]) -> None:
     """Each step appends, leaves a hole, archives, removes, opens a reader and polls all of them, each so much."""

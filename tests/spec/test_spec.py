@@ -184,7 +184,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(specs)
 def test_a_valid_spec_comes_back_as_it_was_and_is_accepted(spec):
     event = JobSpec.model_validate(spec).to_event("some-id")
