@@ -21,7 +21,10 @@ from events.log import LogRecord, NewRecord, Reader, gap
 ASK_SECONDS = 2.0
 """How long the ends of topics are asked for again where the asker can do without, or nobody is there to answer."""
 ANSWER_SECONDS = 0.5
-"""How long the first answer may take, each further one twice as long: a slow broker answers too, in the end."""
+ANSWER_SECONDS_MAX = 2.0
+"""How long the first answer may take, each further one twice as long, and how long any: a slow broker answers too, in
+the end.
+"""
 SCAN_RECORDS = 10_000
 SCAN_WAIT_SECONDS = 0.02
 RETRY_SECONDS = 0.05
@@ -133,6 +136,8 @@ class KafkaLog:
         began, answer_s = time.monotonic(), ANSWER_SECONDS
         while True:
             asker = self._asker  # another thread may make it anew: one that is gone would answer nobody
+            if self.link.closing:
+                self.link.look()  # which says so
             try:
                 if not self._met:  # the first question of a client that knows no broker yet is sometimes lost
                     asker.list_topics(timeout=answer_s)
@@ -153,5 +158,5 @@ class KafkaLog:
             if left <= 0:
                 self._asker = self.link.client(Consumer, CONSUMER)  # see `events.kafka_link`
                 raise self.link.unavailable(error, topics)
-            answer_s = max(ANSWER_SECONDS, min(2 * answer_s, left))
+            answer_s = max(ANSWER_SECONDS, min(2 * answer_s, left, ANSWER_SECONDS_MAX))
             time.sleep(RETRY_SECONDS)

@@ -134,7 +134,7 @@ class Membership:
                 raise
             self._out = True  # another has its name, and it hadn't heard of that yet
         last = monotonic() + LEAVE_SECONDS
-        while self._assigned and not self._out and not self._link.away and monotonic() < last:
+        while self._assigned and not self._out and monotonic() < last:
             self._consumer.poll(0.05)
         self._close()
 
@@ -184,10 +184,12 @@ class Membership:
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign(partitions)
         consumer.pause(partitions)  # reading is the log's matter
+        if consumer is not self._consumer:  # but one that is still being closed
+            return
         self._link.found()
         self._assigned = {(partition.topic, partition.partition) for partition in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if consumer is self._consumer:  # and not one that is still being closed
+        if consumer is self._consumer:
             self._assigned = None
         consumer.unassign()

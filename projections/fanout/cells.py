@@ -23,6 +23,8 @@ STALLED_LOOKS = 2
 SAVE_LOOKS = 10
 """So often what is kept is written: every tenth look."""
 RETRY_S = 1.0
+CUT_S = 3.0
+"""So long a cell that ends may wait for Kafka."""
 LAG = Gauge(
     "paceline_fanout_lag_records",
     "Records of a machine not published yet; +Inf: publishing has stopped.",
@@ -91,11 +93,19 @@ class Cell:
             self._submit(self._look).add_done_callback(lambda _: self._looking.release())
 
     def end(self) -> "Future[None]":
-        """Stops after the message that is being sent; done when everything is given back."""
+        """Stops after the message that is being sent; done when everything is given back. What waits for Kafka then
+        is cut off after a while.
+        """
         self._ending.set()
+        cutting = threading.Timer(CUT_S, self._cut)
+        cutting.daemon = True
+        cutting.start()
         done = self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
         return done
+
+    def _cut(self) -> None:
+        self._log.link.closing = True
 
     async def _do(self, what: Callable[[], None]) -> None:
         if not self._ending.is_set():
@@ -123,7 +133,7 @@ class Cell:
                 self._say(self.number, f"stopped: {self.failed}", **known)
 
     def _known(self) -> dict[str, Any]:
-        """What a line about it carries: whose round was published last, of those it deals with."""
+        """What a line about it carries: the machine it deals with, and which of its rounds was read last."""
         follower = self._followers.get(self._machine)
         standing = {} if follower is None else {"epoch": follower.chain.epoch, "round": follower.chain.round}
         return {"machine": self._machine, **standing} if self._machine else {}
@@ -143,6 +153,7 @@ class Cell:
     def _look(self) -> None:
         for machine in MACHINES:
             self._follower(machine)
+        self._machine = ""
         ends = self._log.ends([rounds_of(machine) for machine in MACHINES])
         for machine in MACHINES:
             self._check(machine, ends[rounds_of(machine)])
@@ -176,7 +187,8 @@ class Cell:
         return follower
 
     def _save(self) -> None:
-        for follower in self._followers.values():
+        for machine, follower in self._followers.items():
+            self._machine = machine
             follower.save()
 
     def _forget(self) -> None:

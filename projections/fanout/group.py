@@ -27,8 +27,10 @@ class Group:
         if coordinator is not None and member and not self._asked_again:
             # One that comes back is given what it had, and nobody looks whether cells were added meanwhile; the leader
             # of a group who asks again makes it share anew.
-            self._asked_again = True
-            coordinator.request_rejoin()
+            needed = coordinator._rejoin_needed_fut
+            self._asked_again = not needed.done()  # done: it joins just now, and would not hear
+            if self._asked_again:
+                needed.get_loop().call_soon_threadsafe(coordinator.request_rejoin)
         self.joined = has_cells or member
         if self.joined:
             self._wait.over()

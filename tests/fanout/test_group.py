@@ -13,8 +13,13 @@ from projections.fanout.group import Group
 
 def consumer(coordinator_id: int | None, generation: int, keeping: "Future[None] | None" = None) -> SimpleNamespace:
     keeping = keeping or Future()
+    needed = Mock(done=lambda: False)
     coordinator = SimpleNamespace(
-        coordinator_id=coordinator_id, generation=generation, _coordination_task=keeping, request_rejoin=Mock()
+        coordinator_id=coordinator_id,
+        generation=generation,
+        _coordination_task=keeping,
+        _rejoin_needed_fut=needed,
+        request_rejoin=Mock(),
     )
     return SimpleNamespace(_thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator)))
 
@@ -35,7 +40,9 @@ def test_a_member_that_was_given_no_cells_stands_by_and_asks_once_more(group: Gr
     for _ in range(3):
         group.look(member, has_cells=False)
     assert group.joined
-    member._thread._consumer._coordinator.request_rejoin.assert_called_once_with()
+    coordinator = member._thread._consumer._coordinator
+    loop = coordinator._rejoin_needed_fut.get_loop()
+    loop.call_soon_threadsafe.assert_called_once_with(coordinator.request_rejoin)
     assert said == []
 
 

@@ -82,8 +82,10 @@ class Storm:
         begin = self._ways[way](name)
         self.load()
         self.site.finish(*self.jobs[-len(POOLS) :])
-        if name != "broker":
-            self.site.until_ready(f"{name}.b" if way == "gone" else name)
+        if way == "gone":
+            self.site.until(lambda: self._serves(f"{name}.b", len(POOLS)), f"{name}.b to serve all cells")
+        elif name != "broker":
+            self.site.until_ready(name)
         self.back_s[f"{way} {name}"].append(time.monotonic() - begin)
         self.site.start(*self._stays_away)
         self.site.until_ready(*self._stays_away)
@@ -146,10 +148,10 @@ class Storm:
         self._stays_away.append(name)
         return begin
 
-    def _serves(self, name: str) -> bool:
-        """Whether it does its work; one that stands by, without a cell, does none."""
+    def _serves(self, name: str, cells: int = 1) -> bool:
+        """Whether it does its work for so many cells at least; a gateway does for its own."""
         health = self.site.health(name) or {}
-        return bool(health.get("ready")) and health.get("cells") != {}
+        return bool(health.get("ready")) and len(health.get("cells", POOLS)) >= cells
 
     def _ended(self, name: str) -> float:
         begin = time.monotonic()
