@@ -167,6 +167,7 @@ class Fanout:
     def _stop(self) -> None:
         """Faust begins to end: so do the cells."""
         self._stopping = True
+        self._group.leave(self.app.consumer)
         self._leave(set(self._cells))
         asyncio.get_running_loop().call_later(STOP_S, _enough)
 

@@ -12,7 +12,14 @@ class Group:
         self.joined = False
         """Whether this process has cells, or is a member that was given none."""
         self._wait = wait
-        self._asked_again = False
+
+    def leave(self, consumer: Any) -> None:
+        """The end of `consumer` is to be told to the group: a member that keeps its name is missed only after its
+        session, and given what it had when it is back before, though cells were added meanwhile.
+        """
+        client = getattr(consumer._thread, "_consumer", None)  # none before it has begun
+        if client is not None and client._coordinator is not None:
+            client._coordinator._group_instance_id = None
 
     def look(self, consumer: Any, has_cells: bool) -> None:
         """`consumer` is faust's, which shows none of this but in what it is made of. Raises what ended the task that
@@ -24,13 +31,6 @@ class Group:
         if keeping is not None and keeping.done() and not keeping.cancelled() and (error := keeping.exception()):
             raise error
         member = coordinator is not None and coordinator.coordinator_id is not None and coordinator.generation > 0
-        if coordinator is not None and member and not self._asked_again:
-            # One that comes back is given what it had, and nobody looks whether cells were added meanwhile; the leader
-            # of a group who asks again makes it share anew.
-            needed = coordinator._rejoin_needed_fut
-            self._asked_again = not needed.done()  # done: it joins just now, and would not hear
-            if self._asked_again:
-                needed.get_loop().call_soon_threadsafe(coordinator.request_rejoin)
         self.joined = has_cells or member
         if self.joined:
             self._wait.over()
