@@ -97,15 +97,12 @@ class Cell:
         is cut off after a while.
         """
         self._ending.set()
-        cutting = threading.Timer(CUT_S, self._cut)
+        cutting = threading.Timer(CUT_S, self._log.close)
         cutting.daemon = True
         cutting.start()
         done = self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
         return done
-
-    def _cut(self) -> None:
-        self._log.link.closing = True
 
     async def _do(self, what: Callable[[], None]) -> None:
         if not self._ending.is_set():

@@ -394,7 +394,6 @@ def test_a_member_that_gets_no_cells_for_long_joins_by_a_new_client(
 
 MEMBER = """
 import sys
-import threading
 import time
 from events.kafka_membership import Membership
 from events.kafka_reader import KafkaReader
