@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import faust
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
 from faust.contrib.asgi import serve_asgi
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 from mode.threads import WorkerThread
 
 from events.kafka_membership import Wait
@@ -165,7 +168,9 @@ class Fanout:
             self._leaving[number] = self._cells.pop(number).end()
 
     def _stop(self) -> None:
-        """Faust begins to end: so do the cells."""
+        """Faust begins to end: so do the cells. What made it end is asked now, for its end may be cut short."""
+        if self.app.crash_reason and not self._fault:
+            self._fault = f"The fan-out has failed: {self.app.crash_reason!r}."
         self._stopping = True
         self._group.leave(self.app.consumer)
         self._leave(set(self._cells))
@@ -202,6 +207,16 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = "read_committed"
         consumer._fetch_min_bytes, consumer._fetch_max_wait_ms = PACE
         return consumer
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """One that fails ends faust's own thread; here it is left out, for it only saves reading more at a start."""
+        ours = self.assignment()
+        told = {driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(at, "") for tp, at in offsets.items() if tp in ours}
+        try:
+            await self._ensure_consumer().commit(told)
+        except KafkaError:
+            return False
+        return True
 
 
 class _CommittedConsumer(driver.Consumer):

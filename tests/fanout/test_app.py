@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import UnknownError
+from faust.types import TP
 
 from events.kafka_membership import Wait
 from events.topics import EVERY
-from projections.fanout.app import Fanout, FanoutApp, make_app
+from projections.fanout.app import Fanout, FanoutApp, _CommittedThread, make_app
 from projections.fanout.group import Group
 
 
@@ -86,6 +88,37 @@ def test_it_ends_when_nobody_follows_the_group_any_more(cells: Cells, monkeypatc
     cells.look(0)
     assert cells.ended
     assert "no broker was known" in cells.fanout._fault
+
+
+def test_what_made_it_crash_is_told_though_its_end_is_cut_short(cells: Cells) -> None:
+    cells.fanout.app.crash_reason = UnknownError()
+    asyncio.run(stopped(cells.fanout))
+    assert "UnknownError" in cells.fanout._fault
+
+
+def test_one_that_is_told_to_end_has_not_failed_whatever_crashes_at_its_end(cells: Cells) -> None:
+    asyncio.run(stopped(cells.fanout))
+    cells.fanout.app.crash_reason = asyncio.CancelledError()
+    assert cells.fanout._fault == ""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_positions_that_a_broker_cannot_keep_end_nothing(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose disk is full answers so before it ends."""
+    kept: dict[tuple[str, int], int] = {}
+
+    class Client:
+        async def commit(self, offsets: dict[Any, Any]) -> None:
+            if broken:
+                raise UnknownError
+            kept.update({(at.topic, at.partition): told.offset for at, told in offsets.items()})
+
+    ours, gone = TP("paceline.sla", 0), TP("paceline.sla", 1)
+    thread = _CommittedThread.__new__(_CommittedThread)
+    monkeypatch.setattr(_CommittedThread, "_ensure_consumer", lambda _: Client())
+    monkeypatch.setattr(_CommittedThread, "assignment", lambda _: {ours})
+    assert asyncio.run(thread._commit({ours: 7, gone: 3})) is not broken
+    assert kept == ({} if broken else {("paceline.sla", 0): 7})
 
 
 def test_one_that_ends_is_not_ready(cells: Cells) -> None:
