@@ -1,6 +1,6 @@
 """A log with its archive in front: one history from the first archived record on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -59,6 +59,10 @@ class ArchivedLog:
         start, end = self._log.bounds(topic)
         held = self._stretches(topic, start) if start else []
         return (min(start, held[0].start) if held and held[-1].end >= start else start), end
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        return self._log.ends(topics)
 
     def wait(self, timeout: float) -> None:
         """See `Log.wait`."""
@@ -129,7 +133,8 @@ class ArchivedReader:
         """See `Reader.ends`."""
         reader = self._live  # who polls may arrange topics anew meanwhile, in another thread
         live = reader.ends() if reader is not None else {}
-        return {topic: live[topic] if topic in live else self._inner.bounds(topic)[1] for topic in self._topics}
+        rest = [topic for topic in self._topics if topic not in live]
+        return {**live, **(self._inner.ends(rest) if rest else {})}
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""

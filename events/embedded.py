@@ -12,7 +12,7 @@ import shutil
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -197,6 +197,11 @@ class EmbeddedLog:
         held = self._topic(topic)
         return held.start, held.end
 
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        self.refresh()
+        return {topic: self._topic(topic).end for topic in topics}
+
     def wait(self, timeout: float) -> None:
         """See `Log.wait`; what was appended is remembered for each thread that waits."""
         self.wait_until(lambda: self._version != getattr(self._seen, "version", 0), timeout)
@@ -311,8 +316,7 @@ class EmbeddedReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`."""
-        self._log.refresh()
-        return {topic: self._log.end(topic) for topic in self._positions}
+        return self._log.ends(self._positions)
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""

@@ -7,19 +7,17 @@ a record is the broker's append time, which never decreases as long as the broke
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from events.kafka_append import PATIENCE_SECONDS, Appender
-from events.kafka_link import AWAY, CONSUMER, MOVING, NO_TOPIC, Link, Options, say_on_stderr
+from events.kafka_link import ASK_SECONDS, AWAY, CONSUMER, MOVING, NO_TOPIC, Link, Options, say_on_stderr
 from events.kafka_reader import KafkaReader
 from events.kafka_shared import Shared, SharedReader
 from events.log import LogRecord, NewRecord, Reader, gap
 
-ASK_SECONDS = 2.0
-"""How long the ends of topics are asked for again where the asker can do without, or nobody is there to answer."""
 ANSWER_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 2.0
 """How long the first answer may take, each further one twice as long, and how long any: a slow broker answers too, in
@@ -90,9 +88,9 @@ class KafkaLog:
         start = self._offsets([topic], OFFSET_BEGINNING, self._patience)[topic]
         return start, self._offsets([topic], OFFSET_END, self._patience)[topic]
 
-    def ends(self, topics: Sequence[str], patience: float = ASK_SECONDS) -> dict[str, int]:
-        """Per topic the offset after its last record. Raises `LogUnavailable`; `LogFault`: no such topic."""
-        return self._offsets(topics, OFFSET_END, patience)
+    def ends(self, topics: Iterable[str], patience: float | None = None) -> dict[str, int]:
+        """See `Log.ends`. Raises `LogUnavailable`, after `patience` seconds if given; `LogFault`: no such topic."""
+        return self._offsets(list(topics), OFFSET_END, self._patience if patience is None else patience)
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records of a topic before an offset, once they are archived; readers there meet a `LogGap`."""

@@ -18,6 +18,8 @@ from confluent_kafka import KafkaError, KafkaException
 from events.log import LogError, LogFault, LogUnavailable
 from events.topics import RECORD_BYTES_MAX
 
+ASK_SECONDS = 2.0
+"""How long the ends of topics are asked for again where the asker can do without, or nobody is there to answer."""
 RECENT_SECONDS = 1.0
 Options = Mapping[str, str | int | bool]
 """Settings of librdkafka by name."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from events.codec import ID_MARKER, uses_ids
-from events.kafka_link import CONSUMER
+from events.kafka_link import ASK_SECONDS, CONSUMER
 from events.log import LogFault, LogGap, LogRecord, LogUnavailable, gap
 from events.topics import rounds_of
 
@@ -56,7 +56,7 @@ class KafkaReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
-        return self._log.ends(list(self._starts))
+        return self._log.ends(self._starts, ASK_SECONDS)
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""
@@ -86,7 +86,7 @@ class KafkaReader:
         that hears nothing of what is there, twice, is made anew: see `events.kafka_link`.
         """
         try:
-            ends = self._log.ends(list(self._starts), 0)
+            ends = self._log.ends(self._starts, 0)
         except LogUnavailable:
             return
         positions = {topic: self.position(topic) for topic in ends}

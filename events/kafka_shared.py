@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from events.kafka_link import ASK_SECONDS
 from events.kafka_reader import KafkaReader
 from events.log import LogError, LogRecord
 from events.newest import Newest, in_shares
@@ -207,7 +208,7 @@ class SharedReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
-        return self._log.ends(list(self.positions))
+        return self._log.ends(self.positions, ASK_SECONDS)
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""

@@ -4,7 +4,7 @@ Adapters: `events.memory` (tests, simulation), `events.embedded` (RocksDB in a f
 suite, `tests/contracts/log.py`, runs on all of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -91,6 +91,10 @@ class Log(Protocol):
 
     def bounds(self, topic: str) -> tuple[int, int]:
         """First offset that is there, and the offset after the last."""
+        ...
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """Per topic the offset after its last record: one question for all."""
         ...
 
     def wait(self, timeout: float) -> None:

@@ -1,6 +1,6 @@
 """The log in memory, for tests and simulation: one process, no thread; time comes from the clock that it is given."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from events.log import LogRecord, NewRecord, gap
 
@@ -70,6 +70,10 @@ class MemoryLog:
         """See `Log.bounds`."""
         held = self.topic(topic)
         return held.start, held.end
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        return {topic: self.topic(topic).end for topic in topics}
 
     def truncate(self, topic: str, start: int) -> None:
         """Removes the records before an offset, as a broker's retention would."""

@@ -40,7 +40,7 @@ class Head(msgspec.Struct, frozen=True):
 
 def ends(log: Log) -> dict[str, int]:
     """Where each topic ends now: to be asked before the log is verified."""
-    return {topic.name: log.bounds(topic.name)[1] for topic in ALL}
+    return log.ends(topic.name for topic in ALL)
 
 
 def head_of(log: Log, ends: dict[str, int], replayed: Iterable[Replayed]) -> Head:

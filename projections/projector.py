@@ -171,7 +171,7 @@ class Projector:
 
     def fold_whole(self, progress: Callable[[int], None] | None = None) -> None:
         """Folds the log as it stands; `progress` is told how many records are in the views. Raises `LogUnavailable`."""
-        ends = {topic.name: self._log.bounds(topic.name)[1] for topic in ALL}
+        ends = self._log.ends(topic.name for topic in ALL)
         while self.step() or any(self._reader.position(topic) < end for topic, end in ends.items()):
             if progress is not None:
                 progress(sum(self.positions().values()))

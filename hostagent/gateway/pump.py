@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from events.log import Log, LogRecord, LogUnavailable, NewRecord, Reader
@@ -36,6 +36,10 @@ class PumpedLog:
     def bounds(self, topic: str) -> tuple[int, int]:
         """See `Log.bounds`."""
         return self._log.bounds(topic)
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        return self._log.ends(topics)
 
     def wait(self, timeout: float) -> None:
         """See `Log.wait`."""

@@ -83,7 +83,7 @@ def _rebuild(opened: "Log", data: Path) -> int:
     beside = data / "rebuild"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
-    ends = sum(opened.bounds(topic.name)[1] for topic in ALL)
+    ends = sum(opened.ends(topic.name for topic in ALL).values())
     said = time.monotonic()
 
     def progress(records: int) -> None:

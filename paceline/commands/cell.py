@@ -111,7 +111,7 @@ def _stand_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[Stan
     from paceline.check import stand
     from paceline.machines import machines
 
-    ends = {topic.name: log.bounds(topic.name)[1] for topic in ALL}
+    ends = log.ends(topic.name for topic in ALL)
     for name, make in machines(log.cell).items():
         machine = make()
         group = groups.get(f"paceline.processor.{name}", Group())
@@ -131,10 +131,7 @@ def _embedded(settings: "Settings", only: int | None) -> "list[Standing]":
         found = running.read(settings.data)
         runner = f"process {found.pid}" if found and found.alive else ""
         made = [make() for make in machines(log.cell).values()]
-        return [
-            stand(log, machine, {topic: log.bounds(topic)[1] for topic in _topics(machine)}, None, runner)
-            for machine in made
-        ]
+        return [stand(log, machine, log.ends(_topics(machine)), None, runner) for machine in made]
     finally:
         log.close()
 

@@ -6,7 +6,7 @@ log reads it there; nobody can go on with it.
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,6 +71,10 @@ class NothingAfter:
         """See `Log.bounds`."""
         end = self._ends.get(topic, 0)
         return end, end
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        return {topic: self._ends.get(topic, 0) for topic in topics}
 
     def wait(self, timeout: float) -> None:
         """Nothing comes."""

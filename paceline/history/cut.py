@@ -1,7 +1,7 @@
 """Cuts of a log: where its topics were at a time or at a position, and the log as it was then."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 
@@ -40,6 +40,10 @@ class CutLog:
         start, end = self._log.bounds(topic)
         return start, max(start, min(end, self._ends.get(topic, end)))
 
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        return {topic: self.bounds(topic)[1] for topic in topics}
+
     def wait(self, timeout: float) -> None:
         """Nothing comes."""
 
@@ -54,7 +58,7 @@ class CutReader:
     def __init__(self, reader: Reader, log: CutLog) -> None:
         self._reader = reader
         self._log = log
-        self._ends = {topic: log.bounds(topic)[1] for topic in reader.ends()}
+        self._ends = log.ends(reader.ends())
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`."""

@@ -48,7 +48,7 @@ def serve(data: Path, listen: str) -> None:
     stretch = info(data)
     log = open_history(data)
     what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
-    views = views_at(log, {topic.name: log.bounds(topic.name)[1] for topic in ALL}, data, data)
+    views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
     host, _, port = listen.rpartition(":")
     held = socket.create_server(
         (host.strip("[]"), int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET

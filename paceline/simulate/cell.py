@@ -72,7 +72,7 @@ class SimLog:
         self._log = log
         self._clock = clock
         self._hash = blake2b(digest_size=32)
-        self.scan, self.bounds, self.reader = log.scan, log.bounds, log.reader
+        self.scan, self.bounds, self.ends, self.reader = log.scan, log.bounds, log.ends, log.reader
         self.wait, self.close, self.truncate = log.wait, log.close, log.truncate
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:

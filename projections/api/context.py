@@ -117,7 +117,7 @@ class Context:
 
     async def settle_pools(self) -> None:
         """Waits until the facts about pools are answered that are in the log now: one may be a moment old."""
-        end = await run_in_threadpool(lambda: self.log.bounds(POOLS.name)[1])
+        end = await run_in_threadpool(lambda: self.log.ends([POOLS.name])[POOLS.name])
         if end:
             await self.reach({POOLS.name: end - 1}, POOL_WAIT_S)
 

@@ -24,7 +24,8 @@ def lag_of(context: Context, connection: Connection) -> dict[str, int]:
     has lost records that they have.
     """
     have = folded(connection)
-    lag = {topic.name: context.log.bounds(topic.name)[1] - have.get(topic.name, 0) for topic in ALL}
+    ends = context.log.ends(topic.name for topic in ALL)
+    lag = {topic: end - have.get(topic, 0) for topic, end in ends.items()}
     if lost := next((topic for topic, records in lag.items() if records < 0), None):
         detail = str(gap(lost, have[lost], 0, have[lost] + lag[lost]))
         raise Problem(503, "RECORDS_MISSING", detail, headers={"Retry-After": "1"})

@@ -98,7 +98,7 @@ class Follower:
     def save(self) -> None:
         """Writes the file, if there is something new to keep. Raises `LogError`."""
         if self.position != self._saved:
-            ends = {topic: self._log.bounds(topic)[1] for topic in self._outputs}
+            ends = self._log.ends(self._outputs)
             self._write(msgspec.msgpack.encode(Kept(FORMAT, self.position, self.chain, ends)))
             self._saved = self.position
 
@@ -141,7 +141,7 @@ class Follower:
 
     def _behind(self, ends: Mapping[str, int]) -> bool:
         """Whether messages are missing that had been published."""
-        return any(self._log.bounds(topic)[1] < ends.get(topic, 0) for topic in self._outputs)
+        return any(end < ends.get(topic, 0) for topic, end in self._log.ends(self._outputs).items())
 
     def _last_round(self, topic: str, floor: int) -> int:
         """The highest round of this machine among the last messages of a topic from `floor` on; 0: none. A process

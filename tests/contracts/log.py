@@ -142,9 +142,10 @@ class LogContract:
     def test_ends_are_those_of_now(self, subject: Subject) -> None:
         reader = subject.log.reader({A: 0, B: 0})
         subject.log.append(new(A, b"0"))
-        assert reader.ends() == {A: 1, B: 0}
+        assert reader.ends() == subject.log.ends([A, B]) == {A: 1, B: 0}
         subject.log.append(new(B, b"0", b"1"))
-        assert reader.ends() == {A: 1, B: 2}
+        assert reader.ends() == subject.log.ends([A, B]) == {A: 1, B: 2}
+        assert subject.log.ends([B]) == {B: 2}
         assert reader.position(A) == 0
         reader.close()
 

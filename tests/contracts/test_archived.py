@@ -1,6 +1,6 @@
 """The log contract on a log with its archive in front: nothing archived, and everything that can be."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -75,15 +75,15 @@ class TestMostArchived(LogContract):
 
 
 class Between(MemoryLog):
-    """Something happens while it is asked for the bounds of a topic."""
+    """Something happens while it is asked for the ends of topics."""
 
     happens: Callable[[], object] | None = None
 
-    def bounds(self, topic: str) -> tuple[int, int]:
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
         if self.happens is not None:
             happens, self.happens = self.happens, None
             happens()
-        return super().bounds(topic)
+        return super().ends(topics)
 
 
 def test_ends_are_told_while_another_thread_reads(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """One API server for two cells: each request goes where it belongs, lists are over both."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -275,10 +275,10 @@ def test_the_guards_stand_before_everything(two, path):
 def test_a_log_that_is_away_is_a_problem(two, monkeypatch):
     from events.log import LogUnavailable
 
-    def away(topic: str) -> tuple[int, int]:
+    def away(topics: Iterable[str]) -> dict[str, int]:
         raise LogUnavailable("Kafka is away")
 
-    monkeypatch.setattr(two.cells[1].cell.log, "bounds", away)
+    monkeypatch.setattr(two.cells[1].cell.log, "ends", away)
     two.refused(two.submit("j", "/unknown"), 503, "LOG_UNAVAILABLE")
     two.refused(two.client.get("/readyz"), 503, "LOG_UNAVAILABLE")
 

@@ -1,6 +1,6 @@
 """Toy machines with stores on disk, a log that counts what is read from it, and a whole cell on any log."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -104,6 +104,9 @@ class Counting:
 
     def bounds(self, topic: str) -> tuple[int, int]:
         return self._log.bounds(topic)
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        return self._log.ends(topics)
 
     def wait(self, timeout: float) -> None:
         self._log.wait(timeout)

@@ -55,7 +55,7 @@ class History:
     def read(self) -> list[Round]:
         """The rounds that count and are new, each machine's in order. Raises `Violation`."""
         new: list[Round] = []
-        ends = {machine: self._log.bounds(f"paceline.{machine}")[1] for machine in MACHINES}
+        ends = self._log.ends(self._rounds)
         for topic, events in self._facts.items():
             for record in self._log.scan(topic, len(events)):
                 events.append(_event(record))
