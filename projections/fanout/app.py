@@ -25,7 +25,7 @@ from events.kafka_membership import Wait
 from events.log import LogFault, LogRecord
 from events.topics import MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
-from projections.fanout.group import Group
+from projections.fanout.group import Group, join_again
 from projections.fanout.pages import Health, pages
 from projections.fanout.security import credentials
 
@@ -33,6 +33,9 @@ GROUP = "paceline.fanout"
 LOOK_S = 1.0
 STOP_S = 4.0
 """So long faust may take to end; while Kafka is away it would for ever try to say goodbye."""
+REQUEST_S = 90.0
+"""So long a broker may take for an answer; faust wants it to be no less than the session."""
+NEVER_S = 1e9
 END_S = 3.0
 """So long cells that are in the middle of something may take after that."""
 PACE = (64 * 1024, 100)
@@ -119,8 +122,8 @@ class Fanout:
         try:
             worker.execute_from_commandline()
         except SystemExit as end:
-            if end.code and not self._fault:
-                self._fault = f"The fan-out has failed: {worker.crash_reason or end!r}."
+            if worker._signal_stop_time is None and not self._fault:  # nobody has told it to end
+                self._fault = f"The fan-out has failed: {worker.crash_reason or end.__context__ or end!r}."
         except asyncio.CancelledError:
             if not self._stopping:  # who is cancelled at the end hasn't crashed, though faust may say so
                 self._fault = "The fan-out has failed: its agents were cancelled."
@@ -153,7 +156,7 @@ class Fanout:
                 self._cells[number] = self._make_cell(number)
             self._cells[number].look()
         try:
-            self._group.look(self.app.consumer, bool(self._cells))
+            self._group.look(self.app.consumer, bool(self._cells), self.app.rebalancing)
         except Exception as error:  # whatever it is: nobody follows the group any more
             self._fault = f"The fan-out doesn't follow its group any more: {error}. Start it again."
             self._end()
@@ -168,9 +171,7 @@ class Fanout:
             self._leaving[number] = self._cells.pop(number).end()
 
     def _stop(self) -> None:
-        """Faust begins to end: so do the cells. What made it end is asked now, for its end may be cut short."""
-        if self.app.crash_reason and not self._fault:
-            self._fault = f"The fan-out has failed: {self.app.crash_reason!r}."
+        """Faust begins to end: so do the cells."""
         self._stopping = True
         self._group.leave(self.app.consumer)
         self._leave(set(self._cells))
@@ -201,6 +202,12 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
     """faust reads uncommitted records where it doesn't write transactions; the log's readers read committed ones."""
 
     Worker = _Daemon
+
+    async def on_start(self) -> None:
+        """See faust."""
+        await super().on_start()
+        coordinator = self._ensure_consumer()._coordinator
+        coordinator._push_error_to_user = partial(join_again, coordinator)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -236,6 +243,8 @@ def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, opti
         broker_credentials=credentials(options),
         broker_session_timeout=session_s,
         broker_heartbeat_interval=session_s / 3,
+        broker_request_timeout=max(REQUEST_S, session_s),
+        broker_max_poll_interval=NEVER_S,  # one without cells reads nothing, and would be out of the group for good
         consumer_group_instance_id=instance,
         consumer_max_fetch_size=RECORD_BYTES_MAX,
         # Where the group has no position, all up to now is read here, as for every cell that comes.

@@ -1,8 +1,39 @@
 """Whether the group counts on this process: one that has no cells may stand by, or be cut off from its coordinator."""
 
+import asyncio
+from time import monotonic
 from typing import Any
 
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+)
+
 from events.kafka_membership import Wait
+
+AGAIN_S = 1.0
+SHARING_S = 300.0
+"""So long the group may take to be made anew."""
+_FINAL = (
+    GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+)
+
+
+async def join_again(coordinator: Any, error: Exception) -> None:
+    """What aiokafka's `coordinator` does about an answer of the group that it doesn't know, such as a broker gives that
+    is about to end: it joins anew. As it comes it keeps the error for who asks for it next, which faust never does, and
+    the group is followed no more. Raises what won't be otherwise the next time: `Group.look` finds that.
+    """
+    if isinstance(error, _FINAL):
+        raise error
+    await asyncio.wait([coordinator._closing], timeout=AGAIN_S)
+    coordinator.coordinator_dead()
+    coordinator.reset_generation()
 
 
 class Group:
@@ -12,6 +43,7 @@ class Group:
         self.joined = False
         """Whether this process has cells, or is a member that was given none."""
         self._wait = wait
+        self._settled_at = monotonic()
 
     def leave(self, consumer: Any) -> None:
         """The end of `consumer` is to be told to the group: a member that keeps its name is missed only after its
@@ -21,10 +53,15 @@ class Group:
         if client is not None and client._coordinator is not None:
             client._coordinator._group_instance_id = None
 
-    def look(self, consumer: Any, has_cells: bool) -> None:
-        """`consumer` is faust's, which shows none of this but in what it is made of. Raises what ended the task that
-        keeps the membership: nobody else is told.
+    def look(self, consumer: Any, has_cells: bool, sharing: bool) -> None:
+        """`consumer` is faust's, which shows none of this but in what it is made of; `sharing`: cells are being shared
+        anew. Raises what ended the task that keeps the membership, nobody else is told; and where the sharing takes so
+        long that faust has lost its way in it.
         """
+        if not sharing:
+            self._settled_at = monotonic()
+        elif monotonic() - self._settled_at > SHARING_S:
+            raise TimeoutError(f"the cells have been shared anew for {SHARING_S:.0f} s")
         client = consumer._thread._consumer
         coordinator = None if client is None else client._coordinator
         keeping = None if coordinator is None else coordinator._coordination_task

@@ -17,7 +17,7 @@ from events.kafka_membership import Membership
 from events.log import LogFault, LogUnavailable
 from tests.broker import Broker, free_ports
 from tests.broker.security import Security, certify
-from tests.contracts.log import PATIENCE, new, read, values
+from tests.contracts.log import PATIENCE, ends, new, read, values
 from tests.contracts.test_kafka import until
 from tests.processes.site import Site
 from tests.storms.cell import CellProcess
@@ -53,7 +53,7 @@ def test_topics_log_and_group_work_behind_passwords_and_certificates(security: S
     [offset] = log.append(new(JOBS, b"secret"))
     reader = log.reader({JOBS: offset})
     assert values(read(reader, 1)) == [b"secret"]
-    assert reader.ends() == {JOBS: offset + 1}
+    assert ends(reader) == {JOBS: offset + 1}
     assert values(list(log.scan(JOBS, offset))) == [b"secret"]
     member = Membership(address, f"secure-{listener}", "one", extra=options)
     until(lambda: member.cells() == {0})

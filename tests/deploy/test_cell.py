@@ -53,6 +53,13 @@ class Running(NamedTuple):
             time.sleep(0.1)
 
 
+def answers(address: str) -> bool:
+    """Whether a page answers 200."""
+    with contextlib.suppress(httpx2.TransportError):
+        return httpx2.get(address, timeout=15.0, trust_env=False).status_code == 200
+    return False
+
+
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     base = tmp_path_factory.mktemp("cell")
@@ -111,8 +118,8 @@ def test_pages_that_supervisors_look_at_answer(cell: Running) -> None:
         asked |= {(kind, path) for path in (*probes, "/metrics")} if kind in where else set()
     assert len(asked) > 3 * len(where)
     for kind, path in sorted(asked):
-        answer = httpx2.get(f"http://{where[kind]}{path}", trust_env=False)
-        assert answer.status_code == 200, (kind, path, answer.text)
+        address = f"http://{where[kind]}{path}"
+        cell.until(lambda address=address: answers(address), f"{kind} to answer {path}")
 
 
 def test_a_second_one_says_what_is_in_its_way(cell: Running, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class FakeCell:
     def until(self, count: int, path: str) -> None:
         """Waits until a path was asked for so often."""
         with self.said:
-            assert self.said.wait_for(lambda: sum(each.path == path for each in self.asked) >= count, 10)
+            assert self.said.wait_for(lambda: sum(each.path == path for each in self.asked) >= count, 60)
 
     def writes(self) -> list[Asked]:
         return [each for each in self.asked if each.method != "GET" and "dry_run" not in each.query]

@@ -14,6 +14,7 @@ from events.kafka_membership import Wait
 from events.topics import EVERY
 from projections.fanout.app import Fanout, FanoutApp, _CommittedThread, make_app
 from projections.fanout.group import Group
+from tests.broker import free_ports
 
 
 class Told:
@@ -90,16 +91,22 @@ def test_it_ends_when_nobody_follows_the_group_any_more(cells: Cells, monkeypatc
     assert "no broker was known" in cells.fanout._fault
 
 
-def test_what_made_it_crash_is_told_though_its_end_is_cut_short(cells: Cells) -> None:
-    cells.fanout.app.crash_reason = UnknownError()
-    asyncio.run(stopped(cells.fanout))
-    assert "UnknownError" in cells.fanout._fault
+def test_an_end_that_nobody_asked_for_is_told_with_what_made_it(tmp_path: Path) -> None:
+    """Faust gives up where no broker is when it starts, and says only that it has."""
+    app = make_app(f"127.0.0.1:{free_ports(1)[0]}", tmp_path, "one", 2.0, {})
+    make_cell: Any = Told
+    fanout = Fanout(app, make_cell, Group(Wait("127.0.0.1:9", "paceline.fanout", lambda _: None)))
+    assert "KafkaConnectionError" in fanout.run(("127.0.0.1", free_ports(1)[0]))
 
 
-def test_one_that_is_told_to_end_has_not_failed_whatever_crashes_at_its_end(cells: Cells) -> None:
-    asyncio.run(stopped(cells.fanout))
-    cells.fanout.app.crash_reason = asyncio.CancelledError()
-    assert cells.fanout._fault == ""
+def test_one_that_reads_nothing_for_days_stays_in_the_group(cells: Cells) -> None:
+    """A member that reads nothing for so long leaves, and would not come back; one without cells never reads."""
+    assert cells.fanout.app.conf.broker_max_poll_interval > 10 * 365 * 86_400
+
+
+def test_a_session_may_be_as_long_as_the_settings_let_it(tmp_path: Path) -> None:
+    conf = make_app("127.0.0.1:9", tmp_path, "one", 300.0, {}).conf
+    assert conf.broker_request_timeout >= conf.broker_session_timeout == 300.0
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -1,13 +1,16 @@
 """A fan-out without cells: whether it stands by, or is cut off from its group."""
 
+import asyncio
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from events import kafka_membership
 from events.kafka_membership import Wait
-from projections.fanout.group import Group
+from projections.fanout import group as made_of
+from projections.fanout.group import Group, join_again
 
 
 def consumer(coordinator_id: int | None, generation: int, keeping: "Future[None] | None" = None) -> SimpleNamespace:
@@ -28,7 +31,7 @@ def group(said: list[str], monkeypatch: pytest.MonkeyPatch) -> Group:
 
 
 def test_a_member_that_was_given_no_cells_stands_by(group: Group, said: list[str]) -> None:
-    group.look(consumer(1, 3), has_cells=False)
+    group.look(consumer(1, 3), has_cells=False, sharing=False)
     assert group.joined
     assert said == []
 
@@ -38,17 +41,17 @@ def test_one_that_is_cut_off_from_its_group_says_so_once_and_says_when_that_is_o
     group: Group, said: list[str], cut_off: SimpleNamespace
 ) -> None:
     for _ in range(3):
-        group.look(cut_off, has_cells=False)
+        group.look(cut_off, has_cells=False, sharing=False)
     assert not group.joined
     (text,) = said
     assert text.startswith("Kafka at here:9092 gives out no cells of group paceline.fanout")
-    group.look(consumer(1, 4), has_cells=False)
+    group.look(consumer(1, 4), has_cells=False, sharing=False)
     assert group.joined
     assert said[1:] == ["Kafka at here:9092 gives out cells of group paceline.fanout again."]
 
 
 def test_one_that_has_cells_publishes_them_whoever_coordinates(group: Group, said: list[str]) -> None:
-    group.look(consumer(None, 3), has_cells=True)
+    group.look(consumer(None, 3), has_cells=True, sharing=False)
     assert group.joined
     assert said == []
 
@@ -57,4 +60,45 @@ def test_one_whose_membership_nobody_keeps_any_more_hears_of_it(group: Group) ->
     keeping: Future[None] = Future()
     keeping.set_exception(AssertionError("no broker was known"))
     with pytest.raises(AssertionError, match="no broker was known"):
-        group.look(consumer(1, 3, keeping), has_cells=True)
+        group.look(consumer(1, 3, keeping), has_cells=True, sharing=False)
+
+
+def test_one_whose_group_is_never_done_with_sharing_is_told(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    group.look(consumer(1, 3), has_cells=True, sharing=True)
+    monkeypatch.setattr(made_of, "SHARING_S", -1.0)
+    with pytest.raises(TimeoutError, match="shared anew"):
+        group.look(consumer(1, 3), has_cells=True, sharing=True)
+    group.look(consumer(1, 3), has_cells=True, sharing=False)
+
+
+class Coordinator:
+    """Notes what is done about an error."""
+
+    def __init__(self) -> None:
+        self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.done: list[str] = []
+
+    def coordinator_dead(self) -> None:
+        self.done.append("dead")
+
+    def reset_generation(self) -> None:
+        self.done.append("anew")
+
+
+def test_an_answer_of_the_group_that_nobody_knows_makes_it_join_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_of, "AGAIN_S", 0.01)
+
+    async def answered() -> list[str]:
+        coordinator = Coordinator()
+        await join_again(coordinator, KafkaError("UnknownError()"))
+        return coordinator.done
+
+    assert asyncio.run(answered()) == ["dead", "anew"]
+
+
+def test_an_answer_that_stays_the_same_ends_the_membership() -> None:
+    async def answered() -> None:
+        await join_again(Coordinator(), GroupAuthorizationFailedError("paceline.fanout"))
+
+    with pytest.raises(GroupAuthorizationFailedError):
+        asyncio.run(answered())

@@ -94,13 +94,17 @@ class Site:
 
     def get(self, page: str, name: str = "one") -> httpx2.Response:
         """One of its pages. Raises `httpx2.TransportError`."""
-        return httpx2.get(f"http://{self._listens[name]}{page}", timeout=2.0, trust_env=False)
+        return httpx2.get(f"http://{self._listens[name]}{page}", timeout=5.0, trust_env=False)
 
     def health(self, name: str = "one") -> dict[str, Any]:
         """What /readyz says; empty where it doesn't answer."""
         with suppress(httpx2.TransportError):
             return dict(self.get("/readyz", name).json())
         return {}
+
+    def standing(self, cell: int) -> dict[str, Any]:
+        """What /readyz of the first says of a cell; empty where it doesn't answer, or hasn't the cell."""
+        return dict(self.health().get("cells", {}).get(str(cell), {}))
 
     def cells(self, name: str = "one") -> list[int]:
         """The cells that it has."""

@@ -23,6 +23,7 @@ from tests.broker import Broker
 from tests.foreign.registry import Registry, registry
 from tests.processes.site import Site, empty
 
+pytestmark = pytest.mark.xdist_group("processes")
 VALUE = SerializationContext("any", MessageField.VALUE)
 PARTS = (*MACHINES, "gateway.0", "fanout")
 STRATEGY = {"subject.name.strategy": record_subject_name_strategy}

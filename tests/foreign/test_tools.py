@@ -21,6 +21,7 @@ from tests.broker import Broker
 from tests.foreign.java import tool
 from tests.processes.site import Site, empty
 
+pytestmark = pytest.mark.xdist_group("processes")
 UUID = len("-00000000-0000-0000-0000-000000000000")
 """Kafka adds one to the name of a member."""
 

@@ -65,6 +65,10 @@ class Site:
         return self.folder / "runs" / job_id / "0" / "1" / name
 
 
+def said(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path / "agent")
@@ -84,7 +88,7 @@ def shell(job_id: str, script: str, **more: object) -> JobSubmitted:
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -140,17 +144,17 @@ def test_a_signal_is_told_from_an_exit(site: Site) -> None:
 
 def test_a_stop_gives_grace(site: Site) -> None:
     site.start_agent()
-    site.run(shell("j", 'trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done'))
-    site.says("j", 0, 1, "STARTED", 0)
+    site.run(shell("j", 'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.05; done'))
+    site.cell.until(lambda: said(site.file("j", "stdout.0")) == "ready\n")
     site.cell.decide(stopping([("j", 0, 1)], [HOST]))
     site.says("j", 0, 1, "STOPPED", 0)
-    assert site.output("j") == "bye\n"
+    assert site.output("j") == "ready\nbye\n"
 
 
 def test_a_stop_kills_after_the_grace(site: Site) -> None:
     site.start_agent()
     site.run(shell("j", 'trap "" TERM; echo ready; while :; do sleep 0.05; done', stop_grace_ms=100))
-    site.cell.until(lambda: site.file("j", "stdout.0").exists())
+    site.cell.until(lambda: said(site.file("j", "stdout.0")) == "ready\n")
     site.cell.decide(stopping([("j", 0, 1)], [HOST]))
     site.says("j", 0, 1, "STOPPED", 137)
 

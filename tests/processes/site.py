@@ -32,6 +32,8 @@ TOKEN = "secret"
 SESSION_MS = 1500
 READY_S = 120.0
 POLL_S = 0.05
+PAGE_S = 5.0
+"""A page that doesn't answer for so long is taken for one of a process that is frozen, or gone."""
 
 
 class Site:
@@ -78,24 +80,29 @@ class Site:
     def health(self, name: str) -> dict[str, Any] | None:
         """What /readyz of a part says; None where it doesn't answer."""
         with suppress(httpx2.TransportError, ValueError):
-            return dict(httpx2.get(f"http://{self.listens[name]}/readyz", timeout=2.0, trust_env=False).json())
+            return dict(httpx2.get(f"http://{self.listens[name]}/readyz", timeout=PAGE_S, trust_env=False).json())
         return None
+
+    def standing(self, name: str, cell: int) -> dict[str, Any]:
+        """What /readyz of a part says of a cell; empty where it doesn't answer, or hasn't the cell."""
+        return dict((self.health(name) or {}).get("cells", {}).get(str(cell), {}))
 
     def owned(self, name: str) -> dict[int, int]:
         """The cells that a processor decides for, with the epoch of each."""
         cells = (self.health(name) or {}).get("cells", {})
         return {int(cell): standing["epoch"] for cell, standing in cells.items() if standing.get("epoch")}
 
-    def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = READY_S) -> None:
-        """Waits for a condition; raises with what all parts have said."""
+    def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = READY_S) -> Any:
+        """Waits for a condition and returns what it came to; raises with what all parts have said."""
         deadline = time.monotonic() + timeout_s
-        while not holds():
+        while not (found := holds()):
             if time.monotonic() > deadline or self.processes.ended():
                 said = {name: self.processes.output(name).read_text()[-1500:] for name in self.listens}
                 raise AssertionError(
                     f"waited for {what or holds}:\n" + "\n".join(f"{n}:\n{t}" for n, t in said.items())
                 )
             time.sleep(POLL_S)
+        return found
 
     def until_ended(self, name: str) -> int:
         """Waits until a part has ended by itself; returns its code."""

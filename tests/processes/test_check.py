@@ -45,6 +45,7 @@ def test_what_is_there_is_shown_and_what_is_missing_is_named(broker: Broker, tmp
     try:
         site.start(*MACHINES, "projector")
         site.until_ready(*MACHINES, "projector")
+        site.until(lambda: check("--kafka", site.bootstrap)[0] == 0, "all to be well")
         code, body = check("--kafka", site.bootstrap)
         assert (code, body["well"], body["problems"]) == (0, True, [])
         found = {(each["cell"], each["machine"]): each for each in body["machines"]}
@@ -134,7 +135,7 @@ def test_the_log_of_each_cell_is_verified_and_its_views_are_made_anew(
         site.until_ready("entitlement", "projector")
         pool = PoolDefined(path="/far", command_id="far", cell=1)
         site.append(1, NewRecord(pool.topic, b"/far", encode(pool)))
-        site.until(lambda: (site.health("entitlement") or {})["cells"]["1"]["round"])
+        site.until(lambda: site.standing("entitlement", 1).get("round"), "the round of the pool")
         code, out, _ = paceline("log", "verify")
         assert (code, "all are identical" in out) == (0, True), out
         assert out.split()[out.split().index("entitlement") + 1] != "0", out

@@ -62,6 +62,12 @@ def verified(site: Site, cell: int) -> None:
         log.close()
 
 
+def halves(site: Site, machine: str) -> tuple[dict[int, int], dict[int, int]] | None:
+    """What each of two processors owns, once they share the cells."""
+    found = site.owned(machine), site.owned(f"{machine}.b")
+    return found if [len(each) for each in found] == [CELLS // 2] * 2 else None
+
+
 def test_cells_are_spread_move_on_death_and_those_that_stay_are_not_disturbed(site: Site) -> None:
     site.start(*MACHINES)
     for machine in MACHINES:
@@ -69,8 +75,7 @@ def test_cells_are_spread_move_on_death_and_those_that_stay_are_not_disturbed(si
     site.start(*(f"{machine}.b" for machine in MACHINES))
     stayed, moved = {}, {}
     for machine in MACHINES:
-        site.until(lambda machine=machine: len(site.owned(machine)) == len(site.owned(f"{machine}.b")) == 2)
-        stayed[machine], moved[machine] = site.owned(machine), site.owned(f"{machine}.b")
+        stayed[machine], moved[machine] = site.until(lambda machine=machine: halves(site, machine))
         assert set(stayed[machine].values()) == {1}, "what stays goes on in its epoch"
         assert set(moved[machine].values()) == {2}
     for cell in range(CELLS):
@@ -80,8 +85,8 @@ def test_cells_are_spread_move_on_death_and_those_that_stay_are_not_disturbed(si
     for machine in MACHINES:
         site.kill(f"{machine}.b")
     for machine in MACHINES:
-        site.until(lambda machine=machine: len(site.owned(machine)) == CELLS)
-        assert site.owned(machine) == stayed[machine] | dict.fromkeys(moved[machine], 3)
+        owned = site.until(lambda machine=machine: len(found := site.owned(machine)) == CELLS and found)
+        assert owned == stayed[machine] | dict.fromkeys(moved[machine], 3)
     for cell in range(CELLS):
         pool(site, cell, f"/after-{cell}")
     site.until(lambda: all(f"/after-{cell}" in answered(site, cell) for cell in range(CELLS)))
@@ -130,12 +135,9 @@ def test_a_cell_with_a_gap_stops_alone_and_says_why(site: Site) -> None:
     gone.result()
     site.start("entitlement")
     site.until(lambda: all(answered(site, cell) == {"/p"} for cell in (0, 1, 3)))
-    site.until(lambda: "failed" in (site.health("entitlement") or {"cells": {"2": {}}})["cells"]["2"])
-    health = site.health("entitlement")
-    assert health is not None
-    assert not health["ready"]
-    assert "archive" in health["cells"]["2"]["failed"]
-    assert [cell for cell, standing in health["cells"].items() if standing["ready"]] == ["0", "1", "3"]
+    site.until(lambda: "archive" in site.standing("entitlement", 2).get("failed", ""))
+    site.until(lambda: [site.standing("entitlement", cell).get("ready") for cell in (0, 1, 3)] == [True] * 3)
+    assert not site.ready("entitlement")
     assert "stopped: paceline.pools starts at 1" in site.said("entitlement")
     site.stop("entitlement")
 

@@ -13,6 +13,7 @@ from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.parts import Amounts
 from events.records.placement import HostAnswered
 from events.records.pools import PoolDefined, PoolRemoved
+from projections.api import context
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN
 
@@ -101,7 +102,8 @@ def test_an_unknown_pool_is_refused(api):
     assert api.cell.log.bounds("paceline.jobs")[1] == 0
 
 
-def test_a_pool_defined_a_moment_ago_is_waited_for(api):
+def test_a_pool_defined_a_moment_ago_is_waited_for(api, monkeypatch):
+    monkeypatch.setattr(context, "POOL_WAIT_S", 60.0)
     api.answer(
         "paceline.pools",
         "entitlement",

@@ -114,12 +114,15 @@ def test_tasks_outlive_the_cell_and_their_outcomes_are_learnt(tmp_path: Path) ->
     cell = CellProcess(tmp_path / "cell", sim_hosts=0)
     cell.start()
     cell.pool("/p")
-    spec = {"job_id": "real", "pool": "/p", "command": ["sh", "-c", "sleep 2; exit 3"], "resources": {"cpu": "100m"}}
+    go, gone = tmp_path / "go", tmp_path / "gone"
+    script = f"until [ -e {go} ]; do sleep 0.05; done; touch {gone}; exit 3"
+    spec = {"job_id": "real", "pool": "/p", "command": ["sh", "-c", script], "resources": {"cpu": "100m"}}
     assert cell.request("POST", "/v1/jobs", spec).status_code < 300
     cell.until(lambda: cell.state("real") == "RUNNING")
     cell.stop()
     assert "1 runs go on" in cell.output.read_text()
-    time.sleep(2.5)
+    go.touch()
+    cell.until(gone.exists)
     cell.start()
     cell.until(lambda: cell.state("real") == "FAILED")
     task = cell.get("/v1/jobs/real/tasks").json()["tasks"][0]
