@@ -10,6 +10,7 @@ from events.codec import CodecError, decode
 from events.log import Log, LogRecord
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.topics import rounds_of
 
 FACTS = ("paceline.jobs", "paceline.pools", "paceline.hosts", "paceline.tasks")
 MACHINES = ("lifecycle", "entitlement", "placement", "sla")
@@ -48,7 +49,7 @@ class History:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._facts: dict[str, list[Event | None]] = {topic: [] for topic in FACTS}
-        self._rounds: dict[str, list[Round | None]] = {f"paceline.{machine}": [] for machine in MACHINES}
+        self._rounds: dict[str, list[Round | None]] = {rounds_of(machine): [] for machine in MACHINES}
         self._owners = {machine: _Owner() for machine in MACHINES}
         self.ignored = 0
 
@@ -60,7 +61,7 @@ class History:
             for record in self._log.scan(topic, len(events)):
                 events.append(_event(record))
         waiting = dict.fromkeys(MACHINES, True)
-        records = {machine: self._tail(machine, ends[machine]) for machine in MACHINES}
+        records = {machine: self._tail(machine, ends[rounds_of(machine)]) for machine in MACHINES}
         while any(waiting.values()):
             moved = False
             for machine in MACHINES:
@@ -85,7 +86,7 @@ class History:
         return events[offset] if offset < len(events) else None
 
     def _tail(self, machine: str, end: int) -> list[tuple[LogRecord, Event | None]]:
-        topic = f"paceline.{machine}"
+        topic = rounds_of(machine)
         scanned = self._log.scan(topic, len(self._rounds[topic]))
         return [(record, _event(record)) for record in scanned if record.offset < end]
 
@@ -100,7 +101,7 @@ class History:
 
     def _take(self, machine: str, found: tuple[LogRecord, Event | None]) -> Round | None:
         record, event = found
-        topic, owner = f"paceline.{machine}", self._owners[machine]
+        topic, owner = rounds_of(machine), self._owners[machine]
         round_ = None
         if isinstance(event, EpochStarted) and event.machine == machine and event.epoch == owner.epoch + 1:
             owner.epoch = event.epoch
