@@ -139,7 +139,7 @@ class Fanout:
             message = event.message
             at_ms = int((message.timestamp or 0) * 1000)
             cell = self._cells.get(message.partition)  # one that is only about to be ours reads for itself
-            if cell is not None:
+            if cell is not None and not cell.has(machine, message.offset):
                 record = LogRecord(message.topic, message.offset, at_ms, message.key or b"", event.value or b"")
                 await cell.take(machine, record)
 
@@ -247,8 +247,9 @@ def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, opti
         broker_max_poll_interval=NEVER_S,  # one without cells reads nothing, and would be out of the group for good
         consumer_group_instance_id=instance,
         consumer_max_fetch_size=RECORD_BYTES_MAX,
-        # Where the group has no position, all up to now is read here, as for every cell that comes.
-        consumer_auto_offset_reset="latest",
+        # Where the group has no position, cells read for themselves up to now. What faust brings of that is passed
+        # over, and tells the group a position for topics too in which nothing more comes.
+        consumer_auto_offset_reset="earliest",
         table_standby_replicas=1,  # with none faust would take an assignor that spreads a cell's topics
         topic_disable_leader=True,
         topic_allow_declare=False,
