@@ -19,11 +19,11 @@ from deploy.processes import listens, procfile, taken
 from events.kafka_topics import add_cells
 from paceline.client import Client
 from tests.deploy.files import DEPLOY, OPERATIONS, ROOT, containers, of_kubernetes, of_procfile
+from tests.shell import told
 
 pytestmark = pytest.mark.xdist_group("processes")  # its ports are those of the Procfile
 READY_S = 120.0
 END_S = 45.0
-MARK = "--8<-- end of command"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -144,15 +144,9 @@ def test_the_operators_page_is_true(cell: Running) -> None:
     assert len(commands) >= 5
     shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert shell.stdin is not None
-    assert shell.stdout is not None
     shell.stdin.write(f". {cell.folder}/env; export COLUMNS=250 NO_COLOR=1\n")
     for command, page in commands:
-        shell.stdin.write(f"{command}\necho '{MARK}'\n")
-        shell.stdin.flush()
-        said = ""
-        while not (line := shell.stdout.readline()).startswith(MARK):
-            assert line, f"the shell ended at: {command}"
-            said += line
+        said = told(shell, command)
         assert doctest.OutputChecker().check_output(page, said, FLAGS), f"$ {command}{said}\nthe page shows:\n{page}"
     shell.stdin.close()
     assert shell.wait(10) == 0

@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from tests.shell import told
+
 ROOT = Path(__file__).parents[2]
-MARK = "--8<-- end of command"
 
 
 def commands() -> list[tuple[str, str]]:
@@ -21,19 +22,6 @@ def commands() -> list[tuple[str, str]]:
             size = next((at + 1 for at, line in enumerate(lines) if line == "JOB\n"), 1) if "<<" in lines[0] else 1
             found.append(("".join(lines[:size]), "".join(lines[size:])))
     return found
-
-
-def told(shell: "subprocess.Popen[str]", command: str) -> str:
-    """What a command prints."""
-    assert shell.stdin is not None
-    assert shell.stdout is not None
-    shell.stdin.write(f"{command}\necho '{MARK}'\n")
-    shell.stdin.flush()
-    said = ""
-    while not (line := shell.stdout.readline()).startswith(MARK):
-        assert line, f"the shell ended at: {command}"
-        said += line
-    return said
 
 
 def test_the_tour_is_true(tmp_path: Path):

@@ -145,6 +145,7 @@ def test_a_signal_is_told_from_an_exit(site: Site) -> None:
 def test_a_stop_gives_grace(site: Site) -> None:
     site.start_agent()
     site.run(shell("j", 'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.05; done'))
+    site.says("j", 0, 1, "STARTED", 0)
     site.cell.until(lambda: said(site.file("j", "stdout.0")) == "ready\n")
     site.cell.decide(stopping([("j", 0, 1)], [HOST]))
     site.says("j", 0, 1, "STOPPED", 0)
