@@ -8,6 +8,7 @@ from typing import Any
 
 from events.kafka import KafkaLog
 from events.kafka_membership import Membership
+from events.kafka_transactions import Transactions
 from events.topics import ALL
 from paceline.data import CannotStart
 from paceline.services import app
@@ -28,11 +29,13 @@ class ViewsPart:
         self._log = KafkaLog(
             settings.kafka, cell, {**PACE, **settings.kafka_options}, on_trouble=lambda text: start.say(cell, text)
         )
+        self._transactions = Transactions(self._log, [topic.name for topic in ALL])
         # views that are made anew begin before the log where that was cut
         self._projector = Projector(with_archive(self._log, settings.archive), folder_of(settings, cell))
 
     def step(self) -> bool:
         """See `Part.step`."""
+        self._transactions.step()
         return self._projector.step()
 
     def wait(self, seconds: float) -> None:
