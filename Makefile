@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .PHONY: demo cell test check unit soak storm lock clean
 
@@ -41,7 +42,7 @@ storm: .venv/ready .kafka/ready
 # Kafka of the tests: its jars from Maven Central, Java and Maven from the system where they are missing.
 # The reader in Java is compiled with them.
 .kafka/ready: tests/broker/pom.xml $(wildcard examples/java/*)
-	(command -v javac && command -v mvn) > /dev/null || (apt-get update -q && apt-get install -qy openjdk-17-jdk-headless maven)
+	(command -v javac && command -v mvn) > /dev/null || ($(ROOT) apt-get update -q && $(ROOT) apt-get install -qy openjdk-17-jdk-headless maven)
 	mvn -q -B -f tests/broker/pom.xml process-resources
 	mvn -q -B -f examples/java/pom.xml package
 	touch $@

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -41,6 +42,7 @@ def run(*command: str, **more: object) -> subprocess.CompletedProcess[str]:
 def test_the_wheel_runs_the_demo_for_somebody_else(folder: Path) -> None:
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), cwd=ROOT)
     wheel = next((folder / "dist").glob("*.whl"))
+    assert "paceline/py.typed" in ZipFile(wheel).namelist(), "type checkers look at what is typed"
     environment = folder / "env"
     run(str(UV), "venv", "-q", "--python", interpreter(), str(environment))
     python = str(environment / "bin" / "python")
