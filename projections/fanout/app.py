@@ -1,8 +1,9 @@
 """`paceline fanout`: an ordinary faust App that reads the rounds of all machines and publishes what they decided.
 
 faust spreads the cells over processes and brings the records; it may lose or repeat some when the group changes or a
-process dies (its commits run ahead of what was done). So what it brings is only taken where it is next, and the log is
-read here where something is missing: when a cell comes, on a hole, and when nothing comes though there is something.
+process dies. So what it brings is only taken where it is next, and the log is read here where something is missing:
+when a cell comes, on a hole, and when nothing comes though there is something. The group is told how far the cells have
+published, not what faust has handed over.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Set
 from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import faust
 from aiokafka.errors import KafkaError
@@ -75,9 +76,10 @@ def run_fanout(
 
 
 class FanoutApp(faust.App):
-    """An App that tells when it begins to end, before it waits for anything."""
+    """An App that tells when it begins to end, before it waits for anything, and asks how far cells have published."""
 
     ending: Callable[[], None]
+    published: Callable[[], dict[TP, int]]
 
     async def on_stop(self) -> None:
         """See faust."""
@@ -103,7 +105,7 @@ class Fanout:
             channel = app.topic(topic, key_type=bytes, value_type=bytes, value_serializer="raw", allow_empty=True)
             app.agent(channel, name=f"{GROUP}.{machine}", concurrency=1)(partial(self._follow, machine))
         app.timer(LOOK_S)(self._look)
-        app.ending = self._stop
+        app.ending, app.published = self._stop, self._published
         app.on_rebalance_complete.connect(self._look, weak=False)
 
     def run(self, web: tuple[str, int]) -> str:
@@ -139,9 +141,13 @@ class Fanout:
             message = event.message
             at_ms = int((message.timestamp or 0) * 1000)
             cell = self._cells.get(message.partition)  # one that is only about to be ours reads for itself
-            if cell is not None and not cell.has(machine, message.offset):
+            if cell is not None:
                 record = LogRecord(message.topic, message.offset, at_ms, message.key or b"", event.value or b"")
                 await cell.take(machine, record)
+
+    def _published(self) -> dict[TP, int]:
+        cells = list(self._cells.values())
+        return {TP(rounds_of(machine), cell.number): at for cell in cells for machine, at in cell.published().items()}
 
     async def _look(self, *_: Any, **__: Any) -> None:
         """Once a second, and when the group is made anew: cells that come and go, and what else `Cell.look` does."""
@@ -227,6 +233,24 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
 
 
 class _CommittedConsumer(driver.Consumer):
+    """Tells the group how far the cells have published: a cell that is about to start, or has failed, passes over what
+    it is handed, and the log may be cut up to what was told.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._told: dict[TP, int] = {}
+
+    async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        """See faust, which asks for it every few seconds."""
+        self._committed_offset.update(self._filter_committable_offsets(list(self._acked)))  # it forgets what it kept
+        published = cast(FanoutApp, self.app).published()
+        new = {tp: at for tp, at in published.items() if self._told.get(tp) != at}
+        if not new or not await self._commit(new):
+            return False
+        self._told.update(new)
+        return True
+
     def _new_consumer_thread(self) -> _CommittedThread:
         return _CommittedThread(self, loop=self.loop, beacon=self.beacon)
 
@@ -247,9 +271,8 @@ def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, opti
         broker_max_poll_interval=NEVER_S,  # one without cells reads nothing, and would be out of the group for good
         consumer_group_instance_id=instance,
         consumer_max_fetch_size=RECORD_BYTES_MAX,
-        # Where the group has no position, cells read for themselves up to now. What faust brings of that is passed
-        # over, and tells the group a position for topics too in which nothing more comes.
-        consumer_auto_offset_reset="earliest",
+        # Where the group has no position, all up to now is read here, as for every cell that comes.
+        consumer_auto_offset_reset="latest",
         table_standby_replicas=1,  # with none faust would take an assignor that spreads a cell's topics
         topic_disable_leader=True,
         topic_allow_declare=False,

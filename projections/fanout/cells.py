@@ -83,10 +83,9 @@ class Cell:
         ready = not trouble and machines.keys() == set(MACHINES)
         return {"ready": ready, **({"trouble": trouble} if trouble else {}), "machines": machines}
 
-    def has(self, machine: str, offset: int) -> bool:
-        """Whether a record is known to be published, without a look at where its follower stands right now."""
-        standing = self.standings.get(machine)
-        return standing is not None and offset < standing.position
+    def published(self) -> dict[str, int]:
+        """Before which offset everything of a machine is published; empty where it has failed."""
+        return {} if self.failed else {machine: each.position for machine, each in list(self._followers.items())}
 
     async def take(self, machine: str, record: LogRecord) -> None:
         """Publishes a record, if it is a round and not published yet; returns when that is done, or given up."""

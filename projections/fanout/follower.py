@@ -105,13 +105,13 @@ class Follower:
     def _next(self, record: LogRecord) -> None:
         self._go_on()
         delivered = judge(read(record, self._machine), self.chain, self._machine, self._log.cell)
-        self.position = record.offset + 1
         event = delivered.event
         if event is None or delivered.verdict is not Verdict.ACCEPTED:
             IGNORED.labels(*self._labels, delivered.fault or delivered.verdict.value).inc()
         elif isinstance(event, RoundCommitted) and event.round >= self._from:
             self._publish(unfold(event, record.offset))
             ROUND.labels(*self._labels).set(event.round)
+        self.position = record.offset + 1
 
     def _write(self, value: bytes) -> None:
         part = self._path.with_suffix(".part")

@@ -19,6 +19,7 @@ from tests.fanout.complete import whole
 from tests.fanout.world import Site, copy, crowd, ends, history
 
 CELLS = 2
+ROUNDS = [rounds_of(machine) for machine in MACHINES]
 
 
 class World(Site):
@@ -93,14 +94,18 @@ def test_the_group_is_told_where_it_stands_in_topics_too_in_which_nothing_more_c
     for cell, log in enumerate(world.logs):
         copy(history(cell), log)
     world.start()
-    topics = [rounds_of(machine) for machine in MACHINES]
-    all_ = {(topic, cell): end for cell, log in enumerate(world.logs) for topic, end in log.ends(topics).items()}
-    asked = [TopicPartition(topic, cell) for topic, cell in all_]
-    reader = Consumer({"bootstrap.servers": world.address, "group.id": GROUP})
-    world.until(lambda: {(at.topic, at.partition): at.offset for at in reader.committed(asked, timeout=30)} == all_)
-    reader.close()
+    all_ = {cell: log.ends(ROUNDS) for cell, log in enumerate(world.logs)}
+    world.until(lambda: {cell: told(world, cell) for cell in range(CELLS)} == all_)
     world.stop()
     assert world.whole() > 0
+
+
+def told(world: World, cell: int) -> dict[str, int]:
+    """How far the group has been told that a cell is."""
+    reader = Consumer({"bootstrap.servers": world.address, "group.id": GROUP})
+    found = reader.committed([TopicPartition(topic, cell) for topic in ROUNDS], timeout=30)
+    reader.close()
+    return {each.topic: each.offset for each in found}
 
 
 def away(world: World) -> bool:
@@ -146,7 +151,10 @@ def test_a_cell_whose_log_lost_records_stops_alone_and_says_so(world: World) -> 
     assert world.get("/readyz").status_code == 503
     [line] = [json.loads(line) for line in world.said().splitlines() if '"stopped: ' in line]
     assert (line["process"], line["cell"], line["machine"]) == ("fanout", 1, "lifecycle")
-    world.until(lambda: world.standing(0).get("ready"))
+    ends = world.logs[0].ends(ROUNDS)
+    world.until(lambda: world.standing(0).get("ready") and told(world, 0) == ends)
+    behind, ends = told(world, 1), world.logs[1].ends(ROUNDS)
+    assert behind[lifecycle] < ends[lifecycle], "what is not published may be needed"
     world.stop()
     whole(world.address, 0, world.starts - 1)
     world.logs[0].truncate(lifecycle, world.logs[0].bounds(lifecycle)[1])
