@@ -168,16 +168,16 @@ class Scenario(Checked):
 
 
 def read_scenario(source: str) -> Scenario:
-    """The scenario of a file, with the jobs of the job files that it names. Raises `Faults`."""
+    """The scenario of a file, with the jobs of the job files that it names in place of those. Raises `Faults`."""
     scenario, document = read_one(source, Scenario)
     folder = Path(source).parent
     jobs = list(scenario.jobs)
     for each in scenario.job_files:
         for found in read_jobs([str(folder / each.file)]):
             body = {name: value for name, value in found.body.items() if name != "job_id"}
-            job_id = found.spec.job_id or Path(each.file).stem
+            job_id = found.spec.job_id or Path(found.document.file).stem
             jobs.append(ScenarioJob.model_validate({**body, "job_id": job_id, "at": f"{each.at}ms"}))
-    whole = scenario.model_copy(update={"jobs": jobs})
+    whole = scenario.model_copy(update={"jobs": jobs, "job_files": []})
     faults = sorted(_cross(whole, document), key=lambda fault: (fault.line, fault.column))
     if faults:
         raise Faults([str(fault) for fault in faults])

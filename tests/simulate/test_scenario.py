@@ -134,6 +134,8 @@ def test_jobs_of_files_are_submitted_with_the_others(tmp_path, capsys):
     scenario.write_text(CELL + files)
     assert run(["simulate", str(scenario), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"] == {"SUCCEEDED": 2}
+    (tmp_path / "jobs" / "three.yaml").write_text("pool: /p\ncommand: [sleep]\n")
+    assert [job.job_id for job in read_scenario(str(scenario)).jobs] == ["one", "three", "two"]
     scenario.write_text(CELL + "job_files: [{file: absent.yaml}]\n")
     assert run(["simulate", str(scenario)]) == 1
     assert "absent.yaml: No such file or directory" in capsys.readouterr().err

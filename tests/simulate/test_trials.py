@@ -117,6 +117,27 @@ def test_what_was_made_small_can_be_read(tmp_path: Path) -> None:
     assert len(small.jobs) <= 1
 
 
+def test_what_was_made_small_needs_no_job_files(tmp_path: Path) -> None:
+    (tmp_path / "jobs.yaml").write_text("job_id: a\npool: /p\ncommand: [sleep]\n")
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f"end: 10s\n{CELL}job_files: [{{file: jobs.yaml}}]\njobs: [{{job_id: b, pool: /p}}]\n")
+    for left in "ab":
+        small = Shrink(lambda scenario, left=left: left in {job.job_id for job in scenario.jobs}).smallest(
+            read_scenario(str(path)), []
+        )
+        (tmp_path / "failing.yaml").write_text(as_yaml(small))
+        assert [job.job_id for job in read_scenario(str(tmp_path / "failing.yaml")).jobs] == [left]
+
+
+def test_a_scenario_that_names_its_faults_has_no_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "failing.yaml"
+    path.write_text(f"end: 5s\n{CELL}faults: [{{kind: crash, number: 2}}]\n")
+    assert run(["simulate", str(path), "--faults", "all", "--again", str(tmp_path / "again.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert " 1 crash\n" in said
+    assert "never happened" not in said
+
+
 def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert soak(draw_scenario(1, SMALL_ACTS), ["read short", VIEWS], range(2), 60.0, tmp_path / "failing.yaml") == 1
     said = capsys.readouterr().out
