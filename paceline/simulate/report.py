@@ -93,7 +93,7 @@ def _expectations(session: "Session") -> str:
         return ""
     rows = "".join(
         f'<tr><td class="{"holds" if each.holds else "fails"}">{"holds" if each.holds else "FAILED"}</td>'
-        f"<td>{escape(each.text)}</td><td>{each.at_ms / 1000:g}s</td><td>{escape(each.seen)}</td>"
+        f"<td>{escape(each.text)}</td><td>{each.at_s}</td><td>{escape(each.seen)}</td>"
         f"<td><code>{escape(each.position)}</code></td></tr>"
         for each in verdicts
     )

@@ -94,7 +94,6 @@ def _verdict(verdict: "Verdict", again: str) -> None:
     if verdict.holds:
         click.echo(f"holds   {verdict.text}")
         return
-    at_s = verdict.at_ms / 1000
     click.echo(click.style("FAILED", fg="red") + f"  {verdict.text}")
-    click.echo(f"        at {at_s:g}s, position {verdict.position}: {verdict.seen}")
-    click.echo(f"        look at it: {again} --until {at_s:g}s")
+    click.echo(f"        at {verdict.at_s}, position {verdict.position}: {verdict.seen}")
+    click.echo(f"        look at it: {again} --until {verdict.at_s}")

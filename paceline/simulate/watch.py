@@ -16,6 +16,11 @@ class Verdict(NamedTuple):
     seen: str
     position: str
 
+    @property
+    def at_s(self) -> str:
+        """When, in seconds, to the millisecond and no longer than needed: `--until` comes to the same moment."""
+        return f"{self.at_ms / 1000:.15g}s"
+
 
 class Watched:
     """One expectation."""

@@ -126,6 +126,18 @@ def test_a_failed_expectation_shows_time_sight_position_and_the_way_there(tmp_pa
     assert "10s of virtual time" in capsys.readouterr().out
 
 
+def test_the_time_of_a_failure_is_said_to_the_millisecond(tmp_path, capsys):
+    path = tmp_path / "late.yaml"
+    job = "jobs: [{job_id: a, pool: /p, at: 1145678ms, sim: {duration: 10s}}]\n"
+    path.write_text(f"{CELL}{job}expect: [{{never: job a is RUNNING}}]\n")
+    assert run(["simulate", str(path), "--out", str(tmp_path / "out")]) == 1
+    out = capsys.readouterr().out
+    assert "at 1145.678s, position" in out
+    assert "1145.678s" in (tmp_path / "out" / "report.html").read_text()
+    assert run(re.findall(r"look at it: paceline (.*)", out)[0].split()) == 1
+    assert "job a is RUNNING\n        at 1145.678s, position" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
