@@ -1,7 +1,7 @@
 """Bugs that are planted to see that trials find them: each a change to the machines, the driver or the protocol."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -17,11 +17,12 @@ from events.records.base import Event
 from events.records.lifecycle import RunsOrdered
 from events.records.rounds import EpochStarted, RoundCommitted
 from hostagent.gateway.wanted import Piece, Wanted
+from hostagent.messages import Kind
 from processors.driver import Driver
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
-from processors.fold import Recorded
+from processors.fold import Fold, Recorded
 from processors.lifecycle.hosts import Hosts as LifecycleHosts
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.tasks import Ask
@@ -220,6 +221,22 @@ def columns_out_of_step(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wanted, "_ordered", rolled)
 
 
+def inputs_hashed_without_time(patch: pytest.MonkeyPatch) -> None:
+    """The hash over inputs leaves out when they were appended, for who decides and who replays alike."""
+    note = Fold.note
+    patch.setattr(Fold, "note", lambda self, record: note(self, record._replace(at_ms=0)))
+
+
+def stops_what_is_wanted(patch: pytest.MonkeyPatch) -> None:
+    """The gateway leaves out what shall run when it tells a host that comes back all that is wanted there."""
+    whole = Wanted.whole
+
+    def only_stops(self: Wanted, hosts: Sequence[int]) -> list[Piece]:
+        return [piece for piece in whole(self, hosts) if piece.kind == Kind.STOP]
+
+    patch.setattr(Wanted, "whole", only_stops)
+
+
 class Planted(NamedTuple):
     """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
     it, and would take long.
@@ -249,4 +266,6 @@ PLANTED: dict[Plant, Planted] = {
     constraints_ignored: Planted("which doesn't meet"),
     half_a_gang_preempted: Planted("preempts a part of a gang", 16),
     columns_out_of_step: Planted("which nobody has ordered"),
+    inputs_hashed_without_time: Planted("says another hash"),
+    stops_what_is_wanted: Planted("which nobody has told to"),
 }

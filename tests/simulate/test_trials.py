@@ -2,11 +2,18 @@
 
 import re
 from collections import Counter
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from events.codec import decode, encode
+from events.log import NewRecord
+from events.records.parts import Segment
+from events.records.rounds import RoundCommitted
 from paceline.main import run
+from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, VIEWS, Faults
 from paceline.simulate.scenario import read_scenario
@@ -15,7 +22,7 @@ from paceline.simulate.shrink import Shrink, as_yaml
 from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk, soak
 from paceline.simulate.trial import Found, Trial
 from tests.simulate import bugs
-from tests.simulate.play import CELL
+from tests.simulate.play import CELL, play
 
 EVENTS_LEAST = 200_000
 PARTS = 8
@@ -53,6 +60,31 @@ def test_the_same_seed_is_the_same_trial() -> None:
 
     assert records(3) == records(3)
     assert records(3) != records(4)
+
+
+def test_the_checker_takes_a_round_that_every_reader_takes_and_no_other() -> None:
+    log = play(f"{CELL}jobs: [{{job_id: a, pool: /p}}]\n").run.cell.log
+    last = list(log.scan("paceline.placement", 0))[-1]
+    before = decode(last.value)
+    assert isinstance(before, RoundCommitted)
+    digest = blake2b(last.value, digest_size=32).digest()
+    nothing = blake2b(digest_size=32).digest()
+    next_ = replace(before, round=before.round + 1, inputs=(), decisions=(), prev_hash=digest, inputs_hash=nothing)
+    empty = Segment("paceline.pools", 0, 0)
+    for wrong in ({"prev_hash": nothing}, {"round": before.round}, {"epoch": 0}, {"cell": 1}, {"inputs": (empty,)}):
+        log.append([NewRecord("paceline.placement", b"", encode(replace(next_, **wrong)))])
+    checker = Checker(log)
+    checker.look()
+    rounds = checker.rounds
+    assert checker.history.ignored == 5
+    log.append([NewRecord("paceline.placement", b"", encode(next_))])
+    checker.look()
+    assert (checker.rounds, checker.history.ignored) == (rounds + 1, 5)
+    last_hash = blake2b(encode(next_), digest_size=32).digest()
+    other = replace(next_, round=next_.round + 1, prev_hash=last_hash, inputs_hash=digest)
+    log.append([NewRecord("paceline.placement", b"", encode(other))])
+    with pytest.raises(Violation, match="says another hash than that of the inputs"):
+        checker.look()
 
 
 @pytest.mark.parametrize("plant", bugs.PLANTED, ids=lambda plant: plant.__name__)

@@ -50,6 +50,7 @@ class History:
         self._log = log
         self._facts: dict[str, list[Event | None]] = {topic: [] for topic in FACTS}
         self._rounds: dict[str, list[Round | None]] = {rounds_of(machine): [] for machine in MACHINES}
+        self._records: dict[str, list[LogRecord]] = {topic: [] for topic in (*self._facts, *self._rounds)}
         self._owners = {machine: _Owner() for machine in MACHINES}
         self.ignored = 0
 
@@ -60,6 +61,7 @@ class History:
         for topic, events in self._facts.items():
             for record in self._log.scan(topic, len(events)):
                 events.append(_event(record))
+                self._records[topic].append(record)
         waiting = dict.fromkeys(MACHINES, True)
         records = {machine: self._tail(machine, ends[rounds_of(machine)]) for machine in MACHINES}
         while any(waiting.values()):
@@ -110,22 +112,32 @@ class History:
             owner.taken.update({segment.topic: segment.end for segment in event.inputs})
             decisions = [decode(value) for value in event.decisions]
             round_ = Round(machine, event.round, record.offset, self._inputs(event), decisions)
+            if self._inputs_hash(event) != event.inputs_hash:
+                raise Violation(f"{round_} says another hash than that of the inputs that it names")
         else:
             self.ignored += 1
         self._rounds[topic].append(round_)
+        self._records[topic].append(record)
         return round_
 
     def _counts(self, event: RoundCommitted, machine: str, owner: _Owner) -> bool:
-        if (event.machine, event.cell, event.epoch) != (machine, self._log.cell, owner.epoch):
+        if (event.machine, event.cell, event.epoch) != (machine, self._log.cell, owner.epoch) or not owner.epoch:
             return False
         if event.round != owner.number + 1 or event.prev_hash != owner.hash:
             return False
         taken = dict(owner.taken)
         for segment in event.inputs:
-            if segment.start != taken.get(segment.topic, 0):
+            if segment.start != taken.get(segment.topic, 0) or segment.end <= segment.start:
                 return False
             taken[segment.topic] = segment.end
         return True
+
+    def _inputs_hash(self, event: RoundCommitted) -> bytes:
+        hasher = blake2b(digest_size=32)
+        for segment in event.inputs:
+            for topic, offset, at_ms, key, value in self._records[segment.topic][segment.start : segment.end]:
+                hasher.update(f"{topic}\0{offset}\0{at_ms}\0{len(key)}\0{len(value)}\0".encode() + key + value)
+        return hasher.digest()
 
     def _inputs(self, event: RoundCommitted) -> list[tuple[str, int, Event]]:
         found: list[tuple[str, int, Event]] = []

@@ -47,6 +47,8 @@ class Runs:
         """By the word of agents: on which hosts runs of a task go on."""
         self._over: set[tuple[Task, int]] = set()
         """Runs whose end an agent has reported: a report of their start that comes after that is late."""
+        self._stopping: dict[Task, int] = {}
+        """The last run of each task that was told to stop."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
@@ -110,6 +112,9 @@ class Runs:
         running = self._goes_on.setdefault(task, {})
         if state > RunReport.STARTED:
             self._over.add((task, run))
+        over = task[0] in self._final or run <= self._ended.get(task, 0)  # and may be stopped by whoever finds it
+        if state == RunReport.STOPPED and not over and run > self._stopping.get(task, 0):
+            raise Violation(f"{round_} hears that {task} run {run} was stopped, which nobody has told to")
         if state == RunReport.STARTED:
             if (task, run, host_id) not in self._ordered:
                 raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
@@ -156,6 +161,7 @@ class Runs:
         self._unplaced.pop(task[0], None)
 
     def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
+        self._stopping[task] = max(run, self._stopping.get(task, 0))
         if run <= self._ended.get(task, 0) or task[0] in self._final:  # a host came back with what was given up
             return
         if self._live.get(task, (0, ""))[0] != run:
@@ -193,6 +199,6 @@ class Runs:
             self._held.pop(job_id, None)
             self._unplaced.pop(job_id, None)
         self._over = {each for each in self._over if each[0][0] not in gone}
-        for held in (self._placed, self._live, self._ended, self._goes_on):
+        for held in (self._placed, self._live, self._ended, self._goes_on, self._stopping):
             for task in [task for task in held if task[0] in gone]:
                 del held[task]
