@@ -171,7 +171,8 @@ def _go(session: Session) -> None:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # without its thread for refreshing: the cell has one thread only
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
         bar, shown = progress.add_task(session.name, total=None, told=""), 0.0
 
         def said(run: Run) -> None:
@@ -180,7 +181,7 @@ def _go(session: Session) -> None:
                 return
             shown = time.monotonic()
             told = f"{span(run.now_ms / 1000)} of virtual time, {run.cell.log.appended:,} records"
-            progress.update(bar, told=told, total=run.ahead_ms(), completed=run.now_ms)
+            progress.update(bar, told=told, total=run.ahead_ms(), completed=run.now_ms, refresh=True)
 
         session.run.go(said)
 

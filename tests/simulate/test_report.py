@@ -2,6 +2,7 @@
 
 import csv
 import json
+import threading
 from html.parser import HTMLParser
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from paceline.main import run
 from paceline.simulate import plots
 from paceline.simulate.results import bounded_slowdown
-from tests.simulate.play import ROOT, play
+from tests.simulate.play import CELL, ROOT, play
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +158,12 @@ def test_times_on_an_axis_are_few_and_round(end_s):
     assert found[0] == 0
     assert found[-1] <= end_s
     assert [plots.duration(at) for at in (0, 90, 3600, 90_000)] == ["0", "1m30s", "1h", "1d1h"]
+
+
+def test_a_run_that_somebody_looks_at_has_one_thread_too(tmp_path, monkeypatch):
+    (tmp_path / "scenario.yaml").write_text(f"end: 5s\n{CELL}")
+    begun = []
+    monkeypatch.setattr("paceline.simulate.session.live", lambda stream: True)
+    monkeypatch.setattr(threading.Thread, "start", begun.append)
+    assert run(["simulate", str(tmp_path / "scenario.yaml")]) == 0
+    assert begun == []
