@@ -11,6 +11,7 @@ from projections.api import hosts, jobs, pools, stream, system
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.guards import Guards
 from projections.api.problems import install
+from projections.api.whole import WholeLog
 from projections.views import Views
 
 STREAMS_MAX = 64
@@ -36,7 +37,7 @@ def create_app(
     Handlers run in threads of their own beside the components of the cell.
     """
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
-    context = Context(views, log, cell_info, task_log, streams_max, list(others))
+    context = Context(views, log, WholeLog(views, log), cell_info, task_log, streams_max, list(others))
     app.state.context = context
     app.state.guards = {"token": token, "listen": listen}
     for part in (jobs, pools, hosts, stream, system):

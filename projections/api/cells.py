@@ -34,8 +34,8 @@ def create_cells_app(apps: Mapping[int, FastAPI]) -> FastAPI:
     """
     contexts: dict[int, Context] = {cell: apps[cell].state.context for cell in sorted(apps)}
     for cell, context in contexts.items():
-        told = {cell, *(log.cell for log in context.others)}
-        context.others.extend(other.log for number, other in contexts.items() if number not in told)
+        told = {cell, *(facts.cell for facts in context.others)}
+        context.others.extend(other.facts for number, other in contexts.items() if number not in told)
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.include_router(together.routes(contexts))
     app.mount("/", Router(apps, contexts))

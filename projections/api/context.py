@@ -19,6 +19,7 @@ from events.records.base import Event
 from events.topics import POOLS
 from projections import queries
 from projections.api.problems import Problem, wrong_cell
+from projections.api.whole import Appends
 from projections.rows import AnswerRow
 from projections.views import BadPosition, Views, reached, read_positions, write_positions
 
@@ -76,14 +77,17 @@ TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the routes work on. `others`: the logs of the other cells, which are told of pools."""
+    """What the routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
+    pools.
+    """
 
     views: Views
     log: Log
+    facts: Appends
     cell_info: Callable[[], dict[str, Any]]
     task_log: TaskLog | None
     streams_max: int
-    others: list[Log] = field(default_factory=list)
+    others: list[Appends] = field(default_factory=list)
 
     @property
     def cell(self) -> int:
@@ -92,12 +96,12 @@ class Context:
 
     def append(self, event: Event, key: str) -> int:
         """Writes a fact and returns its offset."""
-        return self.log.append([NewRecord(event.topic, key.encode(), encode(event))])[0]
+        return self.facts.append([NewRecord(event.topic, key.encode(), encode(event))])[0]
 
     def tell_others(self, event: Event, key: str) -> None:
         """Writes a fact to the other cells."""
-        for log in self.others:
-            log.append([NewRecord(event.topic, key.encode(), encode(event))])
+        for facts in self.others:
+            facts.append([NewRecord(event.topic, key.encode(), encode(event))])
 
     async def at_least(self, text: str) -> None:
         """Waits for positions as At-Least-Position has them. Raises a problem where they can't be read or reached."""

@@ -7,11 +7,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from events.codec import decode
-from events.log import gap
 from events.topics import ALL, MACHINES, rounds_of
 from projections import queries
 from projections.api.context import Context, Pages, Snapshot, next_token
 from projections.api.problems import Problem, not_found
+from projections.api.whole import must_be_whole
 from projections.render import at, whole
 from projections.views import folded
 
@@ -25,10 +25,8 @@ def lag_of(context: Context, connection: Connection) -> dict[str, int]:
     """
     have = folded(connection)
     ends = context.log.ends(topic.name for topic in ALL)
+    must_be_whole(have, ends)
     lag = {topic: end - have.get(topic, 0) for topic, end in ends.items()}
-    if lost := next((topic for topic, records in lag.items() if records < 0), None):
-        detail = str(gap(lost, have[lost], 0, have[lost] + lag[lost]))
-        raise Problem(503, "RECORDS_MISSING", detail, headers={"Retry-After": "1"})
     if sum(lag.values()) > LAG_MAX:
         detail = f"the views are {sum(lag.values())} records behind the log, {LAG_MAX} are allowed"
         raise Problem(503, "BEHIND", detail, headers={"Retry-After": "1"})

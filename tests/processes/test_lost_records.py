@@ -43,6 +43,8 @@ def test_a_broker_that_lost_its_data_stops_the_cell(tmp_path: Path) -> None:
             answer = site.request("GET", "/readyz")
             assert answer.status_code == 503
             assert "records are missing" in answer.text
+            refused = site.request("POST", "/v1/jobs", {"job_id": "after", "pool": "/p", "command": ["true"]})
+            assert (refused.status_code, refused.json()["code"]) == (503, "RECORDS_MISSING")
         finally:
             site.processes.stop_all()
 

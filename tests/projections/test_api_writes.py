@@ -287,3 +287,37 @@ def test_an_append_of_unknown_outcome_says_so(api, monkeypatch):
     problem = api.problem(answer, 503, "OUTCOME_UNKNOWN")
     assert "may stand in the log" in problem["detail"]
     assert answer.headers["retry-after"]
+
+
+def test_a_log_that_lost_records_is_not_written_any_more(api):
+    api.pool()
+    api.cell.accept("before")
+    api.fold()
+    api.cell.log.topic("paceline.placement").end = 0  # not where jobs are written
+    before = api.cell.log.bounds("paceline.jobs")
+    for _ in range(3):
+        answer = api.client.post("/v1/jobs", json=SPEC)
+        told = api.problem(answer, 503, "RECORDS_MISSING")
+        assert "paceline.placement ends at 0" in told["detail"]
+        assert "Restore the log" in told["detail"], "what to do"
+        assert answer.headers["retry-after"]
+    api.problem(api.client.post("/v1/jobs/before/stops", json={}), 503, "RECORDS_MISSING")
+    api.problem(api.client.put("/v1/pools/q", json={}), 503, "RECORDS_MISSING")
+    assert api.cell.log.bounds("paceline.jobs") == before
+    assert api.get("/v1/jobs/before")["state"], "what was read is still shown"
+
+
+def test_a_write_that_waited_while_its_log_lost_records_is_not_taken(api, monkeypatch):
+    api.pool()
+    for number in range(3):
+        api.cell.accept(f"before{number}")
+    api.fold()
+    append = api.cell.log.append
+
+    def back_with_less(records):
+        api.cell.log.topic("paceline.jobs").end = 1
+        return append(records)
+
+    monkeypatch.setattr(api.cell.log, "append", back_with_less)
+    told = api.problem(api.client.post("/v1/jobs", json=SPEC), 503, "RECORDS_MISSING")
+    assert "paceline.jobs ends at 1, but offset 3 is needed" in told["detail"]

@@ -283,6 +283,14 @@ def test_a_log_that_is_away_is_a_problem(two, monkeypatch):
     two.refused(two.client.get("/readyz"), 503, "LOG_UNAVAILABLE")
 
 
+def test_a_cell_whose_log_lost_records_is_told_of_no_pools(two, monkeypatch):
+    two.entitlement()
+    monkeypatch.setattr(two.cells[1].cell.log, "ends", lambda topics: dict.fromkeys(topics, 0))
+    told = two.facts(1, "paceline.pools")
+    two.refused(two.client.put("/v1/pools/p0/q", json={}), 503, "RECORDS_MISSING")
+    assert two.facts(1, "paceline.pools") == told
+
+
 def test_a_server_may_serve_one_cell_only(two):
     single = two.open(create_cells_app({1: two.cells[1].app}))
     two.refused(single.get("/v1/events", headers={"Last-Event-ID": "nonsense"}), 400, "BAD_POSITION")
