@@ -4,8 +4,10 @@ A position is `topic:offset` of a record. One of a machine's topic is reached wh
 topic of facts, when a round of the topic's owner that covers it is: then the fact is answered.
 """
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 from sqlalchemy import Connection, Engine, select
@@ -18,6 +20,10 @@ OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlem
 
 class BadPosition(ValueError):
     """A position that can't be read; the message says how one looks."""
+
+
+class ViewsAway(Exception):
+    """There are no views to read now; the message says where they should be and what to do."""
 
 
 class Views:
@@ -42,6 +48,50 @@ class Views:
         with self.read() as connection:
             have = reached(connection)
         return all(have.get(topic, -1) >= offset for topic, offset in wanted.items())
+
+
+class AttachedViews(Views):
+    """Those in a file that a projector in another process keeps. They may be made anew meanwhile: a file that has taken
+    the place of another is read from then on. Raises `ViewsAway` where there is none, or it isn't made to the end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._file, engine = self._attach()
+        super().__init__(engine)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """See `Views.read`. What is being read of a file that is replaced goes on to its end."""
+        self._follow()
+        with super().read() as connection:
+            yield connection
+
+    def _follow(self) -> None:
+        if _identity(self._path) == self._file:
+            return
+        with self._lock:
+            if _identity(self._path) != self._file:  # no other thread has been here meanwhile
+                old = self.engine
+                self._file, self.engine = self._attach()
+                old.dispose()
+
+    def _attach(self) -> tuple[tuple[int, int], Engine]:
+        # in this order: a file that is replaced in between is looked at again by the next read
+        file, engine = _identity(self._path), tables.attach(self._path)
+        if file is None or engine is None:
+            raise ViewsAway(f"There are no views in {self._path}: does `paceline projector` run here?")
+        return file, engine
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of its name; its number stays taken as long as a connection holds it open."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def reached(connection: Connection) -> dict[str, int]:

@@ -17,7 +17,7 @@ from paceline.settings import Settings
 from projections import tables
 from projections.api.app import create_app
 from projections.api.cells import create_cells_app
-from projections.views import Views
+from projections.views import AttachedViews, Views, ViewsAway
 
 LOOK_S = 0.2
 
@@ -80,8 +80,10 @@ class Api:
 
 
 def _attached(path: Path) -> Views | None:
-    engine = tables.attach(path)
-    return Views(engine) if engine is not None else None
+    try:
+        return AttachedViews(path)
+    except ViewsAway:
+        return None
 
 
 def run_api(settings: Settings) -> int:

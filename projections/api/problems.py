@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from events.codes import Code
 from events.log import AppendUnknown, LogError, LogUnavailable
+from projections.views import ViewsAway
 
 _CODES = {
     400: "BAD_REQUEST",
@@ -105,6 +106,10 @@ def install(app: FastAPI) -> None:
             detail = f"{error} What was sent may stand in the log all the same: look, or send it again under its id."
             return Problem(503, "OUTCOME_UNKNOWN", detail, headers={"Retry-After": "1"}).response()
         return Problem(500, "LOG_FAULT", str(error)).response()
+
+    @app.exception_handler(ViewsAway)
+    async def views(_: Request, error: ViewsAway) -> JSONResponse:
+        return Problem(503, "VIEWS_AWAY", str(error), headers={"Retry-After": "1"}).response()
 
     @app.exception_handler(Exception)
     async def bug(_: Request, error: Exception) -> JSONResponse:
