@@ -17,6 +17,12 @@ class Faults(PacelineError):
         self.lines = lines
 
 
+class WrongSettings(Faults):
+    """Settings make no sense: starting again doesn't help."""
+
+    exit_code = 2
+
+
 class TimedOut(PacelineError):
     """What was waited for did not come in time."""
 

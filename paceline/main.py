@@ -35,7 +35,7 @@ EPILOG = """\b
 Exit codes:
   0    done; the wanted state was reached
   1    refused by the scheduler; wrong files, a failed job, a log that differs
-  2    wrong usage
+  2    wrong usage, wrong settings
   3    the job was accepted and did not run in time (submit --wait=running)
   4    there is no such thing
   6    no cell or no log can be reached, or the token is wrong; try again

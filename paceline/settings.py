@@ -21,7 +21,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from paceline.errors import Faults
+from paceline.errors import WrongSettings
 
 DATA_DEFAULT = Path("~/.paceline")
 LISTEN_DEFAULT = "127.0.0.1:7117"
@@ -155,12 +155,12 @@ class Origin(NamedTuple):
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:
-    """The settings of this process; flags that are None were not given. Raises `Faults`, all problems in one go."""
+    """The settings of this process; flags that are None were not given. Raises `WrongSettings`: all problems."""
     return _load(config, _given(flags))[0]
 
 
 def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
-    """Every setting of this process, by name, with its origin; secrets are not shown. Raises `Faults`."""
+    """Every setting of this process, by name, with its origin; secrets are not shown. Raises `WrongSettings`."""
     given = _given(flags)
     settings, file = _load(config, given)
     environment = _leaves(EnvSettingsSource(Settings)())
@@ -195,7 +195,7 @@ def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path |
     beside = data.parent / "paceline.toml"
     file = config or (beside if beside.is_file() else None)
     if config is not None and not config.is_file():
-        raise Faults([f"{config}: there is no such file of settings"])
+        raise WrongSettings([f"{config}: there is no such file of settings"])
 
     class FromFile(Settings):
         toml = file
@@ -203,11 +203,11 @@ def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path |
     try:
         settings = FromFile(**given)
     except ValidationError as error:
-        raise Faults([_said(detail) for detail in error.errors(include_url=False)]) from error
+        raise WrongSettings([_said(detail) for detail in error.errors(include_url=False)]) from error
     except SettingsError as error:
-        raise Faults([f"an environment variable can't be read: {error}"]) from error
+        raise WrongSettings([f"an environment variable can't be read: {error}"]) from error
     except tomllib.TOMLDecodeError as error:
-        raise Faults([f"{file}: {error}"]) from error
+        raise WrongSettings([f"{file}: {error}"]) from error
     return settings.model_copy(update={"data": _full(settings.data)}), file
 
 

@@ -17,6 +17,7 @@ from faust.app.base import BootStrategy
 from faust.contrib.asgi import serve_asgi
 from mode.types import ServiceT
 
+from events.faults import sentence
 from paceline.services.cells import Cells
 from paceline.services.health import pages
 
@@ -84,7 +85,7 @@ def run(
         worker.execute_from_commandline()
     except SystemExit as end:
         if end.code and not faults:
-            return f"ended with {end.code}"
+            return sentence(worker.crash_reason or end.__context__ or end)
     return faults[0] if faults else None
 
 

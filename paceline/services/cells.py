@@ -15,7 +15,7 @@ from mode import Service
 
 from events.faults import sentence
 from events.kafka_membership import Membership
-from events.log import LogFault, LogUnavailable
+from events.log import LogUnavailable
 from paceline.services.common import Say
 from paceline.services.health import Health
 
@@ -186,7 +186,7 @@ class Cells(Service):
                     self._give_up(failed[0])
                     return
                 await asyncio.sleep(LOOK_S)
-        except LogFault as fault:
+        except Exception as fault:  # whatever it is: nobody follows the group any more
             self._give_up(sentence(fault))
 
     async def _assign(self, given: frozenset[int] | None) -> None:

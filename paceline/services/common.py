@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from events.log import LogFault, LogUnavailable
 from events.topics import MACHINES
 from paceline.data import CannotStart, prepare
+from paceline.errors import WrongSettings
 from paceline.services.logs import configure, logger
 from paceline.settings import SERVICE_PORTS, Settings
 
@@ -37,7 +38,7 @@ class Start(NamedTuple):
 
 def begin(settings: Settings, kind: str, **known: Any) -> Start:
     """Prepares the data folder and the logs, whose every line carries what is `known`, waits for the broker, checks
-    the topics, and registers the schemas where there is a registry. Raises `CannotStart`.
+    the topics, and registers the schemas where there is a registry. Raises `CannotStart`, `WrongSettings`.
     """
     named = {"machine": kind} if kind in MACHINES else {"process": kind}
     configure(settings.logs.form, settings.logs.level, **named, **known)
@@ -86,7 +87,9 @@ def _address(settings: Settings, kind: str) -> tuple[str, int]:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host.strip("[]"), int(port)))
-        except (OSError, OverflowError) as error:
+        except OverflowError as error:
+            raise WrongSettings([f"setting service.listen: {host}:{port} has no such port"]) from error
+        except OSError as error:
             raise CannotStart(
                 f"can't listen on {host}:{port}: {error}. Choose another address with --listen."
             ) from error

@@ -40,8 +40,16 @@ def test_up_has_an_agent_where_no_hosts_are_simulated(cli, started, tmp_path, wo
 @pytest.mark.parametrize("listen", ["7117", "nowhere", "a b:1"])
 def test_an_address_that_is_none_is_refused(cli, started, tmp_path, listen):
     code, _, err = cli("up", "--data", str(tmp_path), "--listen", listen)
-    assert (code, started) == (1, [])
+    assert (code, started) == (2, []), "a supervisor doesn't start it again"
     assert "setting up.listen" in err
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--listen", "nowhere"], ["--listen", "127.0.0.1:99999"], ["--config", "none.toml"], ["--name", "a b"]]
+)
+def test_wrong_settings_of_a_process_are_wrong_usage(cli, tmp_path, wrong):
+    code, _, err = cli("fanout", "--kafka", "k:9092", "--data", str(tmp_path), *wrong)
+    assert code == 2, err
 
 
 def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_path):

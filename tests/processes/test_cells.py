@@ -187,3 +187,18 @@ def test_a_cell_that_fails_says_why_whatever_it_was(error: Exception, said: str)
     assert sentence(error) == said
     assert cell.standing() == {"ready": False, "failed": said}
     assert lines == [f"stopped: {said}"]
+
+
+def test_whatever_ends_the_membership_is_the_reason_that_the_process_gives() -> None:
+    class Member:
+        def cells(self) -> frozenset[int]:
+            raise RuntimeError("no such group")
+
+    told: list[str] = []
+    member: Any = Member()
+
+    async def follow() -> None:
+        await Cells(lambda: member, Stuck, lambda *_: None, told.append)._follow(member)
+
+    asyncio.run(follow())
+    assert ["no such group" in text for text in told] == [True]
