@@ -29,6 +29,7 @@ from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
+from paceline.services.common import listening
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
 from processors.store import RocksStore, StoreFault
@@ -112,6 +113,7 @@ class Up:
         self._token = prepare(self._data)
         self._lock = lock(self._data)
         keep_cell(self._data, settings.cell)
+        self._socket = listening(settings.listen)
         self._others: list[Log] = []
         self.log = self._open_log()
         self._ownership: Ownership | None = None
@@ -204,13 +206,8 @@ class Up:
         return rest
 
     def _serve(self) -> uvicorn.Server:
-        host, _, port = self._settings.listen.rpartition(":")
-        config = uvicorn.Config(
-            self._app(), host=host, port=int(port), log_level="warning", access_log=False, lifespan="off"
-        )
+        config = uvicorn.Config(self._app(), log_level="warning", access_log=False, lifespan="off")
         server = uvicorn.Server(config)
-        self._socket = config.bind_socket()
-        self._socket.listen(config.backlog)  # who reads the address in `cell.json` may be faster than the server
         self._server_thread = threading.Thread(
             target=server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
         )
@@ -250,7 +247,7 @@ class Up:
     def listen(self) -> str:
         """The address that HTTP is served on."""
         host, port = self._socket.getsockname()[:2]
-        return f"{host}:{port}"
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _cell_info(self) -> dict[str, Any]:
         standing = {}

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from paceline.history.bring import info, open_history
 from paceline.history.cut import write_time
 from paceline.history.then import views_at
 from paceline.running import FILE
+from paceline.services.common import listening
 from paceline.up import say
 from projections import tables
 from projections.api.app import create_app
@@ -45,14 +45,12 @@ class ReadOnly:
 
 def serve(data: Path, listen: str) -> None:
     """Serves the stretch in a folder until it is told to end."""
+    held = listening(listen)
     stretch = info(data)
     log = open_history(data)
     what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
     views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
-    host, _, port = listen.rpartition(":")
-    held = socket.create_server(
-        (host.strip("[]"), int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-    )
+    host = listen.rpartition(":")[0]
     address = f"{host}:{held.getsockname()[1]}"
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
     app = create_app(views, log, token=prepare(data), listen=address, cell_info=lambda: body)

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple, Protocol
 
 from events.log import LogFault, LogUnavailable
 from events.topics import MACHINES
+from hostagent.gateway.service import bound
 from paceline.data import CannotStart, prepare
 from paceline.errors import WrongSettings
 from paceline.services.logs import configure, logger
 from paceline.settings import SERVICE_PORTS, Settings
 
 KAFKA_RETRY_S = 2.0
+PORT_MAX = 65_535
 
 
 class Say(Protocol):
@@ -65,6 +67,16 @@ def place_of(data: Path) -> str:
     return f"{socket.gethostname()}-{data.resolve()}".replace("/", "_")[:200]
 
 
+def listening(listen: str) -> socket.socket:
+    """A socket that listens on HOST:PORT, 0 for any port. Raises `CannotStart`, `WrongSettings`."""
+    if int(listen.rpartition(":")[2]) > PORT_MAX:
+        raise WrongSettings([f"setting listen: {listen} has no such port"])
+    try:
+        return bound(listen)
+    except OSError as error:
+        raise CannotStart(str(error)) from error
+
+
 def folder_of(settings: Settings, cell: int) -> Path:
     """Where a process keeps what it has of a cell."""
     folder = settings.data / f"cell-{cell}"
@@ -82,18 +94,9 @@ def _prepared(settings: Settings) -> str:
 
 
 def _address(settings: Settings, kind: str) -> tuple[str, int]:
-    host, _, port = (settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}").rpartition(":")
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host.strip("[]"), int(port)))
-        except OverflowError as error:
-            raise WrongSettings([f"setting service.listen: {host}:{port} has no such port"]) from error
-        except OSError as error:
-            raise CannotStart(
-                f"can't listen on {host}:{port}: {error}. Choose another address with --listen."
-            ) from error
-        return host.strip("[]"), probe.getsockname()[1]
+    listen = settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}"
+    with listening(listen) as probe:
+        return listen.rpartition(":")[0].strip("[]"), probe.getsockname()[1]
 
 
 def _use_registry(url: str, warn: Callable[[str], None]) -> None:

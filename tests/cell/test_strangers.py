@@ -68,5 +68,6 @@ def test_what_a_machine_does_is_told_in_metrics() -> None:
     assert of("paceline_rounds_total") == of("paceline_round_bytes_count") == len(rounds)
     assert of("paceline_round_inputs_sum") == sum(part.end - part.start for each in rounds for part in each.inputs)
     kinds = Counter(type(decode(each)).__name__ for round_ in rounds for each in round_.decisions)
-    assert kinds["RunsOrdered"] and kinds["CommandAnswered"]
+    assert kinds["RunsOrdered"]
+    assert kinds["CommandAnswered"]
     assert {kind: of("paceline_decisions_total", kind=kind) for kind in kinds} == kinds

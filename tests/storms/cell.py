@@ -33,24 +33,30 @@ ROOT = Path(__file__).parents[2]
 class CellProcess:
     """`paceline up` on a data folder, on either log."""
 
-    def __init__(self, data: Path, kafka: str = "", sim_hosts: int = 20, cell: int = 0) -> None:
+    def __init__(
+        self, data: Path, kafka: str = "", sim_hosts: int = 20, cell: int = 0, listen: str = "127.0.0.1:0"
+    ) -> None:
         self.data = data
         self.kafka = kafka
         self.sim_hosts = sim_hosts
         self.cell = cell
+        self.listen = listen
         self.process: subprocess.Popen[bytes] | None = None
         self.output = data.with_suffix(".out")
 
     def start(self, ready_s: float = 60.0) -> None:
-        command = [sys.executable, "-m", "paceline", "up", "--data", str(self.data), "--listen", "127.0.0.1:0"]
+        self.launch()
+        self.until(self.answers, ready_s)
+
+    def launch(self) -> None:
+        command = [sys.executable, "-m", "paceline", "up", "--data", str(self.data), "--listen", self.listen]
         command += ["--sim-hosts", str(self.sim_hosts)] if self.sim_hosts else []
         command += ["--kafka", self.kafka, "--cell", str(self.cell)] if self.kafka else []
         (self.data / "cell.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=ROOT)
-        self.until(self._answers, ready_s)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.output.read_text()
         if not (self.data / "cell.json").exists():
