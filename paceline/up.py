@@ -22,14 +22,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from events.clock import SystemClock
-from events.log import Log, LogError, LogUnavailable
+from events.log import Log, LogError
 from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
-from paceline.services.common import listening
+from paceline.services.common import listening, reached
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
 from processors.store import RocksStore, StoreFault
@@ -44,7 +44,6 @@ SWITCH_INTERVAL_S = 0.0002
 GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
-KAFKA_RETRY_S = 2.0
 
 
 def say(text: str) -> None:
@@ -164,21 +163,15 @@ class Up:
         from events.kafka_topics import cells, check
 
         options = self._settings.kafka_options
-        while True:
-            try:
-                differences = check(self._settings.kafka, cell + 1, options)
-                count = cells(self._settings.kafka, options)
-                break
-            except LogUnavailable as away:
-                say(f"{away}; trying again")
-                time.sleep(KAFKA_RETRY_S)
+        kafka = self._settings.kafka
+        differences, count = reached(lambda: (check(kafka, cell + 1, options), cells(kafka, options)), say)
         if differences:
             raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))
         if self._settings.schema_registry_url:
             from events import registry
 
             registry.use(self._settings.schema_registry_url, say)
-        logs = [KafkaLog(self._settings.kafka, each, options, say, shared=each == cell) for each in range(count)]
+        logs = [KafkaLog(kafka, each, options, say, shared=each == cell) for each in range(count)]
         self._others = [log for log in logs if log.cell != cell]
         return logs[cell]
 

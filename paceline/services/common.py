@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from events.log import LogFault, LogUnavailable
 from events.topics import MACHINES
@@ -18,6 +18,8 @@ from paceline.settings import SERVICE_PORTS, Settings
 
 KAFKA_RETRY_S = 2.0
 PORT_MAX = 65_535
+
+T = TypeVar("T")
 
 
 class Say(Protocol):
@@ -77,6 +79,19 @@ def listening(listen: str) -> socket.socket:
         raise CannotStart(str(error)) from error
 
 
+def reached(ask: Callable[[], T], warn: Callable[[str], None]) -> T:
+    """What the broker answers, once it is there; says once why it isn't."""
+    said = ""
+    while True:
+        try:
+            return ask()
+        except LogUnavailable as away:
+            if str(away) != said:
+                warn(str(away))
+            said = str(away)
+            time.sleep(KAFKA_RETRY_S)
+
+
 def folder_of(settings: Settings, cell: int) -> Path:
     """Where a process keeps what it has of a cell."""
     folder = settings.data / f"cell-{cell}"
@@ -113,15 +128,6 @@ def _use_registry(url: str, warn: Callable[[str], None]) -> None:
 def _await_topics(settings: Settings, warn: Callable[[str], None]) -> None:
     from events.kafka_topics import check
 
-    said = ""
-    while True:
-        try:
-            differences = check(settings.kafka, settings.cell + 1, settings.kafka_options)
-            break
-        except LogUnavailable as away:
-            if str(away) != said:
-                warn(str(away))
-            said = str(away)
-            time.sleep(KAFKA_RETRY_S)
+    differences = reached(lambda: check(settings.kafka, settings.cell + 1, settings.kafka_options), warn)
     if differences:
         raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))

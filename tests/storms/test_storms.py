@@ -1,6 +1,7 @@
 """The whole cell, as a user starts it, on the embedded log and on a real Kafka: killed, interrupted, raced for."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -74,6 +75,20 @@ def test_the_broker_is_restarted_in_the_middle(tmp_path: Path, kafka: Broker) ->
     assert kafka.address.rpartition(":")[2] in cell.output.read_text(), "it says which broker is away"
 
 
+def test_a_broker_that_is_not_there_yet_is_waited_for(tmp_path: Path, kafka: Broker) -> None:
+    kafka.stop()
+    cell = CellProcess(tmp_path / "cell", kafka.address)
+    cell.launch()
+    cell.until(lambda: kafka.address in cell.output.read_text())
+    kafka.start()
+    cell.until(cell.answers)
+    cell.pool("/p")
+    cell.submit("one", 5)
+    cell.until(lambda: cell.state("one") == "SUCCEEDED")
+    cell.stop()
+    assert cell.output.read_text().count(kafka.address) == 1, "it says so once"
+
+
 def test_two_processes_race_for_one_cell(tmp_path: Path, kafka: Broker) -> None:
     first, second = (CellProcess(tmp_path / name, kafka.address) for name in ("first", "second"))
     first.start()
@@ -119,7 +134,7 @@ def test_tasks_outlive_the_cell_and_their_outcomes_are_learnt(tmp_path: Path) ->
     spec = {"job_id": "real", "pool": "/p", "command": ["sh", "-c", script], "resources": {"cpu": "100m"}}
     assert cell.request("POST", "/v1/jobs", spec).status_code < 300
     cell.until(lambda: cell.state("real") == "RUNNING")
-    cell.stop()
+    assert cell.kill(signal.SIGINT) == 0
     assert "1 runs go on" in cell.output.read_text()
     go.touch()
     cell.until(gone.exists)
