@@ -168,8 +168,7 @@ class Agent:
                 tasks.create_task(self._keep_connected())
 
     def start(self) -> None:
-        """Runs in a thread of its own, until `stop`. Raises `AgentFault`."""
-        self.take()
+        """Runs in a thread of its own after `take`, until `stop`."""
         self._thread = threading.Thread(target=_until_cancelled, args=(self.run(),), name="agent", daemon=True)
         self._thread.start()
 

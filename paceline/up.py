@@ -22,14 +22,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from events.clock import SystemClock
-from events.log import Log, LogError
+from events.log import Log, LogError, LogUnavailable
 from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
-from paceline.services.common import listening, reached
+from paceline.services.common import listening, place_of, reached
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
 from processors.store import RocksStore, StoreFault
@@ -44,6 +44,8 @@ SWITCH_INTERVAL_S = 0.0002
 GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
+KAFKA_LOOK_S = 1.0
+"""So often a process that waits for its cell looks whether another still has it."""
 
 
 def say(text: str) -> None:
@@ -65,12 +67,19 @@ def run_up(settings: "UpSettings") -> int:
 
 
 class KafkaOwnership:
-    """The membership of this process in the group of its cell: polled as a component, asked by the processors."""
+    """Whether the group of the cell gives it to this process: polled as a component, asked by the processors.
 
-    def __init__(self, membership: "Membership", name: str, cell: int) -> None:
-        self._membership = membership
-        self._name = name
+    It joins once nobody else is there. The group gives the cell to members by name, so one that joined beside the
+    owner could be given it in the middle of its work.
+
+    `join` makes the membership; `other` names who is in the group, empty: nobody, or an earlier life of this process.
+    """
+
+    def __init__(self, join: Callable[[], "Membership"], other: Callable[[], str], cell: int) -> None:
+        self._join = join
+        self._other = other
         self._cell = cell
+        self._membership: Membership | None = None
         self._owns = False
         self._next = 0.0
         self._waits = False
@@ -80,23 +89,103 @@ class KafkaOwnership:
         return self._owns
 
     def step(self) -> bool:
-        """Keeps the membership going."""
+        """Looks whether it may join, then keeps the membership going."""
         if time.monotonic() < self._next:
             return False
+        if self._membership is None and not self._may_join():
+            self._next = time.monotonic() + KAFKA_LOOK_S
+            return False
+        self._membership = self._membership or self._join()
+        cells = self._membership.cells()
+        owned, self._owns = self._owns, self._cell in (cells or ())
         self._next = time.monotonic() + (0.5 if self._owns else 0.05)
-        owned, self._owns = self._owns, self._cell in (self._membership.cells() or ())
-        if not self._owns and not self._waits:
-            self._waits = True
-            say(f"waiting for the cell: another process may have it (group {self._name})")
+        if cells is not None and not self._owns:
+            self._wait("another process")
+        if self._owns and self._waits:
+            self._waits = False
+            say(f"cell {self._cell} is run by this process now")
         return self._owns != owned
 
     def wait_ms(self) -> int | None:
-        """Asked twenty times a second until the cell is its own."""
-        return 500 if self._owns else 50
+        """When it wants to look again."""
+        return max(0, int((self._next - time.monotonic()) * 1000))
 
     def close(self) -> None:
         """Leaves the group."""
-        self._membership.close()
+        if self._membership is not None:
+            self._membership.close()
+
+    def _may_join(self) -> bool:
+        try:
+            other = self._other()
+        except LogUnavailable:  # the log says so itself
+            return False
+        if other:
+            self._wait(other)
+        return not other
+
+    def _wait(self, other: str) -> None:
+        if not self._waits:
+            self._waits = True
+            say(f"waiting for the cell: {other} has it. Until that one ends, this process only serves the API.")
+
+
+class WhileOwned:
+    """Gateway, simulated hosts and agent: they begin once `owns` holds, and pause while it doesn't. A process that has
+    no cell must not speak for hosts: another one serves them, and would lose them and their runs.
+    """
+
+    def __init__(self, gateway: Gateway, others: Sequence[Component], owns: Callable[[], bool]) -> None:
+        self._gateway = gateway
+        self._parts: Sequence[Component] = [gateway, *others]
+        self._owns = owns
+
+    def step(self) -> bool:
+        """Steps them in turn."""
+        if not self._owns():
+            self._gateway.serving = False  # agents are turned away at once, nothing piles up
+            return False
+        busy = False
+        for part in self._parts:
+            busy = part.step() or busy
+        return busy
+
+    def wait_ms(self) -> int | None:
+        """When one of them wants to be stepped."""
+        waits = [part.wait_ms() for part in self._parts] if self._owns() else []
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def close(self) -> None:
+        """Closes them, the last first."""
+        for part in reversed(self._parts):
+            part.close()
+
+
+class LocalAgent:
+    """The agent of this machine, in a thread of its own from the first step on."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        """Raises `AgentFault` where another agent has folder or ports."""
+        self.left = 0
+        """How many runs go on after its end."""
+        self._agent = Agent(settings, say)
+        self._agent.take()
+        self._begun = False
+
+    def step(self) -> bool:
+        """Begins."""
+        if not self._begun:
+            self._begun = True
+            self._agent.start()
+        return False
+
+    def wait_ms(self) -> int | None:
+        """It has a thread."""
+        return None
+
+    def close(self) -> None:
+        """Ends it; runs go on."""
+        self.left = self._agent.stop()
 
 
 class Up:
@@ -121,29 +210,28 @@ class Up:
         if settings.kafka:
             components.append(self._join(settings.kafka))
         self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
-        self._components = [*components, *self._processors, *self._rest()]
+        self.projector = Projector(self.log, self._data)
+        self._agent: LocalAgent | None = None
+        self._components = [*components, *self._processors, self._for_hosts()]
 
     def run(self) -> int:
         """Serves until stopped."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
         server = self._serve()
-        agent: Agent | None = None
         try:
-            agent = self._start_agent()
             self._write_cell_file()
             say(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
             Host(self.log, self._components, self.projector).run(self._stop)
         finally:
-            left = agent.stop() if agent else 0
             server.should_exit = True
             self._server_thread.join(timeout=5)
             for log in (self.log, *self._others):
                 log.close()
             (self._data / "cell.json").unlink(missing_ok=True)
             self._lock.close()
-        if left:
-            say(f"stopped; {left} runs go on on this host, `paceline down --stop-runs` ends them")
+        if self._agent is not None and self._agent.left:
+            say(f"stopped; {self._agent.left} runs go on on this host, `paceline down --stop-runs` ends them")
         else:
             say("stopped")
         return 0
@@ -176,27 +264,41 @@ class Up:
         return logs[cell]
 
     def _join(self, bootstrap: str) -> KafkaOwnership:
+        from events.kafka_groups import Group, groups
         from events.kafka_membership import Membership
 
-        instance = f"{socket.gethostname()}-{self._data.resolve()}".replace("/", "_")
-        group = f"paceline.up.{self._settings.cell}"
-        membership = Membership(bootstrap, group, instance, extra=self._settings.kafka_options)
-        self._ownership = KafkaOwnership(membership, group, self._settings.cell)
+        cell, options, own = self._settings.cell, self._settings.kafka_options, place_of(self._data)
+        name = f"paceline.up.{cell}"
+
+        def other() -> str:
+            group = groups(bootstrap, name.__eq__, options).get(name, Group())
+            return "" if own in group.members else group.of(cell) or min(group.members, default="")
+
+        self._ownership = KafkaOwnership(lambda: Membership(bootstrap, name, own, extra=options), other, cell)
         return self._ownership
 
     def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:
         folder = self._data / "store" / name
         return Processor(make, self.log, lambda: RocksStore(folder), claimant, self._ownership, say)
 
-    def _rest(self) -> Sequence[Component]:
+    def _for_hosts(self) -> WhileOwned:
         clock = SystemClock()
-        self.projector = Projector(self.log, self._data)
-        self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, "gateway-0")
-        rest: list[Component] = [self._gateway]
+        self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, place_of(self._data))
+        others: list[Component] = []
         if self._settings.sim_hosts:
             hosts = [SimHost(self._settings.sim_hosts, SIM_HOST)]
-            rest.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
-        return rest
+            others.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
+        if self._settings.agent:
+            self._agent = LocalAgent(
+                AgentSettings(
+                    urls=(f"http://{self.listen()}",),
+                    token=self._token,
+                    folder=self._data / "agent",
+                    host_id=socket.gethostname().lower()[:100] or "localhost",
+                )
+            )
+            others.append(self._agent)
+        return WhileOwned(self._gateway, others, lambda: all(each.driver is not None for each in self._processors))
 
     def _serve(self) -> uvicorn.Server:
         config = uvicorn.Config(self._app(), log_level="warning", access_log=False, lifespan="off")
@@ -221,21 +323,6 @@ class Up:
             task_log=functools.partial(read_output, self._gateway),
             others=self._others,
         )
-
-    def _start_agent(self) -> Agent | None:
-        if not self._settings.agent:
-            return None
-        agent = Agent(
-            AgentSettings(
-                urls=(f"http://{self.listen()}",),
-                token=self._token,
-                folder=self._data / "agent",
-                host_id=socket.gethostname().lower()[:100] or "localhost",
-            ),
-            say,
-        )
-        agent.start()
-        return agent
 
     def listen(self) -> str:
         """The address that HTTP is served on."""

@@ -38,6 +38,7 @@ class Site:
     def start_agent(self) -> Agent:
         connected = len(self.cell.inventories())
         self.agent = Agent(self.settings())
+        self.agent.take()
         self.agent.start()
         self.cell.until(lambda: len(self.cell.inventories()) > connected)
         return self.agent

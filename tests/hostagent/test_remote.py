@@ -39,6 +39,7 @@ class Several:
     def agent(self, *urls: str) -> Agent:
         settings = AgentSettings(urls, TOKEN, self.folder, "h1", Amounts(cpu_milli=1000), port_locks=self.folder / "p")
         agent = Agent(settings, self.said.append)
+        agent.take()
         agent.start()
         return agent
 

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from events.topics import EVERY, SETTINGS
+from events.codec import decode
+from events.kafka import KafkaLog
+from events.records.base import Event
+from events.records.hosts import GatewayBeat, HostConnected
+from events.topics import EVERY, HOSTS, SETTINGS
 from tests.broker import Broker
 from tests.storms.cell import ROOT, CellProcess, verify
 from tests.storms.storm import storm
@@ -100,6 +104,67 @@ def test_two_processes_race_for_one_cell(tmp_path: Path, kafka: Broker) -> None:
     second.until(lambda: second.state("one") == "SUCCEEDED", 60)
     second.submit("two", 5)
     second.until(lambda: second.state("two") == "SUCCEEDED", 60)
+    second.stop()
+    verify(second)
+
+
+def said_of_hosts(kafka: Broker) -> list[Event]:
+    log = KafkaLog(kafka.address)
+    try:
+        return [decode(record.value) for record in log.scan(HOSTS.name, 0)]
+    finally:
+        log.close()
+
+
+def has_cell(data: Path) -> str:
+    """What one that waits says of the owner."""
+    return f"{data} has it".replace("/", "_")
+
+
+def test_who_waits_for_a_cell_leaves_its_hosts_and_runs_alone(tmp_path: Path, kafka: Broker) -> None:
+    # a group gives to members in the order of their names: the second would be given the cell
+    first, second = (CellProcess(tmp_path / name, kafka.address) for name in ("b", "a"))
+
+    def beats() -> int:
+        return sum(isinstance(event, GatewayBeat) for event in said_of_hosts(kafka))
+
+    first.start()
+    first.pool("/p")
+    first.submit("one", 20, "15s")
+    first.until(lambda: first.state("one") == "RUNNING")
+    second.start()
+    second.until(lambda: has_cell(first.data) in second.output.read_text())
+    second.until(lambda: second.state("one") == "RUNNING")  # its views follow
+    known = beats()
+    first.until(lambda: beats() >= known + 2)  # a gateway beats and looks for silence within this time
+    first.until(lambda: first.state("one") == "SUCCEEDED")
+    said = said_of_hosts(kafka)
+    assert len({event.gateway for event in said if isinstance(event, GatewayBeat)}) == 1
+    assert sum(isinstance(event, HostConnected) for event in said) == first.sim_hosts, "each host once, none flapped"
+    first.stop()
+    second.submit("two", 5)
+    second.until(lambda: second.state("two") == "SUCCEEDED")
+    second.stop()
+    assert verify(second)["ordered"] == 20 + 5, "each task has run once"
+
+
+def test_who_has_lost_its_cell_leaves_the_hosts_to_the_next(tmp_path: Path, kafka: Broker) -> None:
+    first, second = (CellProcess(tmp_path / name, kafka.address) for name in ("b", "a"))
+    first.start()
+    first.pool("/p")
+    second.start()
+    second.until(lambda: has_cell(first.data) in second.output.read_text())
+    assert first.process is not None
+    first.process.send_signal(signal.SIGSTOP)
+    second.submit("one", 5)
+    second.until(lambda: second.state("one") == "SUCCEEDED", 90)
+    first.process.send_signal(signal.SIGCONT)
+    first.until(lambda: "this process waits until the cell is its own again" in first.output.read_text())
+    known = len(said_of_hosts(kafka))
+    second.until(lambda: len(said_of_hosts(kafka)) >= known + 2)
+    late = said_of_hosts(kafka)[known:]
+    assert all(isinstance(event, GatewayBeat) and str(second.data).replace("/", "_") in event.gateway for event in late)
+    first.stop()
     second.stop()
     verify(second)
 
