@@ -208,7 +208,7 @@ class Up:
         components: list[Component] = []
         claimant = f"{socket.gethostname()}-{os.getpid()}"
         if settings.kafka:
-            components.append(self._join(settings.kafka))
+            components += [self._join(settings.kafka), self._transactions()]
         self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
         self.projector = Projector(self.log, self._data)
         self._agent: LocalAgent | None = None
@@ -276,6 +276,14 @@ class Up:
 
         self._ownership = KafkaOwnership(lambda: Membership(bootstrap, name, own, extra=options), other, cell)
         return self._ownership
+
+    def _transactions(self) -> Component:
+        from events.kafka import KafkaLog
+        from events.kafka_transactions import Transactions
+        from events.topics import ALL
+
+        assert isinstance(self.log, KafkaLog)
+        return Transactions(self.log, [topic.name for topic in ALL])
 
     def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:
         folder = self._data / "store" / name
