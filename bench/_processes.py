@@ -1,7 +1,7 @@
 """The shapes of `python -m bench cell` through a cell whose parts are processes of their own.
 
-All times are the broker's: a figure is the difference between the append times of two records. The receipt of an order
-is taken from the record that says so (`RunsReported`, STARTED), so the latency holds that append too.
+Times to an order are the broker's: the difference between the append times of two records. The receipt of an order is
+taken from the record that says so (`RunsReported`, STARTED), so the latency holds that append too.
 """
 
 import time
@@ -22,7 +22,10 @@ from bench._shapes import (
     append,
     bytes_by_topic,
     five_appends,
+    http,
+    http_raw,
     job,
+    jobs_done,
     raw,
     until,
 )
@@ -35,11 +38,12 @@ from events.kafka_topics import create
 from events.log import LogRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
-from events.records.lifecycle import HostReconciled, JobChanged, RunsOrdered
+from events.records.lifecycle import HostReconciled, RunsOrdered
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.topics import JOBS, MACHINES, SETTINGS, TASKS, rounds_of
+from projections.tables import attach
 from tests.broker import Broker, free_ports
 
 LIFECYCLE = rounds_of("lifecycle")
@@ -52,15 +56,17 @@ def run(options: Options) -> Result:
     """All shapes and the idle cell, each with a broker and processes of its own."""
     figures: dict[str, float] = {}
     references: dict[str, float] = {}
-    for shape in (*BATCHES, "steady", "idle"):
-        with cell(options.folder / shape) as (log, processes, broker):
-            meter, begin = Meter(pids(processes, broker)), time.monotonic()
+    for shape in (*BATCHES, "steady", "http", "idle"):
+        with cell(options.folder / shape) as (log, processes, broker, listen):
+            data, meter, begin = options.folder / shape / "data", Meter(pids(processes, broker)), time.monotonic()
             if shape == "idle":
                 time.sleep(IDLE_S)
             elif shape == "steady":
                 figures |= steady(log)
+            elif shape == "http":
+                figures |= prefixed(http(listen, data))
             else:
-                figures |= batch(log, shape)
+                figures |= batch(log, shape, data)
             figures |= used(shape, meter.spent_s(), time.monotonic() - begin)
             figures |= {
                 f"processes_{shape}_{name}_peak_memory_mib": peak_memory_mib(pid)
@@ -68,16 +74,23 @@ def run(options: Options) -> Result:
                 if shape != "idle"
             }
             if shape == "steady":
-                references |= {f"processes_{name}": value for name, value in five_appends(log).items()}
+                references |= prefixed(five_appends(log))
+            elif shape == "http":
+                references |= prefixed(http_raw(listen))
             elif shape in BATCHES:
                 tasks = sum(each.instances for each in BATCHES[shape])
                 references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}
     return Result(figures, references)
 
 
+def prefixed(figures: dict[str, float]) -> dict[str, float]:
+    """Figures by the names that they have here."""
+    return {f"processes_{name}": value for name, value in figures.items()}
+
+
 @contextmanager
-def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker]]:
-    """A broker and one process of each kind; yields when all hosts are up."""
+def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
+    """A broker and one process of each kind; yields when all hosts are up, with the address of the API."""
     with Broker(folder / "kafka") as broker:
         create(broker.address, 1)
         broker.make_topics([RAW], 1, SETTINGS)
@@ -85,15 +98,16 @@ def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker]]:
         processes = Processes(
             folder / "logs", {"PACELINE_KAFKA": broker.address, "PACELINE_DATA": str(folder / "data")}
         )
-        for kind, port in zip(KINDS, free_ports(len(KINDS)), strict=True):
+        listens = {kind: f"127.0.0.1:{port}" for kind, port in zip(KINDS, free_ports(len(KINDS)), strict=True)}
+        for kind, listen in listens.items():
             command = ["paceline", *(("processor",) if kind in MACHINES else ()), kind]
             command += ["--sim-hosts", str(HOSTS)] if kind == "gateway" else []
-            processes.start(kind, [*command, "--listen", f"127.0.0.1:{port}"])
+            processes.start(kind, [*command, "--listen", listen])
         try:
             append(log, PoolDefined(path="/bench", command_id="bench"))
             until(lambda: settled(log) >= HOSTS, LOOK_S)
             time.sleep(3.0)
-            yield log, processes, broker
+            yield log, processes, broker, listens["api"]
         finally:
             processes.stop_all()
             log.close()
@@ -113,28 +127,26 @@ def settled(log: KafkaLog) -> int:
     return sum(isinstance(event, HostReconciled) for _, event in decisions(log))
 
 
-def batch(log: KafkaLog, shape: str) -> dict[str, float]:
-    """All jobs of a shape at once, to their ends."""
+def batch(log: KafkaLog, shape: str, data: Path) -> dict[str, float]:
+    """All jobs of a shape at once, to their ends in the views of a data folder."""
     jobs = BATCHES[shape]
     tasks = sum(each.instances for each in jobs)
     before, start = bytes_by_topic(log), log.bounds(LIFECYCLE)[1]
+    views, begin = attach(data / "cell-0" / "views.sqlite"), time.monotonic()
+    assert views is not None
     append(log, *jobs)
-    until(lambda: ended(log, start) >= len(jobs), 0.5)
+    until(lambda: jobs_done(views) >= len(jobs), 0.02)
+    done_s = time.monotonic() - begin
+    views.dispose()
     first = next(iter(log.scan(JOBS.name, 0))).at_ms
     last = max(record.at_ms for record, event in decisions(log, start) if isinstance(event, RunsOrdered))
-    done = max(record.at_ms for record, event in decisions(log, start) if isinstance(event, JobChanged))
     after = bytes_by_topic(log)
     name = "single_jobs" if shape == "single_jobs" else f"{shape}_tasks"
     return {
         f"processes_{name}_per_s": 1000 * tasks / max(1, last - first),
-        f"processes_{name}_to_done_per_s": 1000 * tasks / max(1, done - first),
+        f"processes_{name}_to_done_in_views_per_s": tasks / done_s,
         f"processes_{shape}_bytes_per_task": (sum(after.values()) - sum(before.values())) / tasks,
     }
-
-
-def ended(log: KafkaLog, start: int) -> int:
-    """Jobs that have succeeded."""
-    return sum(isinstance(event, JobChanged) and event.state == "SUCCEEDED" for _, event in decisions(log, start))
 
 
 def steady(log: KafkaLog) -> dict[str, float]:

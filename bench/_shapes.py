@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import psutil
 from httpx2 import Client
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from bench import peak_memory_mib
 from events.codec import encode
@@ -112,9 +112,9 @@ def hosts_up(up: Up) -> int:
         return int(connection.execute(text("select count(*) from hosts where reconciled_session > 0")).scalar() or 0)
 
 
-def jobs_done(up: Up) -> int:
+def jobs_done(views: Engine) -> int:
     """How many jobs the views show as ended."""
-    with up.projector.views.engine.connect() as connection:
+    with views.connect() as connection:
         return int(connection.execute(text("select count(*) from jobs where state = 'SUCCEEDED'")).scalar() or 0)
 
 
@@ -167,7 +167,7 @@ def batch(up: Up, log: Log, probe: Probe, shape: str, pids: Mapping[str, int]) -
     append(log, *jobs)
     until(lambda: probe.ordered >= tasks)
     ordered = probe.last - begin
-    until(lambda: jobs_done(up) >= len(jobs), 0.02)
+    until(lambda: jobs_done(up.projector.views.engine) >= len(jobs), 0.02)
     done = time.perf_counter() - begin
     spent_s = meter.spent_s()
     after = bytes_by_topic(log)
@@ -206,24 +206,30 @@ def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
     }
 
 
-def http(up: Up, folder: Path) -> dict[str, float]:
-    """Submissions over HTTP."""
+def http(listen: str, folder: Path) -> dict[str, float]:
+    """Submissions over HTTP; `folder`: of the token."""
     headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
     body = {"pool": "/bench", "sim": {"duration": "1s"}, "resources": {"cpu": "100m"}}
 
     def submit(session: Client, name: str) -> None:
         session.post("/v1/jobs", json={**body, "job_id": name}, headers=headers).raise_for_status()
 
-    return {"http_submits_per_s": answers_per_s(up, submit)}
+    return {"http_submits_per_s": answers_per_s(listen, submit)}
 
 
-def answers_per_s(up: Up, ask: Callable[[Client, str], object]) -> float:
+def http_raw(listen: str) -> dict[str, float]:
+    """The same server, clients and cores, and nothing to be done."""
+    idle = answers_per_s(listen, lambda session, _: session.get("/livez").raise_for_status())
+    return {"http_raw_answers_per_s": idle}
+
+
+def answers_per_s(listen: str, ask: Callable[[Client, str], object]) -> float:
     """Questions over HTTP, each with a name of its own, by eight clients at once, for some seconds."""
     stop = time.monotonic() + HTTP_S
 
     def client(which: int) -> int:
         done = 0
-        with Client(base_url=f"http://{up.listen()}", trust_env=False) as session:
+        with Client(base_url=f"http://{listen}", trust_env=False) as session:
             while time.monotonic() < stop:
                 ask(session, f"http-{which}-{done}")
                 done += 1
@@ -242,7 +248,7 @@ def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapp
     if shape == "steady":
         return steady(log, probe, pids)
     if shape == "http":
-        return http(up, folder)
+        return http(up.listen(), folder)
     return batch(up, log, probe, shape, pids)
 
 
@@ -251,9 +257,8 @@ def references(up: Up, shape: str) -> dict[str, float]:
     log = up.log
     if shape == "steady":
         return five_appends(log)
-    if shape == "http":  # the same server, clients and cores, and nothing to be done
-        idle = answers_per_s(up, lambda session, _: session.get("/livez").raise_for_status())
-        return {"http_raw_answers_per_s": idle}
+    if shape == "http":
+        return http_raw(up.listen())
     tasks = sum(each.instances for each in BATCHES.get(shape, []))
     return {f"{shape}_{name}": value for name, value in raw(log, tasks).items()} if tasks else {}
 

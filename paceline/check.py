@@ -9,6 +9,8 @@ from events.acceptance import NO_HASH, Chain, Verdict
 from events.codec import CodecError, decode
 from events.kafka_groups import Group
 from events.log import Log, LogRecord
+from events.records.base import Event
+from events.records.hosts import GatewayBeat
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import rounds_of
 from processors.machine import Machine
@@ -19,6 +21,9 @@ BEGINNINGS = 20
 """A tail may begin with records that were refused: so many of them are tried as the first of the history."""
 BEHIND_MAX = 10_000
 """A machine that hasn't read more records than this is behind."""
+
+SILENT_S = 30
+"""Gateways beat every 10 s."""
 
 
 @dataclass(slots=True)
@@ -79,7 +84,7 @@ def history(log: Log, machine: str) -> History:
     first, end = log.bounds(topic)
     start = max(first, end - TAIL_RECORDS)
     read: list[tuple[LogRecord, EpochStarted | RoundCommitted | None]] = [
-        (record, _event(record)) for record in log.scan(topic, start)
+        (record, _round(record)) for record in log.scan(topic, start)
     ]
     if start == 0:
         return _judge(read, History(Chain(), 0), machine, log.cell)
@@ -114,17 +119,38 @@ def stand(log: Log, machine: Machine, ends: Mapping[str, int], group: Group | No
     return out
 
 
+def gateway_missing(log: Log) -> str:
+    """What is to be done where no gateway was heard of late; empty: one was, or more came since than is looked at.
+    Raises `LogError`.
+    """
+    first, end = log.bounds(GatewayBeat.topic)
+    start = max(first, end - TAIL_RECORDS)
+    records = list(log.scan(GatewayBeat.topic, start))
+    since_ms = (time.time() - SILENT_S) * 1000
+    late = [record for record in records if record.at_ms >= since_ms]
+    if (late == records and start > first) or any(isinstance(_event(record), GatewayBeat) for record in late):
+        return ""
+    return (
+        f"No gateway of cell {log.cell} was heard for {SILENT_S} s. "
+        f"Start `paceline gateway --cell {log.cell}`, or `paceline up`."
+    )
+
+
 def age_seconds(standing: Standing) -> float | None:
     """How long ago the newest record of a machine was appended, by the log's time and this machine's clock."""
     last = standing.history.last
     return None if last is None else max(0.0, time.time() - last.at_ms / 1000)
 
 
-def _event(record: LogRecord) -> EpochStarted | RoundCommitted | None:
+def _event(record: LogRecord) -> Event | None:
     try:
-        event = decode(record.value)
+        return decode(record.value)
     except CodecError:
         return None
+
+
+def _round(record: LogRecord) -> EpochStarted | RoundCommitted | None:
+    event = _event(record)
     return event if isinstance(event, EpochStarted | RoundCommitted) else None
 
 

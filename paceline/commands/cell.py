@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from paceline.settings import Settings
 
 HASH_CHARACTERS = 12
+FANOUT = "paceline.fanout"
+"""Its group; a deployment may do without."""
 
 
 @click.group()
@@ -43,7 +45,8 @@ def check(
     show_config: bool,
     form: str,
 ) -> int:
-    """Check broker, topics and their settings, and for each machine epoch, round, how far behind, who runs it, hash.
+    """Check broker, topics and their settings, and for each machine epoch, round, how far behind, who runs it, hash;
+    and on Kafka whether each cell has views, a gateway, and its part of the fan-out where there is one.
 
     Exits with 0 if all is well, 1 with a line for each thing that is wrong, 6 if the log can't be reached. Histories
     are judged from near their ends; `paceline log verify` decides all of them again.
@@ -72,6 +75,7 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
     from events import kafka_groups, kafka_topics
     from events.kafka import KafkaLog
     from events.log import LogFault
+    from paceline.check import gateway_missing
 
     if settings.schema_registry_url:
         from events import registry
@@ -91,6 +95,7 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
         log = KafkaLog(address, number, options, on_trouble=lambda _: None)
         try:
             standings += _stand_on_kafka(log, groups)
+            problems += filter(None, [gateway_missing(log)])
         except LogFault as fault:
             problems.append(str(fault))
             continue
@@ -98,6 +103,8 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
             log.close()
         if not any(_keeps_views(name, number) and group.of(number) for name, group in groups.items()):
             problems.append(f"Nobody keeps the views of cell {number}. Start `paceline projector`, or `paceline up`.")
+        if FANOUT in groups and not groups[FANOUT].of(number):
+            problems.append(f"Nobody publishes the decisions of cell {number}. Start `paceline fanout` again.")
     return standings, groups, problems
 
 

@@ -223,11 +223,11 @@ def test_wrong_settings_are_said_all_at_once(cli, tmp_path, monkeypatch):
     config = tmp_path / "x.toml"
     config.write_text('kafak = "a:1"\n[up]\nlistn = "a:1"\nsim_hosts = -1\n')
     code, _, err = cli("up", "--config", str(config), "--data", str(tmp_path))
-    assert code == 1
+    assert code == 2
     lines = sorted(err.removeprefix("paceline: ").splitlines())
     assert [line.split(" (")[0] for line in lines] == ["setting kafak", "setting up.listn", "setting up.sim_hosts"]
     assert "did you mean kafka?" in lines[0]
     assert "did you mean listen?" in lines[1]
     config.write_text("= no toml")
-    assert cli("up", "--config", str(config))[0] == 1
-    assert cli("up", "--config", str(tmp_path / "none"))[0] == 1
+    assert cli("up", "--config", str(config))[0] == 2
+    assert cli("up", "--config", str(tmp_path / "none"))[0] == 2

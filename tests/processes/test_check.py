@@ -1,6 +1,7 @@
 """`paceline cell check`: one look at everything of the cells, with a code for scripts."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from events import kafka_topics
 from events.codec import encode
 from events.log import NewRecord
+from events.memory import MemoryLog
+from events.records.hosts import GatewayBeat
 from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
+from paceline.check import TAIL_RECORDS, gateway_missing
 from paceline.main import run
 from tests.broker import Broker, free_ports
 from tests.processes.site import Site, empty
@@ -43,8 +47,9 @@ def retention(broker: Broker, value: str) -> None:
 def test_what_is_there_is_shown_and_what_is_missing_is_named(broker: Broker, tmp_path: Path, check: Any) -> None:
     site = Site(tmp_path, empty(broker, 2), cells=2)
     try:
-        site.start(*MACHINES, "projector")
-        site.until_ready(*MACHINES, "projector")
+        parts = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.1")
+        site.start(*parts)
+        site.until_ready(*parts)
         site.until(lambda: check("--kafka", site.bootstrap)[0] == 0, "all to be well")
         code, body = check("--kafka", site.bootstrap)
         assert (code, body["well"], body["problems"]) == (0, True, [])
@@ -62,6 +67,7 @@ def test_what_is_there_is_shown_and_what_is_missing_is_named(broker: Broker, tmp
 
         site.kill("placement")
         site.stop("projector")
+        site.stop("fanout")
         event = PoolDefined(path="/p", command_id="p")
         site.append(0, NewRecord(event.topic, b"/p", encode(event)))
         retention(broker, "3600000")
@@ -70,6 +76,7 @@ def test_what_is_there_is_shown_and_what_is_missing_is_named(broker: Broker, tmp
             for cell in (0, 1)
             for who, what in (("Nobody runs placement", "processor placement"), ("the views", "projector"))
         ]
+        missing += [f"decisions of cell {cell}. Start `paceline fanout` again." for cell in (0, 1)]
         wanted = sorted([*missing, "--add-config retention.ms=-1`."])
 
         def named() -> bool:
@@ -87,6 +94,24 @@ def test_what_is_there_is_shown_and_what_is_missing_is_named(broker: Broker, tmp
         site.end()
     finally:
         site.processes.stop_all()
+
+
+def test_a_cell_whose_gateways_are_silent_is_named() -> None:
+    now = time.time() * 1000
+    at = now - 60_000.0
+    log = MemoryLog(lambda: int(at), 1)
+    said = gateway_missing(log)
+    assert "No gateway of cell 1 was heard for 30 s. Start `paceline gateway --cell 1`" in said
+    beat = NewRecord(GatewayBeat.topic, b"g", encode(GatewayBeat(gateway="g")))
+    log.append([beat])
+    assert gateway_missing(log) == said
+    at = now
+    log.append([NewRecord(GatewayBeat.topic, b"k", b"no fact")])
+    assert gateway_missing(log) == said
+    log.append([beat])
+    assert not gateway_missing(log)
+    log.append([NewRecord(GatewayBeat.topic, b"k", b"no fact")] * TAIL_RECORDS)
+    assert not gateway_missing(log), "so much has come since that it can't be told"
 
 
 def test_topics_and_cells_that_are_not_there_are_named(broker: Broker, check: Any) -> None:
