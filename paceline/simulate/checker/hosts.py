@@ -87,12 +87,12 @@ class Hosts:
         if isinstance(event, HostConnected):
             if event.session > host.session:
                 host.session, host.silent, host.lost = event.session, False, False
+        elif isinstance(event, HostReconciled):  # from another topic: it may come before its session is known
+            host.reconciled = max(host.reconciled, event.session)
         elif event.session != host.session or host.lost:
             return
         elif isinstance(event, HostOffered):
             host.offer = event
-        elif isinstance(event, HostReconciled):
-            host.reconciled = event.session
         else:
             host.silent = isinstance(event, HostSilent)
 
