@@ -21,7 +21,6 @@ BEGINNINGS = 20
 """A tail may begin with records that were refused: so many of them are tried as the first of the history."""
 BEHIND_MAX = 10_000
 """A machine that hasn't read more records than this is behind."""
-
 SILENT_S = 30
 """Gateways beat every 10 s."""
 
@@ -81,11 +80,8 @@ class Standing:
 def history(log: Log, machine: str) -> History:
     """Judges the end of a machine's topic. Raises `LogError`."""
     topic = rounds_of(machine)
-    first, end = log.bounds(topic)
-    start = max(first, end - TAIL_RECORDS)
-    read: list[tuple[LogRecord, EpochStarted | RoundCommitted | None]] = [
-        (record, _round(record)) for record in log.scan(topic, start)
-    ]
+    start, _, records = _tail(log, topic)
+    read = [(record, _round(record)) for record in records]
     if start == 0:
         return _judge(read, History(Chain(), 0), machine, log.cell)
     found, most = History(Chain(), start), 0
@@ -123,12 +119,10 @@ def gateway_missing(log: Log) -> str:
     """What is to be done where no gateway was heard of late; empty: one was, or more came since than is looked at.
     Raises `LogError`.
     """
-    first, end = log.bounds(GatewayBeat.topic)
-    start = max(first, end - TAIL_RECORDS)
-    records = list(log.scan(GatewayBeat.topic, start))
+    _, whole, records = _tail(log, GatewayBeat.topic)
     since_ms = (time.time() - SILENT_S) * 1000
     late = [record for record in records if record.at_ms >= since_ms]
-    if (late == records and start > first) or any(isinstance(_event(record), GatewayBeat) for record in late):
+    if (late == records and not whole) or any(isinstance(_event(record), GatewayBeat) for record in late):
         return ""
     return (
         f"No gateway of cell {log.cell} was heard for {SILENT_S} s. "
@@ -140,6 +134,13 @@ def age_seconds(standing: Standing) -> float | None:
     """How long ago the newest record of a machine was appended, by the log's time and this machine's clock."""
     last = standing.history.last
     return None if last is None else max(0.0, time.time() - last.at_ms / 1000)
+
+
+def _tail(log: Log, topic: str) -> tuple[int, bool, list[LogRecord]]:
+    """The newest records of a topic, with the offset where they begin and whether the log has none before."""
+    first, end = log.bounds(topic)
+    start = max(first, end - TAIL_RECORDS)
+    return start, start == first, list(log.scan(topic, start))
 
 
 def _event(record: LogRecord) -> Event | None:

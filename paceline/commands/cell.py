@@ -95,7 +95,8 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
         log = KafkaLog(address, number, options, on_trouble=lambda _: None)
         try:
             standings += _stand_on_kafka(log, groups)
-            problems += filter(None, [gateway_missing(log)])
+            if missing := gateway_missing(log):
+                problems.append(missing)
         except LogFault as fault:
             problems.append(str(fault))
             continue
