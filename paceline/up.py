@@ -306,7 +306,7 @@ class Up:
                 )
             )
             others.append(self._agent)
-        return WhileOwned(self._gateway, others, lambda: all(each.driver is not None for each in self._processors))
+        return WhileOwned(self._gateway, others, lambda: all(each.decides for each in self._processors))
 
     def _serve(self) -> uvicorn.Server:
         config = uvicorn.Config(self._app(), log_level="warning", access_log=False, lifespan="off")

@@ -31,6 +31,8 @@ HEAD_BYTES, PART_BYTES = 512, 128
 """More than a round takes without its parts, and more than one of them takes: a segment, a position, a length."""
 
 LAG_AGE_MS = 5000
+STRETCH_MS = 500
+"""A fold of the log stops so often, for its host has other work too: a membership to keep, an end to look for."""
 DUE_WAIT_S = 0.005
 
 
@@ -111,7 +113,7 @@ class Driver:
                 f"{fold.topic}:{own.position - 1}. Delete it; it is made anew from the log."
             )
         recorded = Recorded(self._log, fold)
-        self._catch_up(recorded)
+        yield from self._catch_up(recorded)
         yield "folded"
         claim = EpochStarted(
             cell=self._log.cell,
@@ -125,7 +127,7 @@ class Driver:
         )
         offset = self._append(encode(claim))
         yield "claimed"
-        self._catch_up(recorded, claim=offset)
+        yield from self._catch_up(recorded, claim=offset)
         self.epoch = claim.epoch
         self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
         self._reader = self._open(fold.positions())
@@ -220,16 +222,19 @@ class Driver:
         self._readers.append(self._log.reader(positions))
         return self._readers[-1]
 
-    def _catch_up(self, recorded: Recorded, claim: int | None = None) -> None:
+    def _catch_up(self, recorded: Recorded, claim: int | None = None) -> Generator[str, None, None]:
         """Folds the own topic to its end, or to a claim of ours; `Superseded` if that claim is not the current one."""
         fold = self.fold
-        accepted = False
+        accepted, began = False, self._clock.monotonic_ms()
         for record in self._log.scan(fold.topic, fold.own.position):
             event = self._fold_own(record, recorded)
             if record.offset == claim:
                 accepted = isinstance(event, EpochStarted)
                 self._anchor = (record.at_ms, self._clock.monotonic_ms())
                 break
+            if self._clock.monotonic_ms() - began >= STRETCH_MS:
+                yield "folding"
+                began = self._clock.monotonic_ms()
         if claim is not None and not accepted:
             raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
 

@@ -5,7 +5,7 @@ Everything that steps is a `Component`; the host steps each in turn and sleeps w
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 from events.clock import SystemClock
@@ -83,11 +83,19 @@ class Processor:
         self.name = machine().name
         self._metrics = Metrics(log.cell, self.name)
         self.driver: Driver | None = None
+        self._recovery: Generator[str, None, None] | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has its machine: recovered, and nobody else took it yet."""
+        return self.driver is not None and self._recovery is None
 
     def step(self) -> bool:
         """See `Component.step`."""
-        if self.driver is None and not self._recover():
+        if self.driver is None and not self._begin():
             return False
+        if self._recovery is not None:
+            return self._recover(self._recovery)
         assert self.driver is not None
         try:
             more = self._turn(self.driver)
@@ -103,19 +111,22 @@ class Processor:
 
     def wait_ms(self) -> int | None:
         """See `Component.wait_ms`."""
-        if self.driver is None:
+        if self.driver is None or self._recovery is not None:
             return max(0, self._retry_at - self._clock.monotonic_ms())
         return self.driver.wait_ms()
 
     def wait(self, seconds: float) -> None:
         """Returns when there is something to do, at the latest after `seconds`; for a host with a thread for each."""
-        if self.driver is not None:
+        if self.driver is not None and self._recovery is None:
             self.driver.wait(seconds)
         else:
             time.sleep(min(seconds, max(0, self._retry_at - self._clock.monotonic_ms()) / 1000 or RETRY_LOOK_S))
 
     def close(self) -> None:
         """See `Component.close`."""
+        if self._recovery is not None:
+            self._recovery.close()
+            self._recovery = None
         if self.driver is not None:
             self.driver.close()
             self.driver = None
@@ -137,16 +148,25 @@ class Processor:
             self._metrics.stands(driver.epoch, driver.lag())
         return more
 
-    def _recover(self) -> bool:
+    def _begin(self) -> bool:
+        """Begins to recover, where and when it may."""
         if self._clock.monotonic_ms() < self._retry_at or not self._ownership.owns():
             return False
-        driver = Driver(
+        self.driver = Driver(
             self._machine(), self._log, self._store(), self._clock, self._claimant, self._limits, self._metrics
         )
-        self.driver = driver
+        self._recovery = self.driver.recover()
+        return True
+
+    def _recover(self, recovery: Generator[str, None, None]) -> bool:
+        """Goes on recovering for a stretch. A cell that was lost meanwhile is not taken from who has it now."""
+        if not self._ownership.owns():
+            self._drop(f"{self.name} could not be taken: the cell was given to another process", RETRY_MS)
+            return False
         try:
-            for _ in driver.recover():
-                pass
+            next(recovery)
+        except StopIteration:
+            self._recovery = None
         except (Superseded, AppendUnknown, LogUnavailable) as trouble:
             self._drop(f"{self.name} could not be taken: {trouble}", RETRY_MS)
             return False

@@ -26,7 +26,7 @@ from projections import tables
 from projections.projector import rebuild
 from tests.broker import Broker, free_ports
 from tests.fanout.complete import caught_up, whole
-from tests.storms.cell import rounds_in_sequence, runs_in_sequence
+from tests.storms.cell import rounds_in_sequence, runs_in_sequence, violations
 
 TOKEN = "secret"
 SESSION_MS = 1500
@@ -205,15 +205,16 @@ class Site:
         return said
 
     def verify(self) -> dict[str, int]:
-        """What must hold of stopped cells: see `count`; no task doubled, no state that differs."""
+        """What must hold of stopped cells: see `count`; no task doubled, no state that differs, no promise broken."""
         counted = self.count()
-        assert counted["doubled"] == counted["hash_mismatches"] == 0, counted
+        assert counted["doubled"] == counted["hash_mismatches"] == counted["violations"] == 0, counted
         return counted
 
     def count(self) -> dict[str, int]:
         """Counts of stopped cells: runs, see `runs_in_sequence`; machines whose replay differs, and states that were
-        noted or stand in a store and are not those of the rounds (`hash_mismatches`); `ignored: CAUSE`. Rebuilt views
-        must agree with what is there, and the fan-out, which is given time to end its work, must have published it all.
+        noted or stand in a store and are not those of the rounds (`hash_mismatches`); logs that break a promise
+        (`violations`); `ignored: CAUSE`. Rebuilt views must agree with what is there, and the fan-out, which is given
+        time to end its work, must have published it all.
         """
         counted = Counter({"hash_mismatches": 0})
         for cell in range(self.cells):
@@ -236,6 +237,7 @@ class Site:
                     )
                     counted.update({f"ignored: {cause}": count for cause, count in ignored.items()})
                 counted.update(runs_in_sequence(log))
+                counted["violations"] += violations(log)
                 self._views_agree(log, cell)
             finally:
                 log.close()

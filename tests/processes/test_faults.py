@@ -27,7 +27,7 @@ FILE_MAX = 16 * 1024
 def test_each_kind_of_process_may_die_freeze_or_lose_its_cell(broker: Broker, tmp_path: Path) -> None:
     empty(broker, len(POOLS))
     found = storm(tmp_path, broker, FAULTS, seed=1)
-    assert (found.lost, found.doubled, found.hash_mismatches) == (0, 0, 0), found
+    assert (found.lost, found.doubled, found.hash_mismatches, found.violations) == (0, 0, 0, 0), found
     assert len(found.times_s) == len(FAULTS)
 
 

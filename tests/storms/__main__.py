@@ -4,7 +4,7 @@ of processes with live tasks beside the load.
     python -m tests.storms [FAULTS [LIVE]]
 
 Prints what each part counted, and all of it as JSON in the last line; exits with 1 where anything was lost, doubled or
-differs.
+differs, or the checker of simulations finds what must not be.
 """
 
 import json
@@ -47,12 +47,13 @@ def main(faults: int = 100, live: int = 100_000) -> int:
         "faults": len(times),
         "kills": sum(len(each) for name, each in back_s.items() if name.startswith(("kill -9", "gone"))),
         **{
-            name: sum(getattr(part, name) for part in parts) for name in ("tasks", "lost", "doubled", "hash_mismatches")
+            name: sum(getattr(part, name) for part in parts)
+            for name in ("tasks", "lost", "doubled", "hash_mismatches", "violations")
         },
         "recovery_p99_s": round(percentile(times, 99), 2),
     }
     print(json.dumps(totals))  # noqa: T201
-    return int(any(totals[name] for name in ("lost", "doubled", "hash_mismatches")))
+    return int(any(totals[name] for name in ("lost", "doubled", "hash_mismatches", "violations")))
 
 
 if __name__ == "__main__":

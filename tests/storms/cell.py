@@ -23,6 +23,7 @@ from events.records.lifecycle import RunsEnded, RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
 from paceline.machines import machines
+from paceline.simulate.checker import Checker, Violation
 from processors.replay import replay
 from processors.store import RocksStore
 
@@ -115,15 +116,15 @@ class CellProcess:
 
 
 def verify(cell: CellProcess) -> dict[str, int]:
-    """What must hold of a stopped cell: see `count`; no task doubled, no state that differs."""
+    """What must hold of a stopped cell: see `count`; no task doubled, no state that differs, no promise broken."""
     counted = count(cell)
-    assert counted["doubled"] == counted["hash_mismatches"] == 0, counted
+    assert counted["doubled"] == counted["hash_mismatches"] == counted["violations"] == 0, counted
     return counted
 
 
 def count(cell: CellProcess) -> dict[str, int]:
     """Counts of a stopped cell: rounds, epochs, runs (see `runs_in_sequence`), machines whose replay differs or comes
-    to another state than their store (`hash_mismatches`), `ignored: CAUSE`.
+    to another state than their store (`hash_mismatches`), logs that break a promise (`violations`), `ignored: CAUSE`.
     """
     log = cell.open_log()
     counted = Counter({"rounds": 0, "epochs": 0, "hash_mismatches": 0})
@@ -141,6 +142,7 @@ def count(cell: CellProcess) -> dict[str, int]:
             counted["epochs"] += found.epochs
             counted.update({f"ignored: {cause}": n for cause, n in rounds_in_sequence(log, name)[1].items()})
         counted.update(runs_in_sequence(log))
+        counted["violations"] = violations(log)
         return dict(counted)
     finally:
         log.close()
@@ -177,6 +179,18 @@ def runs_in_sequence(log: Log) -> dict[str, int]:
                     if outcome == Outcome.SUCCEEDED:
                         succeeded.add(task)
     return {"ordered": ordered, "ended": ended, "live": len(live), "succeeded": len(succeeded), "doubled": doubled}
+
+
+def violations(log: Log) -> int:
+    """1 where a checker that shares no code with the machines finds what must not be, which it prints; it looks no
+    further then.
+    """
+    try:
+        Checker(log).look()
+    except Violation as violation:
+        print(violation)  # noqa: T201
+        return 1
+    return 0
 
 
 def rounds_in_sequence(log: Log, machine: str) -> tuple[dict[int, bytes], Counter[str]]:

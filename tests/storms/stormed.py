@@ -8,7 +8,8 @@ from typing import NamedTuple
 class Stormed(NamedTuple):
     """What was counted: seconds to full service after each fault by way and part, tasks submitted, runs of them, tasks
     without the outcome that they must have, runs ordered while another of the task lived, states that differ from what
-    replay comes to, rounds that nobody followed by cause.
+    replay comes to, logs in which the checker of simulations finds what must not be, rounds that nobody followed by
+    cause.
     """
 
     back_s: Mapping[str, list[float]]
@@ -17,6 +18,7 @@ class Stormed(NamedTuple):
     lost: int
     doubled: int
     hash_mismatches: int
+    violations: int
     ignored: Counter[str]
 
     @property
@@ -31,6 +33,7 @@ class Stormed(NamedTuple):
         ]
         lines += [f"{self.tasks} tasks, {self.runs} runs; {self.lost} lost, {self.doubled} doubled"]
         lines += [f"{self.hash_mismatches} states that differ from what replay comes to"]
+        lines += [f"{self.violations} logs in which the checker finds what must not be"]
         lines += [f"{count} rounds or claims ignored: {cause}" for cause, count in sorted(self.ignored.items())]
         lines += [
             f"back in full service after {percentile(self.times_s, 50):.2f} s at the median, "
@@ -49,6 +52,7 @@ def stormed(found: Mapping[str, int], back_s: Mapping[str, list[float]], tasks: 
         lost=tasks - found["succeeded"] - found["live"],
         doubled=found["doubled"],
         hash_mismatches=found["hash_mismatches"],
+        violations=found["violations"],
         ignored=Counter({name.split()[1]: n for name, n in found.items() if name.startswith("ignored: ")}),
     )
 
