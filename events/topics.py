@@ -46,6 +46,8 @@ FANOUT = tuple(
     for name in ("placements", "preemptions", "admissions", "job-states", "task-states", "quarantine")
 )
 """What was decided, once more, for readers outside; nothing of Paceline reads it."""
+FANOUT_GROUP = "paceline.fanout"
+"""The consumer group that spreads the cells over the processes of the fan-out, and says how far each has published."""
 EVERY = (*ALL, *FANOUT)
 BY_NAME = {topic.name: topic for topic in ALL}
 RANK = {topic.name: rank for rank, topic in enumerate(ALL)}

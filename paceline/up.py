@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from events.clock import SystemClock
-from events.log import Log, LogError, LogUnavailable
+from events.log import Log, LogError
 from events.records.parts import Amounts
-from hostagent.agent import Agent, AgentFault, AgentSettings
+from hostagent.agent import AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
+from paceline.output import note
+from paceline.owned import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.common import listening, place_of, reached
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
@@ -36,7 +38,6 @@ from processors.store import RocksStore, StoreFault
 from projections.projector import Projector, ViewsFault
 
 if TYPE_CHECKING:
-    from events.kafka_membership import Membership
     from paceline.settings import UpSettings
 
 SWITCH_INTERVAL_S = 0.0002
@@ -44,13 +45,6 @@ SWITCH_INTERVAL_S = 0.0002
 GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
-KAFKA_LOOK_S = 1.0
-"""So often a process that waits for its cell looks whether another still has it."""
-
-
-def say(text: str) -> None:
-    """A line for the operator."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def run_up(settings: "UpSettings") -> int:
@@ -59,133 +53,11 @@ def run_up(settings: "UpSettings") -> int:
     try:
         return Up(settings).run()
     except (AgentFault, CannotStart, LogError, StoreFault, HistoryDiffers, ViewsFault) as error:
-        say(f"paceline: {error}")
+        note(f"paceline: {error}")
         return 1
     except OSError as error:
-        say(f"paceline: {error.filename or settings.data}: {error.strerror}. Choose another folder with --data.")
+        note(f"paceline: {error.filename or settings.data}: {error.strerror}. Choose another folder with --data.")
         return 1
-
-
-class KafkaOwnership:
-    """Whether the group of the cell gives it to this process: polled as a component, asked by the processors.
-
-    It joins once nobody else is there. The group gives the cell to members by name, so one that joined beside the
-    owner could be given it in the middle of its work.
-
-    `join` makes the membership; `other` names who is in the group, empty: nobody, or an earlier life of this process.
-    """
-
-    def __init__(self, join: Callable[[], "Membership"], other: Callable[[], str], cell: int) -> None:
-        self._join = join
-        self._other = other
-        self._cell = cell
-        self._membership: Membership | None = None
-        self._owns = False
-        self._next = 0.0
-        self._waits = False
-
-    def owns(self) -> bool:
-        """Whether the cell is assigned to this process."""
-        return self._owns
-
-    def step(self) -> bool:
-        """Looks whether it may join, then keeps the membership going."""
-        if time.monotonic() < self._next:
-            return False
-        if self._membership is None and not self._may_join():
-            self._next = time.monotonic() + KAFKA_LOOK_S
-            return False
-        self._membership = self._membership or self._join()
-        cells = self._membership.cells()
-        owned, self._owns = self._owns, self._cell in (cells or ())
-        self._next = time.monotonic() + (0.5 if self._owns else 0.05)
-        if cells is not None and not self._owns:
-            self._wait("another process")
-        if self._owns and self._waits:
-            self._waits = False
-            say(f"cell {self._cell} is run by this process now")
-        return self._owns != owned
-
-    def wait_ms(self) -> int | None:
-        """When it wants to look again."""
-        return max(0, int((self._next - time.monotonic()) * 1000))
-
-    def close(self) -> None:
-        """Leaves the group."""
-        if self._membership is not None:
-            self._membership.close()
-
-    def _may_join(self) -> bool:
-        try:
-            other = self._other()
-        except LogUnavailable:  # the log says so itself
-            return False
-        if other:
-            self._wait(other)
-        return not other
-
-    def _wait(self, other: str) -> None:
-        if not self._waits:
-            self._waits = True
-            say(f"waiting for the cell: {other} has it. Until that one ends, this process only serves the API.")
-
-
-class WhileOwned:
-    """Gateway, simulated hosts and agent: they begin once `owns` holds, and pause while it doesn't. A process that has
-    no cell must not speak for hosts: another one serves them, and would lose them and their runs.
-    """
-
-    def __init__(self, gateway: Gateway, others: Sequence[Component], owns: Callable[[], bool]) -> None:
-        self._gateway = gateway
-        self._parts: Sequence[Component] = [gateway, *others]
-        self._owns = owns
-
-    def step(self) -> bool:
-        """Steps them in turn."""
-        if not self._owns():
-            self._gateway.serving = False  # agents are turned away at once, nothing piles up
-            return False
-        busy = False
-        for part in self._parts:
-            busy = part.step() or busy
-        return busy
-
-    def wait_ms(self) -> int | None:
-        """When one of them wants to be stepped."""
-        waits = [part.wait_ms() for part in self._parts] if self._owns() else []
-        return min((wait for wait in waits if wait is not None), default=None)
-
-    def close(self) -> None:
-        """Closes them, the last first."""
-        for part in reversed(self._parts):
-            part.close()
-
-
-class LocalAgent:
-    """The agent of this machine, in a thread of its own from the first step on."""
-
-    def __init__(self, settings: AgentSettings) -> None:
-        """Raises `AgentFault` where another agent has folder or ports."""
-        self.left = 0
-        """How many runs go on after its end."""
-        self._agent = Agent(settings, say)
-        self._agent.take()
-        self._begun = False
-
-    def step(self) -> bool:
-        """Begins."""
-        if not self._begun:
-            self._begun = True
-            self._agent.start()
-        return False
-
-    def wait_ms(self) -> int | None:
-        """It has a thread."""
-        return None
-
-    def close(self) -> None:
-        """Ends it; runs go on."""
-        self.left = self._agent.stop()
 
 
 class Up:
@@ -221,7 +93,7 @@ class Up:
         server = self._serve()
         try:
             self._write_cell_file()
-            say(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
+            note(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
             Host(self.log, self._components, self.projector).run(self._stop)
         finally:
             server.should_exit = True
@@ -231,9 +103,9 @@ class Up:
             (self._data / "cell.json").unlink(missing_ok=True)
             self._lock.close()
         if self._agent is not None and self._agent.left:
-            say(f"stopped; {self._agent.left} runs go on on this host, `paceline down --stop-runs` ends them")
+            note(f"stopped; {self._agent.left} runs go on on this host, `paceline down --stop-runs` ends them")
         else:
-            say("stopped")
+            note("stopped")
         return 0
 
     def stop(self) -> None:
@@ -252,14 +124,14 @@ class Up:
 
         options = self._settings.kafka_options
         kafka = self._settings.kafka
-        differences, count = reached(lambda: (check(kafka, cell + 1, options), cells(kafka, options)), say)
+        differences, count = reached(lambda: (check(kafka, cell + 1, options), cells(kafka, options)), note)
         if differences:
             raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))
         if self._settings.schema_registry_url:
             from events import registry
 
-            registry.use(self._settings.schema_registry_url, say)
-        logs = [KafkaLog(kafka, each, options, say, shared=each == cell) for each in range(count)]
+            registry.use(self._settings.schema_registry_url, note)
+        logs = [KafkaLog(kafka, each, options, note, shared=each == cell) for each in range(count)]
         self._others = [log for log in logs if log.cell != cell]
         return logs[cell]
 
@@ -287,7 +159,7 @@ class Up:
 
     def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:
         folder = self._data / "store" / name
-        return Processor(make, self.log, lambda: RocksStore(folder), claimant, self._ownership, say)
+        return Processor(make, self.log, lambda: RocksStore(folder), claimant, self._ownership, note)
 
     def _for_hosts(self) -> WhileOwned:
         clock = SystemClock()

@@ -128,10 +128,10 @@ class Driver:
         offset = self._append(encode(claim))
         yield "claimed"
         yield from self._catch_up(recorded, claim=offset)
-        self.epoch = claim.epoch
         self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
         self._reader = self._open(fold.positions())
         self._own_reader = self._open({fold.topic: fold.own.position})
+        self.epoch = claim.epoch  # from here on others may look at it
         yield "owned"
 
     def turn(self) -> Generator[str, None, bool]:

@@ -70,7 +70,8 @@ class RemoteOutput:
             page = page_of(response.headers, response.content) if response.status_code == httpx2.codes.OK else None
             if page is not None:
                 return page
-            said = msgspec.json.decode(response.content, type=dict[str, Any]).get("title", "")
+            problem = msgspec.json.decode(response.content, type=dict[str, Any])
+            said = problem.get("detail") or problem.get("title", "")
         except (httpx2.HTTPError, KeyError, ValueError) as error:
             return UNREACHABLE, f"no gateway that answers has the host of the run: {error or type(error).__name__}"
         return response.status_code, str(said)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from paceline.settings import Settings
 
 HASH_CHARACTERS = 12
-FANOUT = "paceline.fanout"
-"""Its group; a deployment may do without."""
 
 
 @click.group()
@@ -75,6 +73,7 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
     from events import kafka_groups, kafka_topics
     from events.kafka import KafkaLog
     from events.log import LogFault
+    from events.topics import FANOUT_GROUP
     from paceline.check import gateway_missing
 
     if settings.schema_registry_url:
@@ -104,7 +103,7 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
             log.close()
         if not any(_keeps_views(name, number) and group.of(number) for name, group in groups.items()):
             problems.append(f"Nobody keeps the views of cell {number}. Start `paceline projector`, or `paceline up`.")
-        if FANOUT in groups and not groups[FANOUT].of(number):
+        if FANOUT_GROUP in groups and not groups[FANOUT_GROUP].of(number):  # a deployment may do without
             problems.append(f"Nobody publishes the decisions of cell {number}. Start `paceline fanout` again.")
     return standings, groups, problems
 

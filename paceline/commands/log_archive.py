@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from events.topics import rounds_of
+from events.topics import FANOUT_GROUP, rounds_of
 from paceline.commands.common import data_option, examples, log_options, report_option
 from paceline.output import Column, show, table
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paceline.settings import Settings
 
 
-READERS = ("paceline.projector.", "paceline.fanout")
+READERS = ("paceline.projector.", FANOUT_GROUP)
 """How the groups begin that say how far each of their cells is; processors have snapshots."""
 
 

@@ -16,9 +16,9 @@ from paceline.data import prepare
 from paceline.history.bring import info, open_history
 from paceline.history.cut import write_time
 from paceline.history.then import views_at
+from paceline.output import note
 from paceline.running import FILE
 from paceline.services.common import listening
-from paceline.up import say
 from projections import tables
 from projections.api.app import create_app
 from projections.api.guards import READS
@@ -60,7 +60,7 @@ def serve(data: Path, listen: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again once it has ended
         signal.signal(number, lambda *_: sys.exit(0))
     try:
-        say(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
+        note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")).run([held])
     finally:
         file.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from events.kafka_topics import cells as count_cells
 from hostagent.gateway.remote import RemoteOutput
 from paceline.data import CannotStart
 from paceline.services.common import Start, begin, folder_of
-from paceline.services.health import Health, pages
+from paceline.services.health import Health, waiting
 from paceline.services.serving import Late, serve
 from paceline.settings import Settings
 from projections import tables
@@ -31,7 +31,7 @@ class Api:
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
         self._cells = range(count_cells(settings.kafka, settings.kafka_options))
-        self.app = Late(pages(self._health))
+        self.app = Late(waiting(self._health, self._why))
 
     def come_up(self, stop: threading.Event) -> None:
         """Waits for the views of all cells, then serves them until `stop` is set."""
@@ -68,8 +68,14 @@ class Api:
         )
 
     def _health(self) -> Health:
-        waits = [cell for cell in self._cells if cell not in self._apps]
+        waits = self._waits()
         return Health(not waits, not waits, {"waits_for_views_of": waits})
+
+    def _why(self) -> str:
+        return f"the views of cells {', '.join(map(str, self._waits()))} aren't there yet: is `paceline projector` up?"
+
+    def _waits(self) -> list[int]:
+        return [cell for cell in self._cells if cell not in self._apps]
 
     def _info(self, cell: int, views: Views) -> dict[str, Any]:
         with views.read() as connection:

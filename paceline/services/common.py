@@ -14,6 +14,7 @@ from hostagent.gateway.service import bound
 from paceline.data import CannotStart, prepare
 from paceline.errors import WrongSettings
 from paceline.services.logs import configure, logger
+from paceline.services.waiting import WaitingPages
 from paceline.settings import SERVICE_PORTS, Settings
 
 KAFKA_RETRY_S = 2.0
@@ -54,8 +55,14 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
     token = _prepared(settings)
     listen = _address(settings, kind)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
-    _await_topics(settings, log.warning)
-    _use_registry(settings.schema_registry_url, log.warning)
+    with WaitingPages(lambda: listening(f"{listen[0]}:{listen[1]}")) as pages:
+
+        def wait_for(trouble: str) -> None:
+            log.warning(trouble)
+            pages.wait_for(trouble)
+
+        _await_topics(settings, wait_for)
+        _use_registry(settings.schema_registry_url, wait_for)
 
     def say(cell: int | None, text: str, **known: Any) -> None:
         log.info(text, **({} if cell is None else {"cell": cell}), **known)

@@ -7,6 +7,8 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from projections.api.problems import Problem
+
 
 class Health(NamedTuple):
     """How a process is: `started` once it has come up, `ready` while it does its work; `detail` says why not."""
@@ -45,4 +47,15 @@ def pages(look: Callable[[], Health]) -> FastAPI:
     """An app of these pages alone."""
     app = FastAPI(title="Paceline", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(routes(look))
+    return app
+
+
+def waiting(look: Callable[[], Health], why: Callable[[], str]) -> FastAPI:
+    """An app of these pages; all else is answered that the process isn't ready, and why."""
+    app = pages(look)
+
+    @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+    async def anything(path: str) -> Response:
+        return Problem(503, "NOT_READY", why(), headers={"Retry-After": "1"}).response()
+
     return app

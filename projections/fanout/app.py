@@ -24,13 +24,12 @@ from mode.threads import WorkerThread
 
 from events.kafka_membership import Wait
 from events.log import LogFault, LogRecord
-from events.topics import MACHINES, RECORD_BYTES_MAX, rounds_of
+from events.topics import FANOUT_GROUP, MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
 from projections.fanout.group import Group, join_again
 from projections.fanout.pages import Health, pages
 from projections.fanout.security import credentials
 
-GROUP = "paceline.fanout"
 LOOK_S = 1.0
 STOP_S = 4.0
 """So long faust may take to end; while Kafka is away it would for ever try to say goodbye."""
@@ -72,7 +71,7 @@ def run_fanout(
     for name in ("aiokafka", "faust", "mode"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     make_cell = partial(Cell, bootstrap, folder=folder, options=options, say=say, archive=archive)
-    return Fanout(app, make_cell, Group(Wait(bootstrap, GROUP, partial(say, None)))).run(web)
+    return Fanout(app, make_cell, Group(Wait(bootstrap, FANOUT_GROUP, partial(say, None)))).run(web)
 
 
 class FanoutApp(faust.App):
@@ -103,7 +102,7 @@ class Fanout:
         self._ending: asyncio.Future[None] | None = None
         for topic, machine in TOPICS.items():
             channel = app.topic(topic, key_type=bytes, value_type=bytes, value_serializer="raw", allow_empty=True)
-            app.agent(channel, name=f"{GROUP}.{machine}", concurrency=1)(partial(self._follow, machine))
+            app.agent(channel, name=f"{FANOUT_GROUP}.{machine}", concurrency=1)(partial(self._follow, machine))
         app.timer(LOOK_S)(self._look)
         app.ending, app.published = self._stop, self._published
         app.on_rebalance_complete.connect(self._look, weak=False)
@@ -262,7 +261,7 @@ class _Transport(driver.Transport):
 def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, options: Mapping[str, str]) -> FanoutApp:
     """The App without its agents. Raises `LogFault` where an option is wrong."""
     app = FanoutApp(
-        GROUP,
+        FANOUT_GROUP,
         broker=[f"kafka://{each.strip()}" for each in bootstrap.split(",")],
         broker_credentials=credentials(options),
         broker_session_timeout=session_s,

@@ -11,8 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from events import kafka_topics
 from events.kafka import KafkaLog
 from events.log import NewRecord
-from events.topics import EVERY, MACHINES, SETTINGS, rounds_of
-from projections.fanout.app import GROUP
+from events.topics import EVERY, FANOUT_GROUP, MACHINES, SETTINGS, rounds_of
 from tests.broker import Broker, free_ports
 from tests.broker.security import Security
 from tests.fanout.complete import whole
@@ -102,7 +101,7 @@ def test_the_group_is_told_where_it_stands_in_topics_too_in_which_nothing_more_c
 
 def told(world: World, cell: int) -> dict[str, int]:
     """How far the group has been told that a cell is."""
-    reader = Consumer({"bootstrap.servers": world.address, "group.id": GROUP})
+    reader = Consumer({"bootstrap.servers": world.address, "group.id": FANOUT_GROUP})
     found = reader.committed([TopicPartition(topic, cell) for topic in ROUNDS], timeout=30)
     reader.close()
     return {each.topic: each.offset for each in found}

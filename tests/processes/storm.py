@@ -3,7 +3,8 @@
 A fault is followed by probes: a job in each cell that is submitted then and must succeed. The seconds until they have,
 and the process that was ended says that it is ready, are the time back to full service: with its start, or, where it
 stays away ("gone"), with the takeover by another, the session timeout of the group included. LIVE tasks run all the
-time on simulated hosts of the first cell.
+time on simulated hosts of the first cell; each machine is taken over once before all else by a process that must fold
+them from the log ("cold").
 """
 
 import random
@@ -52,13 +53,14 @@ class Storm:
             "kill -9": self._killed,
             "SIGTERM": self._ended,
             "gone": self._gone,
+            "cold": self._gone,
             "SIGSTOP": self._frozen,
             "rebalance": self._joined,
             "away": self._away,
         }
 
     def begin(self) -> None:
-        """The pools, and the tasks that run all the time."""
+        """The pools, the tasks that run all the time, and takeovers by processes whose stores don't have them yet."""
         for cell, pool in enumerate(POOLS):
             self.site.pool(pool, cell)
         live = {f"live-{at}": min(INSTANCES_MAX, self._live - at) for at in range(0, self._live, INSTANCES_MAX)}
@@ -68,6 +70,8 @@ class Storm:
             self.site.until(
                 lambda job_id=job_id, all_=instances: self.site.running(job_id) == all_, f"{job_id} to run", 180.0
             )
+        for machine in MACHINES if live else ():
+            self.fault("cold", machine)
 
     def load(self) -> None:
         """Some jobs, straight into the logs; the last are one in each cell."""
@@ -82,7 +86,7 @@ class Storm:
         begin = self._ways[way](name)
         self.load()
         self.site.finish(*self.jobs[-len(POOLS) :])
-        if way == "gone":
+        if self._ways[way] == self._gone:
             self.site.until(lambda: self._serves(f"{name}.b", len(POOLS)), f"{name}.b to serve all cells")
         elif name != "broker":
             self.site.until_ready(name)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -23,6 +24,7 @@ from tests.broker import Broker, free_ports
 from tests.processes.site import Site, empty
 
 CELLS = 4
+PAGES = ("livez", "startupz", "metrics")
 SESSION_MS = "6000"
 """Nobody may leave a group for being slow, where epochs are counted."""
 
@@ -170,12 +172,17 @@ def test_wrong_starts_are_one_sentence(site: Site, tmp_path: Path) -> None:
     site.stop("sla")
 
 
-def test_a_broker_that_is_not_there_yet_is_waited_for_and_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["sla", "fanout", "gateway.0", "api"])
+def test_a_broker_that_is_not_there_yet_is_waited_for_and_named(tmp_path: Path, part: str) -> None:
     site = Site(tmp_path, f"127.0.0.1:{free_ports(1)[0]}")
-    site.start("sla")
-    site.until(lambda: site.bootstrap in site.said("sla"))
-    site.processes.send("sla", signal.SIGTERM)
-    assert site.until_ended("sla") == 0
+    site.start(part)
+    said = site.until(lambda: site.health(part), "the pages of a process that waits")
+    assert (said["ready"], site.bootstrap in said["trouble"]) == (False, True)
+    assert site.bootstrap in site.said(part)
+    codes = {page: httpx2.get(f"http://{site.listens[part]}/{page}", trust_env=False).status_code for page in PAGES}
+    assert codes == {"livez": 200, "startupz": 503, "metrics": 200}
+    site.processes.send(part, signal.SIGTERM)
+    assert site.until_ended(part) == 0
 
 
 def test_settings_are_shown_with_their_origins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

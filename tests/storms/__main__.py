@@ -45,7 +45,7 @@ def main(faults: int = 100, live: int = 100_000) -> int:
     times = [each for part in parts for each in part.times_s]
     totals = {
         "faults": len(times),
-        "kills": sum(len(each) for name, each in back_s.items() if name.startswith(("kill -9", "gone"))),
+        "kills": sum(len(each) for name, each in back_s.items() if name.startswith(("kill -9", "gone", "cold"))),
         **{
             name: sum(getattr(part, name) for part in parts)
             for name in ("tasks", "lost", "doubled", "hash_mismatches", "violations")
