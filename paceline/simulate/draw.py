@@ -23,15 +23,21 @@ def draw_scenario(seed: int, acts: int) -> Scenario:
             jobs.append(_job(draw, f"job-{len(jobs)}", at))
         elif what < 0.9:
             events.append({"at": f"{at}ms", "stop": draw.choice(jobs)["job_id"]})
-        elif what < 0.97:
+        elif what < 0.96:
             events.append({"at": f"{at}ms", "pool": _pool(draw, draw.choice(POOLS))})
+        elif what < 0.98:
+            events.append({"at": f"{at}ms", "remove_pool": draw.choice(POOLS)})
         else:
             events.append({"at": f"{at}ms", "cell": _settings(draw)})
     leaves = draw.randrange(end // 4, end)
     away: dict[str, Any] = {"fails": f"{leaves}ms"}
     if draw.random() < 0.7:
         away["returns"] = f"{leaves + draw.randrange(1, 200_000)}ms"
-    groups = [_hosts("few", 2), _hosts("more", 3), _hosts("some", 2) | away]
+    groups = [_hosts("few", 2), _hosts("more", 3, gpu=2), _hosts("some", 2) | away]
+    if draw.random() < 0.5:  # one for itself
+        silent = draw.randrange(end)
+        events.append({"at": f"{silent}ms", "silent": "more-2"})
+        events.append({"at": f"{silent + draw.randrange(1, 200_000)}ms", "returns": "more-2"})
     return Scenario.model_validate(
         {
             "name": f"drawn-{seed}",
@@ -46,8 +52,8 @@ def draw_scenario(seed: int, acts: int) -> Scenario:
     )
 
 
-def _hosts(name: str, count: int) -> dict[str, Any]:
-    resources = {"cpu": 2, "memory": "4GiB", "disk": "10000MiB"}
+def _hosts(name: str, count: int, gpu: int = 0) -> dict[str, Any]:
+    resources = {"cpu": 2, "memory": "4GiB", "disk": "10000MiB", "gpu": gpu}
     return {"name": name, "count": count, "resources": resources, "attributes": {"kind": name}}
 
 
@@ -73,7 +79,12 @@ def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
         "job_id": job_id,
         "pool": draw.choice(LEAVES),
         "instances": instances,
-        "resources": {"cpu": draw.choice(["50m", "200m", "700m"]), "memory": draw.choice(["16MiB", "256MiB"])},
+        "resources": {
+            "cpu": draw.choice(["50m", "200m", "700m"]),
+            "memory": draw.choice(["16MiB", "256MiB"]),
+            "disk": draw.choice(["0MiB", "0MiB", "100MiB", "4000MiB"]),
+            "gpu": draw.choice(["500m", "1"]) if draw.random() < 0.15 else 0,
+        },
         "ports": ["http"] if draw.random() < 0.2 else [],
         "priority": draw.randrange(3),
         "preemptible": draw.random() < 0.9,
@@ -84,7 +95,7 @@ def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
         job["constraints"] = [{"attribute": "kind", "values": draw.choice([["few"], ["more", "some"]])}]
     if stateless:
         return job | {"kind": "stateless", "sla": {"max_unavailable": 1}}
-    gang = instances if draw.random() < 0.2 and instances > 1 else 0
+    gang = draw.choice([instances, instances, 2]) if draw.random() < 0.2 and instances > 1 else 0
     return job | {"gang": {"min": gang}, "retries": {"max": draw.randrange(3)}}
 
 
@@ -93,7 +104,12 @@ def _pool(draw: random.Random, path: str) -> dict[str, Any]:
     limit = draw.choice([None, None, max(4, reserved // 1000)])
     return {
         "path": path,
-        "reservation": {"cpu": f"{reserved}m", "memory": f"{reserved}MiB"},
+        "reservation": {
+            "cpu": f"{reserved}m",
+            "memory": f"{reserved}MiB",
+            "disk": f"{reserved}MiB",
+            "gpu": f"{reserved // 5}m",
+        },
         "limit": {"cpu": limit},
         "share": draw.choice([1, 1, 2]),
     }

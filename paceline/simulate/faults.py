@@ -9,7 +9,7 @@ A fault is named by its kind and a number: the n-th time that something of the k
 import random
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -26,9 +26,11 @@ CHANCE = {
     "append written unacknowledged": 0.004,
     "append written late unacknowledged": 0.004,
     "append written twice": 0.004,
+    "append acknowledged late": 0.004,
     "read short": 0.05,
     "read late": 0.05,
     "read error": 0.001,
+    "scan error": 0.02,
     "store write torn": 0.003,
     "report lost": 0.02,
     "report twice": 0.05,
@@ -48,6 +50,10 @@ CHANCE = {
 VIEWS = "projector lost"
 KINDS = tuple(kind for kind in CHANCE if kind != VIEWS)
 """The kinds of a trial without views."""
+SCANNED_MAX = 50
+"""A scan that fails has given fewer records than this."""
+HELD_MAX_MS = 20_000
+"""So long an append may take until it is acknowledged; what it wrote is there before."""
 LATE_POSTS = (5, 20, 60)
 """A report that is late comes after so many others."""
 
@@ -93,53 +99,78 @@ class Faults:
         return {kind: counted[kind] for kind in CHANCE if kind in self._kinds}
 
 
-class FaultyLog(MemoryLog):
-    """A memory log whose appends and reads go wrong, and that may be away."""
+class FaultyLog:
+    """A log, as processes have it that may lose it: appends, scans and reads go wrong, and it may be away."""
 
-    def __init__(self, clock: "Clock", faults: Faults) -> None:
-        super().__init__(clock.monotonic_ms)
+    def __init__(self, log: MemoryLog, faults: Faults) -> None:
+        self.cell = log.cell
         self.away = False
+        self.held_ms = 0
+        """How long the latest append takes until it is acknowledged: so long its sender stands still."""
         self.late: list[NewRecord] = []
+        self.wait, self.close = log.wait, log.close
+        self._log = log
         self._faults = faults
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """See `Log.append`."""
         hit = self._faults.hit
-        if self.away:
-            raise LogUnavailable("away")
+        self._here()
         if hit("append lost"):
             raise AppendUnknown("lost")
         if hit("append written unacknowledged"):
-            super().append(records)
+            self._log.append(records)
             raise AppendUnknown("written")
         if hit("append written late unacknowledged"):
             self.late += records
             raise AppendUnknown("late")
-        offsets = super().append(records)
+        offsets = self._log.append(records)
         if hit("append written twice"):
-            super().append(records)
+            self._log.append(records)
+        draw = hit("append acknowledged late")
+        self.held_ms = draw.randrange(HELD_MAX_MS) if draw else 0
         return offsets
-
-    def surely(self, records: Sequence[NewRecord]) -> list[int]:
-        """What a user appends: he tries until he knows that it is there."""
-        return super().append(records)
 
     def write_late(self) -> None:
         """A record that somebody sent long ago arrives."""
         if self.late:
-            super().append([self.late.pop(0)])
+            self._log.append([self.late.pop(0)])
 
     def reader(self, positions: Mapping[str, int]) -> "FaultyReader":
         """See `Log.reader`."""
-        return FaultyReader(self, positions, self._faults)
+        return FaultyReader(self, self._log, positions, self._faults)
+
+    def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
+        """See `Log.scan`."""
+        self._here()
+        draw = self._faults.hit("scan error")
+        ends_after = draw.randrange(SCANNED_MAX) if draw else -1
+        for given, record in enumerate(self._log.scan(topic, start)):
+            if given == ends_after:
+                raise LogUnavailable("no answer")
+            yield record
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        """See `Log.bounds`."""
+        self._here()
+        return self._log.bounds(topic)
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        self._here()
+        return self._log.ends(topics)
+
+    def _here(self) -> None:
+        if self.away:
+            raise LogUnavailable("away")
 
 
 class FaultyReader(MemoryReader):
     """A reader that gives less, later, or fails."""
 
-    def __init__(self, log: FaultyLog, positions: Mapping[str, int], faults: Faults) -> None:
+    def __init__(self, faulty: FaultyLog, log: MemoryLog, positions: Mapping[str, int], faults: Faults) -> None:
         super().__init__(log, positions)
-        self._log = log
+        self._log = faulty
         self._faults = faults
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:

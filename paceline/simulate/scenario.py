@@ -19,7 +19,7 @@ from events.topics import MACHINES
 from paceline.errors import Faults
 from paceline.files import Document, Fault, read_jobs, read_one
 from paceline.simulate.expect import Assertion, Malformed, parse
-from paceline.simulate.faults import KINDS
+from paceline.simulate.faults import CHANCE
 from paceline.simulate.parts import Checked, Host, HostGroup, Job, Pool, ScenarioJob, ScenarioPool, Settings
 
 DAY_MS = 86_400_000
@@ -127,14 +127,14 @@ class Expectation(Spec):
 class FaultAt(Spec):
     """A fault of a run under faults: the n-th time that one of its kind can happen, it does."""
 
-    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
+    kind: str = Field(json_schema_extra={"enum": list(CHANCE)})
     number: Annotated[int, Field(ge=1)]
 
     @field_validator("kind")
     @classmethod
     def _is_a_kind(cls, kind: str) -> str:
-        if kind not in KINDS:
-            raise PydanticCustomError("fault", "{message}", {"message": f"must be one of {', '.join(KINDS)}"})
+        if kind not in CHANCE:
+            raise PydanticCustomError("fault", "{message}", {"message": f"must be one of {', '.join(CHANCE)}"})
         return kind
 
 

@@ -5,18 +5,19 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import click
 
 from paceline.output import note
 from paceline.simulate.draw import draw_scenario
-from paceline.simulate.faults import KINDS, Faults, Hit
+from paceline.simulate.faults import KINDS, VIEWS, Faults, Hit
 from paceline.simulate.scenario import Scenario
 from paceline.simulate.session import with_end
 from paceline.simulate.shrink import Shrink, as_yaml
@@ -25,7 +26,8 @@ from paceline.simulate.trial import Found, Trial
 ACTS = 200
 """What users do in one drawn scenario."""
 SAY_EVERY_S = 60.0
-MakeTrial = Callable[[Scenario, Faults], Trial]
+VIEWS_EACH = 32
+"""Every so many seeds of trials under all kinds views are made too, which takes longer than the rest of the trial."""
 
 
 class Failure(NamedTuple):
@@ -59,21 +61,24 @@ class Met:
         return [kind for kind in kinds if not self.faults[kind]]
 
 
-def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, make: MakeTrial = Trial) -> Found | Failure:
-    """One trial: under the faults that the scenario names, or under drawn ones of some kinds."""
+def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, views: bool = False) -> Found | Failure:
+    """One trial: under the faults that the scenario names, or under drawn ones of some kinds. `views`: with projections
+    that are compared with rebuilt ones.
+    """
     only = None if scenario.faults is None else [Hit(each.kind, each.number) for each in scenario.faults]
-    faults = Faults(scenario.seed, kinds, only)
+    faults = Faults(scenario.seed, (*kinds, VIEWS) if views else kinds, only)
     try:
-        return make(scenario, faults).run()
+        with TemporaryDirectory(prefix="paceline-") as folder:
+            return Trial(scenario, faults, views=Path(folder) if views else None).run()
     except Exception as error:  # whatever it is: a machine that raises is a bug like one that decides wrong
         return Failure(scenario.seed, f"{type(error).__name__}: {error}", faults.hits)
 
 
-def shrunk(scenario: Scenario, failure: Failure, make: MakeTrial = Trial) -> Scenario:
+def shrunk(scenario: Scenario, failure: Failure, views: bool = False) -> Scenario:
     """The smallest scenario that fails in the same way."""
 
     def fails(smaller: Scenario) -> bool:
-        found = attempt(smaller, make=make)
+        found = attempt(smaller, views=views)
         return isinstance(found, Failure) and _kind(found.why) == _kind(failure.why)
 
     return Shrink(fails).smallest(scenario, failure.hits)
@@ -85,7 +90,11 @@ def _kind(why: str) -> list[str]:
 
 
 def _one(scenario: Scenario | None, kinds: Collection[str], seed: int) -> Found | Failure:
-    return attempt(_scenario(scenario, seed), kinds)
+    return attempt(_scenario(scenario, seed), kinds, _with_views(kinds, seed))
+
+
+def _with_views(kinds: Collection[str], seed: int) -> bool:
+    return seed % VIEWS_EACH == 0 and {*KINDS} <= {*kinds}
 
 
 def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
@@ -121,7 +130,8 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
     _tell(met, time.monotonic() - started)
     if failure is not None:
         click.echo(f"seed {failure.seed} failed: {failure.why}")
-        again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure)))
+        small = shrunk(_scenario(scenario, failure.seed), failure, _with_views(kinds, failure.seed))
+        again.write_text(as_yaml(small))
         click.echo(f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults all")
         return 1
     missing = met.missing(kinds if scenario is None or scenario.faults is None else ())

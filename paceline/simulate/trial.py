@@ -10,10 +10,12 @@ for each job. Then, on every fourth seed, all machines decide their history agai
 import random
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from events.codec import encode
 from events.log import AppendUnknown, LogUnavailable, NewRecord
+from events.memory import MemoryLog
 from events.records.base import Event
 from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested
@@ -73,7 +75,7 @@ class Process:
         records, budget = self._draw.choice([1, 20, 2000, 2000]), self._draw.choice([1, 50, 20_000, 20_000])
         limits = Limits() if self._trial.faults.calm else Limits(records=records, budget=budget)
         made = self._trial.make[self.machine]()
-        self.driver = self._trial.driver(made, self._trial.log, self._disk, self.clock, self.name, limits)
+        self.driver = self._trial.driver(made, self._trial.faulty, self._disk, self.clock, self.name, limits)
         self._steps = self.driver.recover()
 
     def crash(self) -> None:
@@ -86,8 +88,11 @@ class Process:
             self.idle = True
             return False
         self.idle = False
+        self._trial.faulty.held_ms = 0
         try:
             next(self._steps)
+            if self._trial.faulty.held_ms:
+                self.asleep_until = self._trial.clock.ms + self._trial.faulty.held_ms
         except StopIteration as end:
             assert self.driver is not None
             self._steps = self.driver.turn()
@@ -125,23 +130,35 @@ class Trial:
         self.scenario = scenario
         self.faults = faults
         self.clock = Clock(at_ms=START_MS)
-        self.log = FaultyLog(self.clock, faults)
+        self.log = MemoryLog(self.clock.monotonic_ms)
+        self.faulty = FaultyLog(self.log, faults)
         self.make = make or machines()
         self.driver = driver
         self.checker = Checker(self.log)
         self.processes = [Process(self, machine, f"{machine}-{one}") for machine in MACHINES for one in "ab"]
         self.fleets: list[Part] = []
-        self._views = None if views is None else Views(self.log, views, faults)
+        self._views = None if views is None else Views(self.faulty, views, faults)
         self._order = random.Random(f"{scenario.seed}/order")
         self._silent_until: dict[str, int] = {}
         self._back_at = 0
         self._lost: set[str] = set()
         self._acts = acts(scenario, self)
         self._act = next(self._acts, None)
+        self._disk = TemporaryDirectory(prefix="paceline-trial-")
+        self._gateway_clock = Clock(self.clock, START_MS)
+        self._gateway_asleep_until = 0
         self._gateway = self._new_gateway()
 
     def run(self) -> Found:
         """Lets the scenario happen and everything go wrong, then lets the cell come to rest. Raises `Violation`."""
+        try:
+            with self._disk:
+                return self._run()
+        finally:
+            if self._views is not None:
+                self._views.close()
+
+    def _run(self) -> Found:
         for process in self.processes[::2]:
             process.start()
         assert self.scenario.end is not None, "a trial doesn't know when nothing more is to happen"
@@ -170,7 +187,7 @@ class Trial:
 
     def append(self, event: Event, key: bytes = USER) -> None:
         """A user's or an operator's fact."""
-        self.log.surely([NewRecord(event.topic, key, encode(event))])
+        self.log.append([NewRecord(event.topic, key, encode(event))])
 
     def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> Part:
         """Simulated hosts that connect to the gateway."""
@@ -211,14 +228,23 @@ class Trial:
                 if not process.step():
                     break
             busy |= not process.idle
-        if "gateway" not in self._lost:
-            busy |= self._gateway.step()
+        busy |= self._gateway_steps()
+        heard_ms = self._gateway_clock.monotonic_ms()
         for part in self.fleets:
             if isinstance(part.component, Fleet) and self.clock.ms >= self._silent_until.get(part.name, 0):
-                part.component.heard_ms = self.clock.ms
+                part.component.heard_ms = heard_ms
                 busy |= part.component.step()
         if self._views is not None:
             busy |= self._views.step()
+        return busy
+
+    def _gateway_steps(self) -> bool:
+        if "gateway" in self._lost or self.clock.ms < self._gateway_asleep_until:
+            return False
+        self.faulty.held_ms = 0
+        busy = self._gateway.step()
+        if self.faulty.held_ms:
+            self._gateway_asleep_until = self.clock.ms + self.faulty.held_ms
         return busy
 
     # What goes wrong
@@ -232,32 +258,37 @@ class Trial:
         if draw := hit("takeover"):
             self._start(draw.choice(self.processes))
         if draw := hit("clock jump"):
-            draw.choice(self.processes).clock.turn(jump_ms=draw.choice([-HOUR_MS, HOUR_MS]))
+            draw.choice(self._clocks()).turn(jump_ms=draw.choice([-HOUR_MS, HOUR_MS]))
         if draw := hit("clock stands"):
-            draw.choice(self.processes).clock.turn(rate=0)
+            draw.choice(self._clocks()).turn(rate=0)
         if draw := hit("clock twice as fast"):
-            draw.choice(self.processes).clock.turn(rate=2)
+            draw.choice(self._clocks()).turn(rate=2)
         if hit("gateway lost"):
             self._gateway = self._new_gateway()
         if (draw := hit("host silent")) and self.fleets:
             self._silent_until[draw.choice(self.fleets).name] = self.clock.ms + draw.randrange(600_000)
         if draw := hit("log away"):
-            self.log.away, self._back_at = True, self.clock.ms + draw.randrange(30_000)
-        if self.log.away and self.clock.ms >= self._back_at:
-            self.log.away = False
+            self.faulty.away, self._back_at = True, self.clock.ms + draw.randrange(30_000)
+        if self.faulty.away and self.clock.ms >= self._back_at:
+            self.faulty.away = False
         if self._order.random() < 0.02:
-            self.log.write_late()
+            self.faulty.write_late()
         machine = self._order.choice(MACHINES)  # somebody notices that nobody serves it
         ours = [process for process in self.processes if process.machine == machine]
         if not any(process.driver for process in ours):
             self._start(self._order.choice(ours))
+
+    def _clocks(self) -> list[Clock]:
+        return [*(process.clock for process in self.processes), self._gateway_clock]
 
     def _start(self, process: Process) -> None:
         if process.machine not in self._lost:
             process.start()
 
     def _new_gateway(self) -> Gateway:
-        gateway = FaultyGateway(self.log, None, self.clock, "gateway").spoil(self.faults)
+        """On what its disk holds: the fold as it was a while ago."""
+        kept = Path(self._disk.name) / "gateway"
+        gateway = FaultyGateway(self.faulty, kept, self._gateway_clock, "gateway").spoil(self.faults)
         for part in self.fleets:
             if isinstance(part.component, Fleet):
                 part.component.move(gateway)
@@ -268,10 +299,12 @@ class Trial:
     def _rest(self) -> None:
         """Nothing goes wrong any more: the cell must come to rest."""
         self.faults.calm = True
-        self.log.away = False
-        while self.log.late:
-            self.log.write_late()
-        self._silent_until, self._lost = {}, set()
+        self.faulty.away = False
+        while self.faulty.late:
+            self.faulty.write_late()
+        self._silent_until, self._lost, self._gateway_asleep_until = {}, set(), 0
+        self._gateway_clock.turn(rate=1)
+        self._gateway = self._new_gateway()
         for process in self.processes:
             process.crash()
             process.asleep_until = 0
@@ -294,12 +327,13 @@ class Trial:
         the hosts that don't come back.
         """
         end, idle_since, confirmed = self.clock.ms + REST_MS, self.clock.ms, set[str]()
+        submitted = self._jobs()
         leapt = not any(hit.kind == "clock jump" for hit in self.faults.hits)  # a clock that jumped puts things off
         while self.clock.ms < end:
             while self._parts(200):
                 pass
             self.checker.look()
-            if not self.checker.open_jobs(self._jobs()):
+            if not self.checker.open_jobs(submitted):
                 return True
             if self.checker.live():
                 idle_since = self.clock.ms

@@ -28,11 +28,17 @@ class Views:
             self._projector = Projector(self._log, self._folder / "live")
         return self._projector.step()
 
+    def close(self) -> None:
+        """Gives back the reader and the files."""
+        self._projector.close()
+
     def difference(self) -> str:
         """The name of a table whose rows differ from those of views made anew; empty: none."""
         again = rebuild(self._log, self._folder / "again")
         live = self._projector.views.engine
-        return next((name for name in tables.metadata.tables if _rows(live, name) != _rows(again, name)), "")
+        differs = next((name for name in tables.metadata.tables if _rows(live, name) != _rows(again, name)), "")
+        again.dispose()
+        return differs
 
 
 def _rows(engine: Engine, name: str) -> list[Any]:

@@ -64,7 +64,7 @@ GOOD = encode(JobStopRequested(job_id="a", command_id="b"))
         (GOOD[:-1], "TRUNCATED"),
         (GOOD + b"\0", "TRAILING_BYTES"),
         (GOOD[:2] + bytes(8) + GOOD[10:], "UNKNOWN_SCHEMA"),
-        (GOOD + bytes(17 * 1024 * 1024), "TOO_LARGE"),
+        pytest.param(GOOD + bytes(17 * 1024 * 1024), "TOO_LARGE", id="TOO_LARGE"),
         (encode(PoolRemoved(path="abc", command_id=""))[:10] + b"\x06\xff\xff\xff\0", "BAD_VALUE"),
     ],
 )

@@ -24,6 +24,7 @@ from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.fold import Fold, Recorded
 from processors.lifecycle.hosts import Hosts as LifecycleHosts
+from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.tasks import Ask
 from processors.placement.board import Board
@@ -237,6 +238,11 @@ def stops_what_is_wanted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wanted, "whole", only_stops)
 
 
+def gang_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """A member of a gang that fails leaves the others alone."""
+    patch.setattr(LifecycleJobs, "gang_failures", lambda self, slots, outcome: None)
+
+
 class Planted(NamedTuple):
     """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
     it, and would take long.
@@ -248,7 +254,7 @@ class Planted(NamedTuple):
 
 PLANTED: dict[Plant, Planted] = {
     no_read_back: Planted("nothing runs|doesn't come to rest"),
-    no_epoch_check: Planted("which isn't admitted", 19),
+    no_epoch_check: Planted("which isn't admitted|placed was", 10),
     checkpoint_before_append: Planted("ends at|is of another log"),
     partial_gang: Planted("places a part of a gang"),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
@@ -259,13 +265,14 @@ PLANTED: dict[Plant, Planted] = {
     released_twice: Planted("its limit is|decided otherwise"),
     memory_not_counted: Planted("of 2000 cpu_milli|of 4096 memory_mib"),
     ports_twice: Planted("has another holder"),
-    preempts_anyone: Planted("which isn't preemptible"),
+    preempts_anyone: Planted("which isn't preemptible", 17),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
-    without_verdict: Planted("without a verdict of sla", 39),
+    without_verdict: Planted("without a verdict of sla", 17),
     silent_hosts_used: Planted("which may take nothing"),
     constraints_ignored: Planted("which doesn't meet"),
-    half_a_gang_preempted: Planted("preempts a part of a gang", 16),
+    half_a_gang_preempted: Planted("preempts a part of a gang", 14),
     columns_out_of_step: Planted("which nobody has ordered"),
     inputs_hashed_without_time: Planted("says another hash"),
+    gang_goes_on: Planted("of a gang of which"),
     stops_what_is_wanted: Planted("which nobody has told to"),
 }

@@ -19,8 +19,9 @@ from paceline.simulate.faults import KINDS, VIEWS, Faults
 from paceline.simulate.scenario import read_scenario
 from paceline.simulate.session import with_end
 from paceline.simulate.shrink import Shrink, as_yaml
-from paceline.simulate.soak import ACTS, Failure, Met, attempt, shrunk, soak
+from paceline.simulate.soak import ACTS, Failure, Met, _one, attempt, shrunk, soak
 from paceline.simulate.trial import Found, Trial
+from paceline.simulate.views import Views
 from tests.simulate import bugs
 from tests.simulate.play import CELL, play
 
@@ -50,6 +51,19 @@ def test_views_that_crash_are_those_that_are_made_anew(tmp_path: Path) -> None:
         met.update(faults.count())
     assert met["projector lost"]
     assert met["log away"] + met["read error"]
+
+
+def test_a_soak_under_all_kinds_compares_views_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Views, "difference", lambda self: "jobs")
+    scenario = draw_scenario(0, 5)
+    failure = _one(scenario, KINDS, 0)
+    assert isinstance(failure, Failure)
+    assert "the views differ from rebuilt ones: jobs" in failure.why
+    assert isinstance(_one(scenario, KINDS, 1), Found)
+    assert isinstance(_one(scenario, ["crash"], 0), Found)
+    monkeypatch.undo()
+    assert isinstance(found := _one(scenario, KINDS, 0), Found)
+    assert VIEWS in found.faults
 
 
 def test_the_same_seed_is_the_same_trial() -> None:

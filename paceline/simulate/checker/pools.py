@@ -28,8 +28,9 @@ class Pools:
         self._firm: dict[str, dict[str, int]] = {}
         """What pools hold, with what is below them: all of it, and what isn't preemptible."""
         self._may_use: dict[str, tuple[int, ...]] = {}
-        self._grown: set[str] = set()
-        self._firmed: set[str] = set()
+        self._grown: set[tuple[str, str]] = set()
+        self._firmed: set[tuple[str, str]] = set()
+        """Pools, and the resources of which they hold more since the last round."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
@@ -124,15 +125,15 @@ class Pools:
     def _count(self, task: Task, sign: int) -> None:
         job = self._jobs[task[0]]
         for path in _upwards(job.pool):
-            for counted in (self._all, *(() if job.preemptible else (self._firm,))):
+            held = ((self._all, self._grown), (self._firm, self._firmed))
+            for counted, grown in held[:1] if job.preemptible else held:
                 amounts = counted.setdefault(path, dict.fromkeys(RESOURCES, 0))
                 for name in RESOURCES:
                     amounts[name] += sign * getattr(job.need, name)
                     if amounts[name] < 0:
                         raise Violation(f"pool {path} gave back more {name} than it held, with {task}")
-            if sign > 0:
-                self._grown.add(path)
-                self._firmed.update(() if job.preemptible else (path,))
+                    if sign * getattr(job.need, name) > 0:
+                        grown.add((path, name))
 
     def _answered(self, event: PoolAnswered) -> None:
         fact = self._history.fact("paceline.pools", event.pools_offset)
@@ -160,17 +161,16 @@ class Pools:
         self._may_use.update(zip(event.pools, zip(*columns, strict=True), strict=True))
 
     def _within(self, round_: Round) -> None:
-        for path in sorted(self._grown):
+        for path, name in sorted(self._grown):
             pool = self._pools.get(path)
             if pool is None:
                 continue
-            for name in RESOURCES:
-                limit, reservation = getattr(pool.limit, name), getattr(pool.reservation, name)
-                if 0 <= limit < self._all[path][name]:
-                    raise Violation(f"{round_}: pool {path} holds {self._all[path][name]} {name}, its limit is {limit}")
-                firm = self._firm.get(path, {}).get(name, 0)
-                if firm > reservation and path in self._firmed:
-                    raise Violation(f"{round_}: {firm} {name} of {path} aren't preemptible, it reserves {reservation}")
+            limit, reservation = getattr(pool.limit, name), getattr(pool.reservation, name)
+            if 0 <= limit < self._all[path][name]:
+                raise Violation(f"{round_}: pool {path} holds {self._all[path][name]} {name}, its limit is {limit}")
+            firm = self._firm.get(path, {}).get(name, 0)
+            if firm > reservation and (path, name) in self._firmed:
+                raise Violation(f"{round_}: {firm} {name} of {path} aren't preemptible, it reserves {reservation}")
         for path, has in self._may_use.items():
             below = [amount for child, amount in self._may_use.items() if _parent(child) == path]
             for at, name in enumerate(RESOURCES):

@@ -19,6 +19,7 @@ from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of
 
+SUCCEEDED = 1
 PREEMPTED = 4
 BY_ITSELF = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
@@ -49,13 +50,18 @@ class Runs:
         """Runs whose end an agent has reported: a report of their start that comes after that is late."""
         self._stopping: dict[Task, int] = {}
         """The last run of each task that was told to stop."""
+        self._broken: list[Task] = []
+        """Members of gangs whose run ended before its time in the last round."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
         for _, _, event in round_.inputs:
             self._take(event, round_)
+        broken, self._broken = self._broken, []
         for event in round_.decisions:
             self._decided(event, round_)
+        for task in broken:
+            self._falls_as_one(task, round_)
 
     def told(self, round_: Round) -> None:
         """Takes the reasons of a round of another machine, which lifecycle may not have taken in yet."""
@@ -156,6 +162,9 @@ class Runs:
             raise Violation(f"{round_} orders {task} run {run} while run {self._live[task]} is live")
         if run <= self._ended.get(task, 0) or task[0] in self._final:
             raise Violation(f"{round_} orders {task} run {run}, which is over")
+        for other in self._gang_of(task):
+            if self._live.get(other, (run, ""))[0] != run:
+                raise Violation(f"{round_} orders {task} run {run} of a gang of which {self._live[other]} is live")
         self._live[task] = (run, host_id)
         self._ordered.add((task, run, host_id))
         self._unplaced.pop(task[0], None)
@@ -178,6 +187,22 @@ class Runs:
         self._ended[task] = run
         if task in self._live and self._live[task][0] == run:
             del self._live[task]
+        if outcome != SUCCEEDED and self._gang_of(task):
+            self._broken.append(task)
+
+    def _gang_of(self, task: Task) -> list[Task]:
+        """The tasks of its gang; none where it is a gang of its own."""
+        job_id, instance = task
+        members = self._jobs[job_id].gang_min
+        return [(job_id, each) for each in range(members)] if instance < members else []
+
+    def _falls_as_one(self, task: Task, round_: Round) -> None:
+        """A round after a run of a gang has ended before its time, all its others are over or told to stop."""
+        run = self._ended.get(task, 0)
+        for other in self._gang_of(task) if task[0] not in self._final else ():
+            lives = self._live.get(other, (0, ""))[0]
+            if 0 < lives <= run and self._stopping.get(other, 0) < lives:
+                raise Violation(f"{round_} leaves {other} run {lives} of a gang of which {task} has ended")
 
     def _changed(self, event: JobChanged, round_: Round) -> None:
         if event.job_id in self._final:
