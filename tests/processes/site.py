@@ -6,7 +6,7 @@ Names of parts: `placement`, or `placement.b` for a second one on another "machi
 
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +27,7 @@ from projections.projector import rebuild
 from tests.broker import Broker, free_ports
 from tests.fanout.complete import caught_up, whole
 from tests.storms.cell import rounds_in_sequence, runs_in_sequence, violations
+from tests.storms.hashes import Hashes, Said
 
 TOKEN = "secret"
 SESSION_MS = 1500
@@ -41,10 +42,10 @@ class Site:
 
     def __init__(self, folder: Path, bootstrap: str, cells: int = 1, sim_hosts: int = 4, **settings: str) -> None:
         self.folder, self.bootstrap, self.cells = folder, bootstrap, cells
-        self.sim_hosts = dict.fromkeys(range(cells), sim_hosts)
-        """Hosts that a gateway simulates, by cell."""
+        self.sim_hosts = defaultdict(lambda: sim_hosts)
+        """Hosts that a gateway simulates, by its name."""
         self.listens: dict[str, str] = {}
-        self._hashes: dict[tuple[int, str, int], str] = {}
+        self._hashes = Hashes()
         environment = {
             "PACELINE_KAFKA": bootstrap,
             "PACELINE_TOKEN": TOKEN,
@@ -184,18 +185,14 @@ class Site:
         assert not wrong, (codes, wrong)
 
     def note_hashes(self) -> None:
-        """Keeps the state that each machine says it has now, to be compared with what its rounds say. What differs
-        between two looks was caught in the middle of a round.
-        """
-        first = self._said_hashes()
-        time.sleep(POLL_S)
-        self._hashes.update(first.items() & self._said_hashes().items())
+        """Keeps the state that each machine says it has now, to be compared with what its rounds say."""
+        self._hashes.note(self._said_hashes)
 
     def note_hash(self, machine: str, round_: int, hash_: str, cell: int = 0) -> None:
         """The same for the state that a machine had after a round."""
-        self._hashes[cell, machine, round_] = hash_
+        self._hashes.said[cell, machine, round_] = hash_
 
-    def _said_hashes(self) -> dict[tuple[int, str, int], str]:
+    def _said_hashes(self) -> Said:
         said = {}
         for name in self.listens:
             machine = name.partition(".")[0]
@@ -227,11 +224,7 @@ class Site:
                     after, ignored = rounds_in_sequence(log, name)
                     after[found.begun + found.rounds] = found.hash
                     counted["hash_mismatches"] += found.difference is not None
-                    counted["hash_mismatches"] += sum(
-                        after.get(round_, b"").hex() != hash_
-                        for (noted, machine, round_), hash_ in self._hashes.items()
-                        if (noted, machine) == (cell, name)
-                    )
+                    counted["hash_mismatches"] += self._hashes.differing(cell, name, after)
                     counted["hash_mismatches"] += sum(
                         after.get(standing.own.round) != standing.hash for standing in self._stores(cell, name)
                     )
@@ -284,7 +277,7 @@ class Site:
         if kind in MACHINES:
             return ["paceline", "processor", kind, *common]
         if kind == "gateway":
-            return ["paceline", kind, "--cell", rest[0], "--sim-hosts", str(self.sim_hosts[int(rest[0])]), *common]
+            return ["paceline", kind, "--cell", rest[0], "--sim-hosts", str(self.sim_hosts[name]), *common]
         if kind == "agent":
             gateways = self._flags("--server", f"gateway.{rest[0]}")
             return ["paceline", kind, *gateways, "--folder", str(self.folder / name), "--host-id", name]

@@ -27,8 +27,10 @@ from tests.storms.stormed import Stormed, stormed
 
 POOLS = ("/p", "/q")
 """The pool of each cell."""
-KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.1", "api", "agent.0")
+KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.0.b", "gateway.1", "api", "agent.0")
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
+HOSTS = "gateway.0.hosts"
+"""Simulates the hosts of the live tasks. Nothing happens to it: they would end with it, as real ones don't."""
 FREEZE_S = 1.5
 """So much longer than the session of the group: where there is a standby, it takes over."""
 AWAY_S = 30.0
@@ -201,9 +203,9 @@ def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed:
     """
     session_ms = str(ServicePart().session_timeout_ms)
     site = Site(folder, broker.address, len(POOLS), PACELINE_SERVICE__SESSION_TIMEOUT_MS=session_ms)
-    site.sim_hosts[0] += live // PER_HOST
+    site.sim_hosts |= {"gateway.0": 0, HOSTS: live // PER_HOST}  # what is gone with the first has an agent
     try:
-        site.begin("agent.0", *STANDBYS)
+        site.begin(*STANDBYS, *([HOSTS] if live else []), "agent.0")
         found = Storm(site, broker, seed, live)
         found.begin()
         for way, name in faults:

@@ -26,6 +26,7 @@ from paceline.machines import machines
 from paceline.simulate.checker import Checker, Violation
 from processors.replay import replay
 from processors.store import RocksStore
+from tests.storms.hashes import Hashes, Said
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +44,7 @@ class CellProcess:
         self.listen = listen
         self.process: subprocess.Popen[bytes] | None = None
         self.output = data.with_suffix(".out")
+        self.hashes = Hashes()
 
     def start(self, ready_s: float = 60.0) -> None:
         self.launch()
@@ -96,6 +98,14 @@ class CellProcess:
         answer = self.get(f"/v1/jobs/{job_id}")
         return str(answer.json()["state"]) if answer.status_code == 200 else ""
 
+    def note_hashes(self) -> None:
+        """Keeps the state that each machine says it has now, to be compared with what its rounds say."""
+        self.hashes.note(self._said_hashes)
+
+    def _said_hashes(self) -> Said:
+        standings = self.get("/v1/cell").json()["machines"].items()
+        return {(self.cell, name, each["round"]): each["hash"] for name, each in standings if each["epoch"]}
+
     def kill(self, number: int = signal.SIGKILL) -> int:
         assert self.process is not None
         os.kill(self.process.pid, number)
@@ -124,7 +134,8 @@ def verify(cell: CellProcess) -> dict[str, int]:
 
 def count(cell: CellProcess) -> dict[str, int]:
     """Counts of a stopped cell: rounds, epochs, runs (see `runs_in_sequence`), machines whose replay differs or comes
-    to another state than their store (`hash_mismatches`), logs that break a promise (`violations`), `ignored: CAUSE`.
+    to another state than their store, and states that were noted and are not those of the rounds (`hash_mismatches`),
+    logs that break a promise (`violations`), `ignored: CAUSE`.
     """
     log = cell.open_log()
     counted = Counter({"rounds": 0, "epochs": 0, "hash_mismatches": 0})
@@ -140,7 +151,10 @@ def count(cell: CellProcess) -> dict[str, int]:
             counted["hash_mismatches"] += found.difference is not None or live != found.hash
             counted["rounds"] += found.rounds
             counted["epochs"] += found.epochs
-            counted.update({f"ignored: {cause}": n for cause, n in rounds_in_sequence(log, name)[1].items()})
+            after, ignored = rounds_in_sequence(log, name)
+            after[found.begun + found.rounds] = found.hash
+            counted["hash_mismatches"] += cell.hashes.differing(cell.cell, name, after)
+            counted.update({f"ignored: {cause}": n for cause, n in ignored.items()})
         counted.update(runs_in_sequence(log))
         counted["violations"] = violations(log)
         return dict(counted)

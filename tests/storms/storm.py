@@ -38,8 +38,10 @@ def storm(data: Path, kills: int, seed: int, kafka: str = "") -> Stormed:
         submit(1)
         cell.until(lambda: cell.state(jobs[-1]) == "SUCCEEDED")
         back_s.append(time.monotonic() - begin)
+        cell.note_hashes()
     for job_id in jobs:
         cell.until(lambda job_id=job_id: cell.state(job_id) == "SUCCEEDED", 120)
+    assert len(cell.hashes.said) >= kills, "states were noted after each kill"
     cell.stop()
     found = count(cell)
     assert found["epochs"] >= kills * len(MACHINES)
