@@ -32,6 +32,7 @@ from paceline.machines import machines
 from paceline.output import note
 from paceline.owned import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.common import listening, place_of, reached
+from paceline.services.waiting import WaitingPages
 from processors.fold import HistoryDiffers
 from processors.inprocess import Component, Host, Ownership, Processor
 from processors.store import RocksStore, StoreFault
@@ -124,7 +125,10 @@ class Up:
 
         options = self._settings.kafka_options
         kafka = self._settings.kafka
-        differences, count = reached(lambda: (check(kafka, cell + 1, options), cells(kafka, options)), note)
+        with WaitingPages(self._socket.dup, note) as pages:
+            differences, count = reached(
+                lambda: (check(kafka, cell + 1, options), cells(kafka, options)), pages.wait_for
+            )
         if differences:
             raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))
         if self._settings.schema_registry_url:

@@ -55,14 +55,9 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
     token = _prepared(settings)
     listen = _address(settings, kind)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
-    with WaitingPages(lambda: listening(f"{listen[0]}:{listen[1]}")) as pages:
-
-        def wait_for(trouble: str) -> None:
-            log.warning(trouble)
-            pages.wait_for(trouble)
-
-        _await_topics(settings, wait_for)
-        _use_registry(settings.schema_registry_url, wait_for)
+    with WaitingPages(lambda: listening(f"{listen[0]}:{listen[1]}"), log.warning) as pages:
+        _await_topics(settings, pages.wait_for)
+        _use_registry(settings.schema_registry_url, pages.wait_for)
 
     def say(cell: int | None, text: str, **known: Any) -> None:
         log.info(text, **({} if cell is None else {"cell": cell}), **known)

@@ -16,17 +16,19 @@ GRACE_S = 1
 
 class WaitingPages:
     """Serves them from the first thing that is waited for until the end of the `with`, on the socket that `listening`
-    opens; the process then takes over the address.
+    opens; the process then takes over the address. `tell` says it to whoever reads the process's lines.
     """
 
-    def __init__(self, listening: Callable[[], socket.socket]) -> None:
+    def __init__(self, listening: Callable[[], socket.socket], tell: Callable[[str], object]) -> None:
         self._listening = listening
+        self._tell = tell
         self._trouble = ""
         self._serving: tuple[uvicorn.Server, socket.socket, threading.Thread] | None = None
 
     def wait_for(self, trouble: str) -> None:
         """Says it from now on. Raises what `listening` raises."""
         self._trouble = trouble
+        self._tell(trouble)
         if self._serving is not None:
             return
         held = self._listening()

@@ -1,12 +1,15 @@
 """The whole cell, as a user starts it, on the embedded log and on a real Kafka: killed, interrupted, raced for."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from events.codec import decode
@@ -14,7 +17,7 @@ from events.kafka import KafkaLog
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
 from events.topics import EVERY, HOSTS, SETTINGS
-from tests.broker import Broker
+from tests.broker import Broker, free_ports
 from tests.storms.cell import ROOT, CellProcess, verify
 from tests.storms.storm import storm
 
@@ -188,6 +191,76 @@ def test_kafka_without_topics_names_them_and_the_fix(tmp_path: Path, broker: Bro
     assert "paceline.jobs" in done.stderr
     assert "--create" in done.stderr
     assert run(*PACELINE, "log", "topics", "--create", "--kafka", broker.address).returncode == 0
+
+
+def test_a_cell_that_waits_for_kafka_at_its_start_says_so_on_its_pages(tmp_path: Path, kafka: Broker) -> None:
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    cell = CellProcess(tmp_path / "cell", kafka.address, listen=listen)
+    cell.data.mkdir()
+    kafka.stop()
+    cell.launch()
+
+    def trouble() -> str:
+        with suppress(httpx2.TransportError):
+            return str(httpx2.get(f"http://{listen}/readyz", trust_env=False).json().get("trouble", ""))
+        return ""
+
+    cell.until(lambda: kafka.address in trouble())
+    kafka.start()
+    cell.until(cell.answers)
+    cell.pool("/p")
+    cell.stop()
+
+
+IN_A_FOLD = """
+import sys
+from events.kafka import KafkaLog
+from paceline.main import run
+
+bounds = KafkaLog.bounds
+
+def waits(self, topic):
+    found = bounds(self, topic)
+    if found[1]:
+        KafkaLog.bounds = bounds
+        print("folds", flush=True)
+        input()
+    return found
+
+KafkaLog.bounds = waits
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_cell_that_folds_a_log_that_is_away_ends_when_it_is_told(tmp_path: Path, kafka: Broker) -> None:
+    cell = CellProcess(tmp_path / "cell", kafka.address)
+    cell.start()
+    cell.pool("/p")
+    cell.stop()
+    shutil.rmtree(cell.data / "store")
+    command = ["up", "--data", str(cell.data), "--listen", "127.0.0.1:0", "--kafka", kafka.address, "--sim-hosts", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_A_FOLD, *command],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "folds\n"
+    kafka.pause()
+    try:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, said
+        assert said.endswith("stopped\n")
+    finally:
+        process.kill()
+        kafka.resume()
 
 
 def test_tasks_outlive_the_cell_and_their_outcomes_are_learnt(tmp_path: Path) -> None:
