@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka.admin import AdminClient
 
 from events.kafka_append import PATIENCE_SECONDS, Appender
-from events.kafka_link import ASK_SECONDS, AWAY, CONSUMER, MOVING, NO_TOPIC, Link, Options, say_on_stderr
+from events.kafka_link import ASK_SECONDS, CONSUMER, NO_TOPIC, PASSING, Link, Options, say_on_stderr
 from events.kafka_reader import KafkaReader
 from events.kafka_shared import Shared, SharedReader
 from events.log import LogRecord, NewRecord, Reader, gap
@@ -119,7 +119,7 @@ class KafkaLog:
     def passes(self, error: KafkaError, topics: Sequence[str]) -> bool:
         """Whether an error may pass by itself: the broker comes back, or makes ready what the cluster has announced."""
         if error.code() not in NO_TOPIC:
-            return error.code() in (*AWAY, *MOVING) or error.retriable()
+            return error.code() in PASSING or error.retriable()
         try:
             found = self._asker.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException:

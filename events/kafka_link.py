@@ -107,6 +107,9 @@ MOVING = (
 """A partition's leader changes, or is only just chosen, or the client gives up a broker that it was to ask: soon there
 is an answer.
 """
+FAILING = (KafkaError.UNKNOWN, KafkaError.KAFKA_STORAGE_ERROR)
+"""The broker itself fails, as one does before it ends whose disk is full."""
+PASSING = (*AWAY, *MOVING, *FAILING)
 DENIED = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -246,7 +249,7 @@ class Link:
             return self.no_topic(cell, topics)
         if error.code() in DENIED:
             return self.denied(error, topics)
-        if error.code() in (*AWAY, *MOVING) or error.retriable():
+        if error.code() in PASSING or error.retriable():
             return self.unavailable(error, topics)
         return LogFault(f"Kafka at {self.bootstrap} refuses: {error.str()}.")
 

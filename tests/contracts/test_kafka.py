@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -126,6 +127,36 @@ def test_a_record_that_a_client_passes_over_is_asked_for_again(broker: Broker, t
     until(lambda: len(records) >= 9, step)
     assert values(records) == [b"%d" % number for number in range(9)]
     assert reader._consumer._offset == -1
+    reader.close()
+    log.close()
+
+
+class Refusing:
+    """A consumer whose broker has answered with an error once."""
+
+    def __init__(self, consumer: Consumer, code: int) -> None:
+        self._consumer = consumer
+        self._errors = [KafkaError(code)]
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        """The error as a message, then what there is."""
+        if self._errors:
+            error = self._errors.pop()
+            return [SimpleNamespace(error=lambda: error, topic=lambda: None)]
+        return self._consumer.consume(count, timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN, KafkaError.KAFKA_STORAGE_ERROR])
+def test_a_broker_that_fails_is_waited_for(code: int, broker: Broker, topic: str) -> None:
+    log = KafkaLog(broker.address)
+    log.append(new(topic, b"after"))
+    reader = KafkaReader(log, {topic: 0})
+    reader._consumer = Refusing(reader._consumer, code)  # type: ignore[assignment]
+    assert values(read(reader, 1)) == [b"after"]
+    assert isinstance(log.link.error(KafkaError(code), 0, [topic]), LogUnavailable)
     reader.close()
     log.close()
 

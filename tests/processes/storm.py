@@ -31,6 +31,8 @@ KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.0.b", "gateway.
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
 HOSTS = "gateway.0.hosts"
 """Simulates the hosts of the live tasks. Nothing happens to it: they would end with it, as real ones don't."""
+KILLING = ("kill -9", "gone", "cold")
+"""The ways that end a process at once."""
 FREEZE_S = 1.5
 """So much longer than the session of the group: where there is a standby, it takes over."""
 AWAY_S = 30.0

@@ -1,31 +1,46 @@
-"""`make storm`: kills of a cell in one process, fifty on each log, then faults one after the other on two cells
-of processes with live tasks beside the load.
+"""`make storm`: so many kills, three tenths of them of a cell in one process on each log, the others among faults of
+all kinds, one after the other, on two cells of processes with live tasks beside the load.
 
-    python -m tests.storms [FAULTS [LIVE]]
+    python -m tests.storms [KILLS [LIVE]]
 
 Prints what each part counted, and all of it as JSON in the last line; exits with 1 where anything was lost, doubled or
-differs, or the checker of simulations finds what must not be.
+differs, or the checker of simulations finds what must not be. Every minute it says on stderr how far it is.
 """
 
 import json
 import sys
 import tempfile
-from itertools import islice
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from events.kafka_topics import create
 from tests.broker import Broker
-from tests.processes.storm import POOLS, all_faults
+from tests.processes.storm import KILLING, POOLS, all_faults
 from tests.processes.storm import storm as storm_processes
 from tests.storms.storm import storm
 from tests.storms.stormed import Stormed, percentile
 
-KILLS = 50
 SEED = 3
+SAY_EVERY_S = 60.0
 
 
-def main(faults: int = 100, live: int = 100_000) -> int:
+def until_killed(faults: Iterable[tuple[str, str]], kills: int) -> Iterator[tuple[str, str]]:
+    """Faults, until so many of them were kills."""
+    left, said = kills, time.monotonic()
+    for way, name in faults:
+        if time.monotonic() - said > SAY_EVERY_S:
+            said = time.monotonic()
+            print(f"{kills - left} of {kills} kills", file=sys.stderr, flush=True)  # noqa: T201
+        yield way, name
+        left -= way in KILLING
+        if left <= 0:
+            return
+
+
+def main(kills: int = 100, live: int = 100_000) -> int:
     """Storms everywhere."""
+    of_one = kills * 3 // 10
     parts: list[Stormed] = []
 
     def add(found: Stormed) -> None:
@@ -34,18 +49,19 @@ def main(faults: int = 100, live: int = 100_000) -> int:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        add(storm(folder / "embedded", KILLS, 1))
+        add(storm(folder / "embedded", of_one, 1))
         with Broker(folder / "kafka") as broker:
             create(broker.address, 1)
-            add(storm(folder / "on-kafka", KILLS, 2, broker.address))
+            add(storm(folder / "on-kafka", of_one, 2, broker.address))
         with Broker(folder / "kafka-of-processes") as broker:
             create(broker.address, len(POOLS))
-            add(storm_processes(folder / "site", broker, islice(all_faults(SEED), faults), SEED, live))
+            faults = until_killed(all_faults(SEED), kills - 2 * of_one)
+            add(storm_processes(folder / "site", broker, faults, SEED, live))
     back_s = {name: times for part in parts for name, times in part.back_s.items()}
     times = [each for part in parts for each in part.times_s]
     totals = {
         "faults": len(times),
-        "kills": sum(len(each) for name, each in back_s.items() if name.startswith(("kill -9", "gone", "cold"))),
+        "kills": sum(len(each) for name, each in back_s.items() if name.startswith(KILLING)),
         **{
             name: sum(getattr(part, name) for part in parts)
             for name in ("tasks", "lost", "doubled", "hash_mismatches", "violations")
