@@ -58,6 +58,13 @@ def write_milli(value: int) -> int | str:
 write_mib = _writer(_MIB)
 write_ms = _writer(_MS)
 
+
+def _schema(what: str, units: dict[str, int], number: dict[str, Any], unit: str = "") -> WithJsonSchema:
+    """What a parser takes, as JSON Schema; `unit` "?": one may be left out."""
+    pattern = rf"^[0-9]{{1,15}}(\.[0-9]{{1,9}})?({'|'.join(units)}){unit}$"
+    return WithJsonSchema({"anyOf": [{"type": "string", "pattern": pattern}, number], "description": what})
+
+
 _MILLI_TEXT = 'a number of units or of thousandths, such as 2 or "500m"'
 _MEMORY_TEXT = 'a size with a unit, such as "64MiB" or "2GiB"'
 _TIME_TEXT = 'a time with a unit, such as "500ms", "10s" or "5m"'
@@ -67,19 +74,19 @@ Milli = Annotated[
     Field(ge=0, le=AMOUNT_MAX),
     BeforeValidator(_parser({"m": 1}, 1000, f"must be {_MILLI_TEXT}")),
     PlainSerializer(write_milli),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}], "description": _MILLI_TEXT}),
+    _schema(_MILLI_TEXT, {"m": 1}, {"type": "number", "minimum": 0}, unit="?"),
 ]
 Mebibytes = Annotated[
     int,
     Field(ge=0, le=AMOUNT_MAX),
     BeforeValidator(_parser(_MIB, None, f"must be {_MEMORY_TEXT}")),
     PlainSerializer(write_mib),
-    WithJsonSchema({"type": "string", "description": _MEMORY_TEXT}),
+    _schema(_MEMORY_TEXT, _MIB, {"const": 0}),
 ]
 Milliseconds = Annotated[
     int,
     Field(ge=0, le=AMOUNT_MAX),
     BeforeValidator(_parser(_MS, None, f"must be {_TIME_TEXT}")),
     PlainSerializer(write_ms),
-    WithJsonSchema({"type": "string", "description": _TIME_TEXT}),
+    _schema(_TIME_TEXT, _MS, {"const": 0}),
 ]

@@ -10,9 +10,17 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
-from pydantic_core.core_schema import ValidationInfo
+from pydantic_core.core_schema import CoreSchema, ValidationInfo
 
 from events.bounds import GANG_PORTS_MAX, INSTANCES_MAX, INT_MAX, PORTS_MAX, WORD_MAX
 from events.codec import encode
@@ -246,6 +254,11 @@ class Share(Spec):
         if isinstance(value, int) and not isinstance(value, bool):
             return dict.fromkeys(("cpu", "memory", "disk", "gpu"), value)
         return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        parts = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [parts, parts["properties"]["cpu"] | {"title": "Of all four"}]}
 
 
 class PoolSpec(Spec):

@@ -86,7 +86,7 @@ def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None 
         spec = _checked(document, document.value, JobSpec, faults)
         if spec is None:
             continue
-        job_id = spec.job_id or new_id(_stem(document.file))
+        job_id = spec.job_id or new_id(stem(document.file))
         if job_id in used:
             faults.append(document.fault("/job_id", f"is the id of another job, at {used[job_id]}"))
         used[job_id] = f"{document.file}:{document.marks[''][0]}"
@@ -314,7 +314,7 @@ class _Builder:
         self._say(Fault(self._name, node.start_mark.line + 1, node.start_mark.column + 1, message))
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     """The beginning of an id, from the name of a file."""
-    stem = re.sub(r"[^a-z0-9._-]+", "-", Path(name).stem.lower()).strip("-._")
-    return "job" if name == "stdin" or not stem else stem[:64]
+    found = re.sub(r"[^a-z0-9._-]+", "-", Path(name).stem.lower()).strip("-._")
+    return "job" if name == "stdin" or not found else found[:64]

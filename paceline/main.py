@@ -126,4 +126,6 @@ def _told(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, LogError):
         return str(error), 6 if isinstance(error, LogUnavailable | LogFault) else 1
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", 1
     return f"this should not happen: {error!r}. Run it again with `paceline --debug` and report what it prints.", 1

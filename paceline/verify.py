@@ -11,8 +11,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from events.codec import decode
 from events.log import Log, LogError, LogUnavailable
 from events.records.parts import Segment
+from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
 from paceline.apart import row_body
 from paceline.decoded import readable
@@ -137,15 +139,10 @@ def verify(
     stretch: Stretch = WHOLE,
     starts: Mapping[str, MemoryStore] | None = None,
 ) -> list[Checked]:
-    """Verifies machine after machine, up to the first difference. `say` is told how far it is, a few times a second;
-    `starts`: the stores that machines begin from, where the log doesn't begin at its start.
+    """Verifies machine after machine, each to its end or first difference. `say` is told how far it is, a few times a
+    second; `starts`: the stores that machines begin from, where the log doesn't begin at its start.
     """
-    out: list[Checked] = []
-    for name, make in machines.items():
-        out.append(_one(log, make, say, stretch, (starts or {}).get(name)))
-        if out[-1].result.difference:
-            break
-    return out
+    return [_one(log, make, say, stretch, (starts or {}).get(name)) for name, make in machines.items()]
 
 
 def verify_apart(
@@ -212,6 +209,24 @@ def _one(
     if say:
         say(Progress(machine.name, end, end, run.fold.own.round, result.events))
     return Checked(result, time.perf_counter() - begun)
+
+
+def first_difference(log: Log, found: Iterable[Checked]) -> Difference | None:
+    """Of the differences of all machines the one that the others may follow from: a round that is decided otherwise
+    before one whose inputs aren't those it names, and one that was an input of another before that.
+    """
+    all_ = [each.result.difference for each in found if each.result.difference is not None]
+    decided = [each for each in all_ if each.recorded is not None or each.decided is not None]
+    causes = [each for each in decided if not any(_followed(log, each, other) for other in decided)]
+    return next(iter(causes or decided or all_), None)
+
+
+def _followed(log: Log, later: Difference, earlier: Difference) -> bool:
+    """Whether the round of a difference had that of another among its inputs."""
+    place, cause = later.places[-1], earlier.places[-1]
+    event = decode(next(iter(log.scan(place.topic, place.start))).value)
+    inputs = event.inputs if isinstance(event, RoundCommitted) else ()
+    return any(each.topic == cause.topic and each.start <= cause.start < each.end for each in inputs)
 
 
 def difference_body(

@@ -1,5 +1,6 @@
 """What several commands share: how a cell is named, forms of output, completion of live names."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from itertools import islice
@@ -40,6 +41,26 @@ class Duration(click.ParamType):
         raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s or 5m", ctx, param)
 
 
+class Target(click.Path):
+    """A file to be written once the work for it is done: that it can be is checked before."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(
+        self, value: "str | os.PathLike[str]", param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """The path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            self.fail(f"{path} can't be written: {path.parent} is no folder that takes files", param, ctx)
+        return path
+
+
+FOLDER = click.Path(file_okay=False, writable=True, path_type=Path)
+"""A folder to write to, there or not."""
+
+
 def data_option(function: F) -> F:
     """`--data` and `--config`."""
     function = click.option(
@@ -65,6 +86,12 @@ def report_option(function: F) -> F:
     return click.option(
         "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
     )(function)
+
+
+def only_the_file(file: Path | None, data: Path | None, log: dict[str, Any]) -> None:
+    """Refuses a log named beside a file of history, which is looked at instead of one."""
+    if file is not None and (data is not None or any(value is not None for value in log.values())):
+        raise click.UsageError("FILE is looked at instead of a log: leave out --data, --kafka and --cell")
 
 
 def zone_option(function: F) -> F:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, log_options, report_option
+from paceline.commands.common import FOLDER, Target, data_option, examples, log_options, only_the_file, report_option
 from paceline.output import facts, note, show
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ TIME = "2026-08-21T10:40Z"
 
 
 @click.command(epilog=examples(f"paceline log export --from {TIME} --to 2026-08-21T10:50Z outage.avro"))
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("file", type=Target(), metavar="FILE")
 @data_option
 @log_options
 @click.option("--from", "start", required=True, metavar="TIME", help=f"Where the stretch begins, such as {TIME}.")
@@ -51,9 +51,7 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
 
 @click.command("import", epilog=examples("paceline log import outage.avro --data /tmp/outage"))
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="DIR", required=True, help="An empty folder, or a new one."
-)
+@click.option("--data", type=FOLDER, metavar="DIR", required=True, help="An empty folder, or a new one.")
 def import_(file: Path, data: Path) -> None:
     """Bring a stretch of history to a folder, to look at it there: nobody can go on with it."""
     from paceline.history.bring import bring
@@ -100,6 +98,7 @@ def bisect(
     from paceline.settings import load
     from paceline.simulate.expect import Malformed, parse
 
+    only_the_file(file, data, log)
     try:
         expected = parse(text)
     except Malformed as error:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.commands.common import data_option, examples, log_options, output_option
+from events.topics import MACHINES, rounds_of
+from paceline.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
 from paceline.output import Column, live, note, show, table, words
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ Makes = dict[str, "Callable[[], Machine]"]
     "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Machines verified at once."
 )
 @click.option("--head", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a head saved earlier.")
-@click.option("--save-head", type=click.Path(path_type=Path), metavar="FILE", help="Save the head; keep it elsewhere.")
+@click.option("--save-head", type=Target(), metavar="FILE", help="Save the head; keep it elsewhere.")
 @output_option
 def verify(
     file: Path | None,
@@ -64,13 +65,14 @@ def verify(
 
     FILE is a stretch of history that `paceline log export` wrote. Rounds of another logic number, and those before
     --from, are folded, not decided again. What no round has covered yet, such as a tail that was cut off, is found by
-    comparing with a head that was saved before and kept elsewhere. Exits with 1 at the first difference.
+    comparing with a head that was saved before and kept elsewhere. Exits with 1 where something differs.
     """
     from paceline.history.bring import brought
     from paceline.history.start import is_history
     from paceline.settings import load
     from paceline.verify import Stretch
 
+    only_the_file(file, data, log)
     if (first or last) and machine is None:
         raise click.UsageError("--from and --to are rounds of one machine: name it with --machine")
     if first and last and first > last:
@@ -137,9 +139,9 @@ def _check_stretch(found: "Checked", stretch: "Stretch") -> None:
 
 def _first(found: "list[Checked]", log: "Log", head: "Head | None") -> "Difference | None":
     from paceline import heads
+    from paceline.verify import first_difference
 
-    differs = next((each.result.difference for each in found if each.result.difference), None)
-    return differs or (heads.compare(log, head) if head else None)
+    return first_difference(log, found) or (heads.compare(log, head) if head else None)
 
 
 def _chosen(makes: Makes, machine: str | None) -> Makes:
@@ -217,7 +219,7 @@ def print_checked(found: "list[Checked]", differs: "Difference | None" = None, m
         if each.result.begun:
             click.echo(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
     if differs:
-        _print_difference(_body(differs, found, makes or {}), differs)
+        _print_difference(_body(differs, found, makes or {}), differs, makes or {})
         for other in (each.result.difference for each in found):
             if other is not None and other is not differs:
                 click.echo(f"{other.machine} differs too, at round {other.round}: {other.reason}")
@@ -238,7 +240,7 @@ def _body(differs: "Difference", found: "list[Checked]", makes: Makes) -> dict[s
     return difference_body(differs, parting, make() if parting and make else None)
 
 
-def _print_difference(body: dict[str, Any], difference: "Difference") -> None:
+def _print_difference(body: dict[str, Any], difference: "Difference", makes: Makes) -> None:
     from paceline.verify import side_by_side
 
     where = f" at {difference.machine} round {difference.round}" if difference.machine else ""
@@ -248,6 +250,11 @@ def _print_difference(body: dict[str, Any], difference: "Difference") -> None:
     if body["places"]:
         one = len(body["places"]) == 1 and "-" not in body["places"][0]
         click.echo(f"the record that differs is {'' if one else 'one of '}{', '.join(body['places'])}")
+    if not body["recorded"] and not body["decided"]:
+        topics = {each.topic for each in difference.places}
+        others = [name for name in MACHINES if rounds_of(name) in topics and name not in (difference.machine, *makes)]
+        for name in others:
+            click.echo(f"rounds of {name} are among them: decide those again too, with --machine {name}")
     rows = side_by_side(difference)
     if rows:
         _sides(rows, "FIELD")

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from paceline.commands.common import Duration, examples
+from events.bounds import INT_MAX
+from paceline.commands.common import FOLDER, Duration, Target, examples
 from paceline.output import note
 
 FORMATS = ("swf", "openb", "philly", "alibaba-batch")
@@ -30,10 +31,10 @@ ONLY_TRACES = ("form", "jobs", "hosts", *ONLY_OPENB)
     )
 )
 @click.argument("scenario", required=False, metavar="[SCENARIO]")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Another seed than the scenario's.")
+@click.option("--seed", type=click.IntRange(0, INT_MAX), metavar="N", help="Another seed than the scenario's.")
 @click.option("--until", type=Duration(), help="Stop at this time and show how things stand.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Keep log and views in this folder.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write series, jobs and a report there.")
+@click.option("--data", type=FOLDER, metavar="DIR", help="Keep log and views in this folder.")
+@click.option("--out", type=FOLDER, metavar="DIR", help="Write series, jobs and a report there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a scenario.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="Run a trace instead of a scenario.")
@@ -48,7 +49,7 @@ ONLY_TRACES = ("form", "jobs", "hosts", *ONLY_OPENB)
 @click.option(
     "--again",
     "failing",
-    type=click.Path(path_type=Path),
+    type=Target(),
     default=Path("failing.yaml"),
     show_default=True,
     metavar="FILE",
@@ -79,7 +80,8 @@ def simulate(
     log, byte for byte. Exits with 1 if an expectation of the scenario doesn't hold.
     """
     from paceline.simulate import session, traces
-    from paceline.simulate.scenario import json_schema, read_scenario
+    from paceline.simulate.read import read_scenario
+    from paceline.simulate.scenario import json_schema
 
     given = _given()
     if faults is not None:
@@ -87,6 +89,7 @@ def simulate(
         return _soak(scenario, faults, seed, seeds, seconds, failing)
     _refuse({name: given[name] for name in given if name in ONLY_UNDER_FAULTS}, "only with --faults")
     if schema:
+        _refuse({name: given[name] for name in given if name != "schema"}, "not with --schema")
         click.echo(json.dumps(json_schema(), indent=2))
         return 0
     if (scenario is None) is (trace is None) or (trace is None) is not (form is None):
@@ -96,7 +99,7 @@ def simulate(
     elif form == "openb":
         _refuse({name: given[name] for name in given if name == "hosts"}, "openb has hosts of its own")
     else:
-        _refuse({name: given[name] for name in given if name in ONLY_OPENB}, "only with --format openb")
+        _refuse({name: given[name] for name in given if name in ("seed", *ONLY_OPENB)}, "only with --format openb")
     wanted = session.Wanted(data=data, out=out, until_ms=None if until is None else round(until * 1000))
     if trace is not None:
         asked = traces.Asked(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)
@@ -127,22 +130,28 @@ def _soak(
     source: str | None, faults: str, seed: int | None, seeds: int | None, seconds: float | None, again: Path
 ) -> int:
     """A scenario, or drawn ones, under faults."""
-    from paceline.simulate.faults import KINDS
-    from paceline.simulate.scenario import read_scenario
+    from paceline.simulate.faults import CHANCE, KINDS
+    from paceline.simulate.read import read_scenario
     from paceline.simulate.soak import soak
 
     asked = [name.strip() for name in faults.split(",")]
-    if unknown := [name for name in asked if name not in (*KINDS, "all")]:
-        raise click.UsageError(f"there are no faults called {', '.join(unknown)}; there are {', '.join(KINDS)}, or all")
-    kinds = [kind for kind in KINDS if kind in asked or "all" in asked]
+    if unknown := [name for name in asked if name not in (*CHANCE, "all")]:
+        raise click.UsageError(
+            f"there are no faults called {', '.join(unknown)}; there are {', '.join(CHANCE)}, or all"
+        )
+    kinds = [kind for kind in CHANCE if kind in asked or ("all" in asked and kind in KINDS)]
     if seeds is not None and seconds is not None:
         raise click.UsageError("name --seeds or --for, not both")
     read = None if source is None else read_scenario(source)
+    named = dict.fromkeys(each.kind for each in (read.faults if read else None) or ())
+    if "all" not in asked and (left_out := [kind for kind in named if kind not in asked]):
+        raise click.UsageError(f"the scenario names faults that --faults leaves out: {', '.join(left_out)}")
     if read is not None and read.expect:
         note("what the scenario expects isn't looked at under faults: docs/simulate.md says why")
     first = seed if seed is not None else read.seed if read is not None else 0
     if seconds is not None and seed is None:
         first = secrets.randbelow(1 << 30)
+        note(f"seeds from {first} on: with --seed {first} they are the same again")
     if seconds is None:
         return soak(read, kinds, range(first, first + (seeds or 1)), math.inf, again)
     return soak(read, kinds, count(first), seconds, again)

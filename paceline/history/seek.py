@@ -10,9 +10,10 @@ from events.records.rounds import RoundCommitted
 from events.topics import ALL, rounds_of
 from paceline.errors import PacelineError
 from paceline.simulate.expect import Assertion, Seen, Sight
-from paceline.simulate.story import StoryPart
+from paceline.simulate.story import HostThen, StoryPart
 from processors.fold import Fold, HistoryDiffers, Recorded
 from processors.machine import Machine
+from processors.placement.machine import Placement
 from processors.store import MemoryStore
 
 RECORDS = 1000
@@ -37,6 +38,11 @@ class Found(NamedTuple):
 class Teller(StoryPart):
     """The story of a cell, told record by record."""
 
+    def begin(self, placement: Placement) -> None:
+        """Hosts as they are known where it begins."""
+        for host_id, row in placement.hosts.table.items():
+            self.hosts[host_id] = HostThen(host_id, frozenset(row.attributes.items()))
+
     def tell(self, delivered: Delivered) -> None:
         """Takes the next record in causal order."""
         self.take(delivered)
@@ -56,11 +62,23 @@ class Seeker:
         self._teller = Teller(log, keep=True)
         self._teller.close()
         self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._teller.told)
+        self._teller.begin(self.sight.placement)
 
     def absent(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Of jobs and hosts, each a kind and a name, those that aren't there now."""
-        jobs, hosts = self.sight.lifecycle.jobs, self.sight.placement.hosts.table
-        return [(kind, name) for kind, name in named if (jobs if kind == "job" else hosts).get(name) is None]
+        """Of what an expectation names, each a kind and a name, that which isn't there now."""
+        return [(kind, name) for kind, name in named if not self._there(kind, name)]
+
+    def _there(self, kind: str, name: str) -> bool:
+        sight = self.sight
+        match kind:
+            case "job":
+                return name in sight.lifecycle.jobs
+            case "pool":
+                return name in sight.entitlement.pools
+            case "host":
+                return name in sight.placement.hosts.table
+        attribute, _, value = name.partition("=")
+        return any(row.attributes.get(attribute) == value for row in sight.placement.hosts.table.values())
 
     def rounds(self, until: Mapping[str, int]) -> Iterator[tuple[Delivered, RoundCommitted]]:
         """Each accepted round once it was folded, up to those ends of topics; the story is told up to it. Raises
@@ -107,10 +125,10 @@ def seek(
 ) -> Found | None:
     """The first round after which it holds (`wanted`), fails (not `wanted`), or, None, is otherwise than before the
     first. Rounds appended before `since_ms` are passed over. None: there is no such round. Raises `PacelineError` where
-    there isn't because a job or host that it names was never there, too.
+    there isn't because something that it names was never there, too.
     """
     before = expected.look(seeker.sight)
-    absent = seeker.absent([(kind, name) for kind in ("job", "host") for name in expected.names.get(kind, ())])
+    absent = seeker.absent([(kind, name) for kind, names in expected.names.items() for name in names])
     for delivered, event in seeker.rounds(until):
         absent = seeker.absent(absent)
         record = delivered.record

@@ -31,13 +31,14 @@ def draw_scenario(seed: int, acts: int) -> Scenario:
             events.append({"at": f"{at}ms", "cell": _settings(draw)})
     leaves = draw.randrange(end // 4, end)
     away: dict[str, Any] = {"fails": f"{leaves}ms"}
-    if draw.random() < 0.7:
-        away["returns"] = f"{leaves + draw.randrange(1, 200_000)}ms"
+    if draw.random() < 0.7 and (back := leaves + draw.randrange(1, 200_000)) <= end:
+        away["returns"] = f"{back}ms"
     groups = [_hosts("few", 2), _hosts("more", 3, gpu=2), _hosts("some", 2) | away]
     if draw.random() < 0.5:  # one for itself
         silent = draw.randrange(end)
         events.append({"at": f"{silent}ms", "silent": "more-2"})
-        events.append({"at": f"{silent + draw.randrange(1, 200_000)}ms", "returns": "more-2"})
+        if (back := silent + draw.randrange(1, 200_000)) <= end:
+            events.append({"at": f"{back}ms", "returns": "more-2"})
     return Scenario.model_validate(
         {
             "name": f"drawn-{seed}",

@@ -5,7 +5,7 @@
     job ID waits for CODE                       job big waits for NEVER_FITS
     job ID preempted OP N                       runs of the job that were preempted
     job ID ran on HOST[, HOST...]               all its runs were on these hosts
-    job ID ran on ATTRIBUTE=VALUE               all its runs were on hosts with it
+    job ID ran on ATTRIBUTE=VALUE               all its runs were on hosts that had it then
     host ID is STATE                            UP, RETURNING, SILENT or LOST
     host ID runs OP N                           runs that hold of it
     pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT
@@ -18,6 +18,7 @@ OP is one of == != < <= > >=.
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from pydantic import TypeAdapter, ValidationError
 from events.codes import Code, JobState, TaskState
 from events.quantities import Mebibytes, Milli, write_mib, write_milli
 from events.records import BY_NAME
-from paceline.simulate.story import Told
+from paceline.simulate.story import HostThen, Told
 from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
@@ -153,7 +154,7 @@ def _job(text: str, words: list[str]) -> Assertion:
             at = TaskState[state]
             look = _count(rest[1:], lambda sight: _tasks(sight, job_id, at), f"job {job_id} tasks {state}")
         case "waits":
-            code = _known((*rest[1:], "")[0], tuple(Code)) if rest[:1] == ["for"] else _known("", tuple(Code))
+            code = _known(" ".join(rest[1:]) if rest[:1] == ["for"] else "", tuple(Code))
 
             def look(sight: Sight) -> Seen:
                 have = _reason(sight, job_id)
@@ -183,16 +184,18 @@ def _tasks(sight: Sight, job_id: str, state: TaskState) -> int:
 
 
 def _where(job_id: str, wanted: tuple[str, ...]) -> Callable[[Sight], Seen]:
-    def fits(sight: Sight, host_id: str) -> bool:
-        row = sight.placement.hosts.table.get(host_id)
-        has = row.attributes if row is not None else {}
-        pairs = (each.partition("=") for each in wanted)
-        return any(host_id == name if not sep else has.get(name) == value for name, sep, value in pairs)
+    pairs = [each.partition("=") for each in wanted]
+
+    def fits(host: HostThen) -> bool:
+        return any(host.host_id == name if not sep else (name, value) in host.attributes for name, sep, value in pairs)
 
     def look(sight: Sight) -> Seen:
-        ran: Mapping[str, int] = sight.story.ran_on.get(job_id, {})
-        shown = ", ".join(f"{host_id} {count}" for host_id, count in ran.items()) or "no host"
-        return Seen(bool(ran) and all(fits(sight, host_id) for host_id in ran), f"job {job_id} ran on {shown}")
+        ran: Mapping[HostThen, int] = sight.story.ran_on.get(job_id, {})
+        counts: Counter[str] = Counter()
+        for host, count in ran.items():
+            counts[host.host_id] += count
+        shown = ", ".join(f"{host_id} {count}" for host_id, count in counts.items()) or "no host"
+        return Seen(bool(ran) and all(map(fits, ran)), f"job {job_id} ran on {shown}")
 
     return look
 

@@ -93,6 +93,10 @@ class Faults:
         self.hits.append(hit)
         return random.Random(f"{self._seed}/{kind}/{hit.number}")
 
+    def unmet(self) -> set[Hit]:
+        """The faults that were named and haven't happened."""
+        return set(self._only or ()) - set(self.hits)
+
     def count(self) -> dict[str, int]:
         """How often each of the kinds happened; 0 where one never did."""
         counted = Counter(hit.kind for hit in self.hits)

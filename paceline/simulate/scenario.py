@@ -1,12 +1,9 @@
-"""A scenario: one YAML file, checked whole before anything runs, each fault with its line and column.
+"""A scenario: one YAML file; `read.py` checks it whole before anything runs.
 
 What a user writes about jobs and pools is what stands in job and pool files; `parts.py` has the hosts, here is what
 happens at which time and what is expected. `docs/scenarios.md` explains every field.
 """
 
-from collections.abc import Iterator
-from operator import itemgetter
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -16,8 +13,6 @@ from events.bounds import INT_MAX
 from events.quantities import Milliseconds
 from events.spec_parts import Spec, at
 from events.topics import MACHINES
-from paceline.errors import Faults
-from paceline.files import Document, Fault, read_jobs, read_one
 from paceline.simulate.expect import Assertion, Malformed, parse
 from paceline.simulate.faults import CHANCE
 from paceline.simulate.parts import Checked, Host, HostGroup, Job, Pool, ScenarioJob, ScenarioPool, Settings
@@ -167,107 +162,6 @@ class Scenario(Checked):
         return max(times, default=0)
 
 
-def read_scenario(source: str) -> Scenario:
-    """The scenario of a file, with the jobs of the job files that it names in place of those. Raises `Faults`."""
-    scenario, document = read_one(source, Scenario)
-    folder = Path(source).parent
-    jobs = list(scenario.jobs)
-    for each in scenario.job_files:
-        for found in read_jobs([str(folder / each.file)]):
-            body = {name: value for name, value in found.body.items() if name != "job_id"}
-            job_id = found.spec.job_id or Path(found.document.file).stem
-            jobs.append(ScenarioJob.model_validate({**body, "job_id": job_id, "at": f"{each.at}ms"}))
-    whole = scenario.model_copy(update={"jobs": jobs, "job_files": []})
-    faults = sorted(_cross(whole, document), key=lambda fault: (fault.line, fault.column))
-    if faults:
-        raise Faults([str(fault) for fault in faults])
-    return whole
-
-
-def is_sound(scenario: Scenario) -> bool:
-    """Whether a file with this scenario would be read."""
-    return next(_cross(scenario, Document("", None, {"": (0, 0)})), None) is None
-
-
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a scenario, for editors."""
     return Scenario.model_json_schema()
-
-
-def _cross(scenario: Scenario, document: Document) -> Iterator[Fault]:
-    """What is wrong between the parts of a scenario."""
-    groups = [group.name for group in scenario.hosts]
-    hosts: set[str] = set()
-    for index, group in enumerate(scenario.hosts):
-        if not hosts.isdisjoint(group.names()):
-            yield document.fault(f"/hosts/{index}/pattern", "names hosts that another group has")
-        hosts.update(group.names())
-    for index, name in enumerate(groups):
-        if name in groups[:index] or name in hosts:
-            yield document.fault(f"/hosts/{index}/name", "is the name of another group or host")
-    submitted = [(f"/jobs/{index}", job) for index, job in enumerate(scenario.jobs)]
-    submitted += [(f"/events/{index}/submit", e.submit) for index, e in enumerate(scenario.events) if e.submit]
-    seen: set[str] = set()
-    for place, job in submitted:
-        if job.job_id in seen:
-            yield document.fault(f"{place}/job_id", "is the id of another job")
-        seen.add(str(job.job_id))
-    for index, event in enumerate(scenario.events):
-        named = event.host()
-        if named is not None and named not in hosts and named not in groups:
-            yield document.fault(f"/events/{index}", f"there is no host or group {named}")
-        if event.submit is not None and "at" in event.submit.model_fields_set:
-            yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
-        if event.stop is not None and event.stop not in seen:
-            yield document.fault(f"/events/{index}/stop", f"no job {event.stop} is submitted")
-    yield from _returns(scenario, document)
-    yield from _named(scenario, document, seen, hosts)
-    services = {job.job_id for _, job in submitted if job.kind == "stateless"} - {e.stop for e in scenario.events}
-    if services and scenario.end is None:
-        yield document.fault("", f"needs `end`: {', '.join(sorted(map(str, services)))} never ends by itself")
-
-
-def _returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
-    """Only what failed or fell silent returns, and nothing that has left."""
-    groups = {group.name: group.names() for group in scenario.hosts}
-    happens = [
-        (time, f"/hosts/{index}/{what}", what, group.name)
-        for index, group in enumerate(scenario.hosts)
-        for what in ("joins", "fails", "returns", "leaves")
-        if (time := getattr(group, what)) is not None
-    ]
-    happens += [
-        (event.at, f"/events/{index}/{what}", what, name)
-        for index, event in enumerate(scenario.events)
-        for what in ("fails", "silent", "returns", "leaves")
-        if (name := getattr(event, what)) is not None
-    ]
-    away = dict.fromkeys((host for names in groups.values() for host in names), "joins")
-    """Hosts that aren't there, and what they wait for or what has happened to them."""
-    for _, place, what, name in sorted(happens, key=itemgetter(0)):
-        hosts = groups.get(name, [name])
-        if what in ("joins", "returns"):
-            left = next((host for host in hosts if away.get(host) == "leaves"), None)
-            if what == "returns" and left is not None:
-                yield document.fault(place, f"{left} has left for good")
-            elif what == "returns" and not any(away.get(host) in ("fails", "silent") for host in hosts):
-                yield document.fault(place, f"{name} isn't away then: what failed or fell silent returns")
-            for host in hosts:
-                away.pop(host, None)
-        else:
-            away.update((host, what) for host in hosts if away.get(host) not in ("joins", "leaves"))
-
-
-def _named(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:
-    """What expectations name must be there at some time, or they could hold for a slip of the pen."""
-    pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
-    pairs = {f"hostname={host}" for host in hosts}
-    pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
-    known = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools}
-    for index, expectation in enumerate(scenario.expect):
-        for kind, names in expectation.assertion().names.items():
-            for name in names:
-                if name not in known[kind]:
-                    yield document.fault(f"/expect/{index}", f"there is no {kind} {name}")
-        if scenario.end is not None and expectation.time_ms() > scenario.end:
-            yield document.fault(f"/expect/{index}", "is after the end")

@@ -50,6 +50,8 @@ class Session:
     jobs: Jobs
     series: Series
     wanted: Wanted
+    unlooked: int = 0
+    """Expectations for a time after the moment at which it stops."""
 
     def finish(self) -> None:
         """After the run: jobs that are still open count too, and the last moment is a sample."""
@@ -80,6 +82,7 @@ class Session:
             "figures": {**self.jobs.figures(), **mean_use(self.series.samples)},
             "pools": self.jobs.by_pool(),
             "expectations": [{**each._asdict(), "at_s": each.at_ms / 1000} for each in verdicts],
+            "expectations_not_looked_at": self.unlooked,
         }
 
     def failed(self) -> list[Verdict]:
@@ -93,11 +96,14 @@ def of_scenario(scenario: Scenario, again: str, wanted: Wanted, name: str = "sce
     if wanted.until_ms is not None:
         end_ms = min(end_ms, wanted.until_ms)
     cell = open_cell(wanted.data)
-    watch = Watch([each for each in scenario.expect if each.time_ms() <= end_ms])
+    due = [each for each in scenario.expect if each.time_ms() <= end_ms]
     made = Ready(cell, wanted, keeps=True)
     rests = made.story.at_rest if scenario.end is None and wanted.until_ms is None else None
-    run = Run(cell, made.story, acts(scenario, cell), watch, end_ms, rests, (made.series,))
-    return Session(scenario.name or name, again, scenario.seed, run, made.story, made.jobs, made.series, wanted)
+    run = Run(cell, made.story, acts(scenario, cell), Watch(due), end_ms, rests, (made.series,))
+    unlooked = len(scenario.expect) - len(due)
+    return Session(
+        scenario.name or name, again, scenario.seed, run, made.story, made.jobs, made.series, wanted, unlooked
+    )
 
 
 def with_end(scenario: Scenario) -> Scenario:

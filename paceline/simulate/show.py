@@ -42,6 +42,8 @@ def summary(session: "Session") -> None:
     failed = len(session.failed())
     if failed:
         click.echo(f"{failed} of {len(run.watch.verdicts())} expectations don't hold")
+    if session.unlooked:
+        click.echo(f"{session.unlooked} expectations are about a later time and weren't looked at")
 
 
 def _jobs(jobs: "list[JobStory]") -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 from paceline.output import write_yaml
 from paceline.simulate.faults import Hit
-from paceline.simulate.scenario import FaultAt, Scenario, is_sound
+from paceline.simulate.read import is_sound
+from paceline.simulate.scenario import FaultAt, Scenario
 
 Fails = Callable[[Scenario], bool]
 TRIES_MAX = 400

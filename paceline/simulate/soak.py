@@ -3,9 +3,10 @@
 import os
 import re
 import shlex
+import signal
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
@@ -47,6 +48,8 @@ class Met:
     rounds: int = 0
     ignored: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    unmet: set[Hit] | None = None
+    """Faults that a scenario names and that no trial has met."""
 
     def add(self, found: Found) -> None:
         """One more trial."""
@@ -55,10 +58,12 @@ class Met:
         self.rounds += found.rounds
         self.ignored += found.ignored
         self.faults.update(found.faults)
+        self.unmet = found.unmet if self.unmet is None else self.unmet & found.unmet
 
     def missing(self, kinds: Collection[str]) -> list[str]:
-        """The kinds that never happened."""
-        return [kind for kind in kinds if not self.faults[kind]]
+        """The kinds that never happened, and the faults that were named and never did."""
+        named = [f"{hit.kind} {hit.number}" for hit in sorted(self.unmet or ())]
+        return [kind for kind in kinds if not self.faults[kind]] + named
 
 
 def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, views: bool = False) -> Found | Failure:
@@ -90,11 +95,13 @@ def _kind(why: str) -> list[str]:
 
 
 def _one(scenario: Scenario | None, kinds: Collection[str], seed: int) -> Found | Failure:
-    return attempt(_scenario(scenario, seed), kinds, _with_views(kinds, seed))
+    return attempt(_scenario(scenario, seed), kinds, _with_views(scenario, kinds, seed))
 
 
-def _with_views(kinds: Collection[str], seed: int) -> bool:
-    return seed % VIEWS_EACH == 0 and {*KINDS} <= {*kinds}
+def _with_views(scenario: Scenario | None, kinds: Collection[str], seed: int) -> bool:
+    """Whether views are made too: where their fault is asked for by its name, and under all kinds now and then."""
+    named = scenario is not None and any(each.kind == VIEWS for each in scenario.faults or ())
+    return named or VIEWS in kinds or (seed % VIEWS_EACH == 0 and {*KINDS} <= {*kinds})
 
 
 def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
@@ -106,38 +113,58 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
     scenario without an end things go wrong until it would come to rest without them.
 
     Tells what was met. Returns 1 where a trial failed, and writes the smallest scenario that fails again to the file;
-    1 too where a kind that was asked for never happened; a scenario that names its faults asks for none but those.
+    1 too where a kind that was asked for never happened, or a fault that the scenario names: it asks for no others.
     """
     scenario = None if scenario is None else with_end(scenario)
-    met, started, left = Met(), time.monotonic(), iter(seeds)
-    failure, said = None, started
-    cores = os.cpu_count() or 1
-    with ProcessPoolExecutor(cores) as pool:
-        running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(left, 2 * cores)}
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for each in done:
-                found = each.result()
-                if isinstance(found, Failure):
-                    failure = failure or found
-                else:
-                    met.add(found)
-            if time.monotonic() - said > SAY_EVERY_S:
-                said = time.monotonic()
-                note(f"{met.events:,} events in {met.seeds:,} seeds so far")
-            if failure is None and time.monotonic() < started + seconds:
-                running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(left, len(done))}
-    _tell(met, time.monotonic() - started)
+    met, started = Met(), time.monotonic()
+    try:
+        failure = _trials(scenario, kinds, iter(seeds), seconds, met)
+    finally:
+        _tell(met, time.monotonic() - started)
     if failure is not None:
         click.echo(f"seed {failure.seed} failed: {failure.why}")
-        small = shrunk(_scenario(scenario, failure.seed), failure, _with_views(kinds, failure.seed))
+        small = shrunk(_scenario(scenario, failure.seed), failure, _with_views(scenario, kinds, failure.seed))
         again.write_text(as_yaml(small))
         click.echo(f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults all")
         return 1
-    missing = met.missing(kinds if scenario is None or scenario.faults is None else ())
+    drawn = scenario is None or scenario.faults is None
+    missing = met.missing(kinds if drawn else ())
     if missing:
-        click.echo(f"never happened: {', '.join(missing)}; ask for more seeds")
+        click.echo(f"never happened: {', '.join(missing)}" + ("; ask for more seeds" if drawn else ""))
     return int(bool(missing))
+
+
+def _trials(
+    scenario: Scenario | None, kinds: Collection[str], seeds: Iterator[int], seconds: float, met: Met
+) -> Failure | None:
+    """Adds trials to what was met, on all cores; the first that fails ends them."""
+    failure, said = None, time.monotonic()
+    ends = said + seconds
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores, initializer=_uninterrupted) as pool:
+        running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, 2 * cores)}
+        try:
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for found in (each.result() for each in done):
+                    if isinstance(found, Failure):
+                        failure = failure or found
+                    else:
+                        met.add(found)
+                if time.monotonic() - said > SAY_EVERY_S:
+                    said = time.monotonic()
+                    note(f"{met.events:,} events in {met.seeds:,} seeds so far")
+                if failure is None and time.monotonic() < ends:
+                    running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, len(done))}
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return failure
+
+
+def _uninterrupted() -> None:
+    """In a process of its own: Ctrl-C is for the one that counts, which lets this one end its trial."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _tell(met: Met, wall_s: float) -> None:

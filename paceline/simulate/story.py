@@ -7,6 +7,7 @@ wants them and forgotten, so the story of a long trace takes no more room than t
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from events.delivery import Delivered, Inbox
 from events.log import Log
 from events.records.base import Event
 from events.records.entitlement import GangsHeld, PoolAnswered
+from events.records.hosts import HostOffered
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobAccepted, JobChanged, JobRejected, RunsAvailable, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, TasksPlaced
@@ -53,6 +55,13 @@ class JobStory:
     lost: int = 0
 
 
+class HostThen(NamedTuple):
+    """A host as it was when a run was placed there: its id, and its attributes by name."""
+
+    host_id: str
+    attributes: frozenset[tuple[str, str]] = frozenset()
+
+
 @dataclass
 class Told:
     """The past of a cell as it was told so far, as far as expectations ask for it."""
@@ -61,7 +70,7 @@ class Told:
     """Of each job that waits the last reason."""
     preempted: Counter[str] = field(default_factory=Counter)
     """Runs of each job that were preempted."""
-    ran_on: dict[str, Counter[str]] = field(default_factory=dict)
+    ran_on: dict[str, Counter[HostThen]] = field(default_factory=dict)
     """Runs of each job by host."""
     names: list[str] = field(default_factory=list)
     """The names of events in order, each run of the same one once."""
@@ -83,6 +92,8 @@ class StoryPart:
         self.last: tuple[str, int] = (rounds_of("lifecycle"), 0)
         """Topic and offset of the newest accepted round."""
         self._keep = keep
+        self.hosts: dict[str, HostThen] = {}
+        """Hosts as they were when they last said what they have."""
         self._on_end = on_end
         self._submitted: dict[int, tuple[int, JobSubmitted]] = {}
         self._chains = {machine: Chain() for machine in MACHINES}
@@ -120,6 +131,8 @@ class StoryPart:
             self._name(event)
             if isinstance(event, JobSubmitted):
                 self._submitted[record.offset] = (record.at_ms, event)
+            elif isinstance(event, HostOffered) and self._keep:
+                self.hosts[event.host_id] = HostThen(event.host_id, frozenset(event.attributes.items()))
             return
         self.rounds += 1
         self.decisions += len(event.decisions)
@@ -216,4 +229,5 @@ class StoryPart:
         jobs, hosts = ints(event.job), ints(event.host)
         pairs, counts = np.unique(np.stack([jobs, hosts], axis=1), axis=0, return_counts=True)
         for (job, host), count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            self.told.ran_on.setdefault(event.job_ids[job], Counter())[event.host_ids[host]] += count
+            then = self.hosts.get(event.host_ids[host]) or HostThen(event.host_ids[host])
+            self.told.ran_on.setdefault(event.job_ids[job], Counter())[then] += count

@@ -25,7 +25,7 @@ from hostagent.gateway import Gateway
 from paceline.machines import machines
 from paceline.simulate.cell import START_MS, USER, Part
 from paceline.simulate.checker import Checker, Violation
-from paceline.simulate.faults import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, FaultyStore
+from paceline.simulate.faults import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, FaultyStore, Hit
 from paceline.simulate.scenario import Scenario
 from paceline.simulate.users import acts
 from paceline.simulate.views import Views
@@ -47,12 +47,15 @@ RETRY_MS = 2000
 
 
 class Found(NamedTuple):
-    """What a trial was: facts and decisions, rounds, ignored ones, faults by kind."""
+    """What a trial was: facts and decisions, rounds, ignored ones, faults by kind; faults that the scenario names and
+    that didn't happen.
+    """
 
     events: int
     rounds: int
     ignored: int
     faults: dict[str, int]
+    unmet: set[Hit]
 
 
 class Process:
@@ -176,7 +179,10 @@ class Trial:
             self._replay()
         if self._views is not None and (differs := self._views.difference()):
             raise Violation(f"the views differ from rebuilt ones: {differs}")
-        return Found(self.checker.events, self.checker.rounds, self.checker.history.ignored, self.faults.count())
+        faults = self.faults
+        return Found(
+            self.checker.events, self.checker.rounds, self.checker.history.ignored, faults.count(), faults.unmet()
+        )
 
     # What users and hosts need of a cell
 

@@ -95,7 +95,7 @@ def test_the_first_difference_is_shown_side_by_side(cli, data, monkeypatch):
     shown = {line.split()[-3]: line.split() for line in out.splitlines() if line.endswith(("OTHER", "two"))}
     assert shown["code"] == ["≠", "code", "DONE", "OTHER"]
     assert shown["command_id"] == ["command_id", "two", "two"]
-    assert "right" not in out
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("right")] == [["right", "3"]]
     found = json.loads(cli("log", "verify", "--data", data, "-o", "json")[1])["difference"]
     assert (found["machine"], found["round"], found["index"]) == ("left", 2, 0)
     assert (found["recorded"]["code"], found["decided"]["code"]) == ("DONE", "OTHER")

@@ -71,6 +71,8 @@ def test_what_is_found_is_told_with_round_position_time_and_what_was_seen(cli, d
         ("job bogus is ABSENT", "there is no job bogus."),
         ("host small-9 runs > 3", "there is no host small-9."),
         ("job tiles ran on small-9", "there is no host small-9."),
+        ("job tiles ran on rack=9", "there is no host with rack=9."),
+        ("pool /bogus allocation cpu > 0", "there is no pool /bogus."),
     ],
 )
 def test_what_was_never_there_is_said_to_be_missing(cli, data, text, said):

@@ -1,5 +1,6 @@
 """What is expected is looked up in the machines' state: each form can hold and can fail, and says what was seen."""
 
+import json
 import re
 from contextlib import suppress
 
@@ -108,6 +109,22 @@ expect:
     assert all(holds for holds, _, _ in verdicts(text)), verdicts(text)
 
 
+def test_where_a_job_ran_is_told_by_the_hosts_as_they_were_then():
+    text = """
+hosts: [{name: h, count: 2, resources: {cpu: 2}, attributes: {disk: ssd}, fails: 30s}, {name: g, resources: {cpu: 2}}]
+pools: [{path: /p}]
+cell: {host_lost_after: 10s, host_lost_grace: 20s}
+jobs: [{job_id: a, pool: /p, resources: {cpu: 1}, constraints: [{attribute: disk, values: [ssd]}], sim: {duration: 9s}}]
+end: 10m
+expect:
+  - {at: 9m, that: host h-1 is LOST}
+  - {at: 9m, that: job a ran on disk=ssd}
+  - {at: 9m, that: job a ran on hostname=g-1}
+  - {always: job a ran on disk=ssd, since: 5s}
+"""
+    assert [holds for holds, _, _ in verdicts(text)] == [True, True, False, True]
+
+
 def test_a_failed_expectation_shows_time_sight_position_and_the_way_there(tmp_path, capsys):
     path = tmp_path / "busy.yaml"
     path.write_text(f"{BUSY}expect: [{{at: 10s, that: job a is FAILED}}, {{at: 10s, that: job a is RUNNING}}]\n")
@@ -124,6 +141,17 @@ def test_a_failed_expectation_shows_time_sight_position_and_the_way_there(tmp_pa
     assert again[1] == f"simulate {path} --until 10s"
     assert run(again[1].split()) == 1
     assert "10s of virtual time" in capsys.readouterr().out
+
+
+def test_what_is_expected_after_the_moment_at_which_it_stops_is_said_not_to_be_looked_at(tmp_path, capsys):
+    path = tmp_path / "busy.yaml"
+    path.write_text(f"{BUSY}expect: [{{at: 10s, that: job a is FAILED}}, {{at: 5s, that: job a is RUNNING}}]\n")
+    assert run(["simulate", str(path), "--until", "6s"]) == 0
+    out = capsys.readouterr().out
+    assert "holds   at 5s: job a is RUNNING" in out
+    assert out.endswith("1 expectations are about a later time and weren't looked at\n")
+    assert run(["simulate", str(path), "--until", "6s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["expectations_not_looked_at"] == 1
 
 
 def test_the_time_of_a_failure_is_said_to_the_millisecond(tmp_path, capsys):
@@ -150,6 +178,7 @@ def test_the_time_of_a_failure_is_said_to_the_millisecond(tmp_path, capsys):
         ("job a tasks RUNNING == x", "x is no whole number"),
         ("job a waits for", "nothing is none of"),
         ("job a waits LIMIT_REACHED", "nothing is none of"),
+        ("job a waits for LIMIT_REACHED == 3", "LIMIT_REACHED == 3 is none of"),
         ("job a ran on", "must go on with"),
         ("host h is up", "up is none of"),
         ("host h has 3", "must go on with is or runs"),

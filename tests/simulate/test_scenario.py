@@ -3,9 +3,16 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+from ruamel.yaml import YAML
 
+from events.spec import JobSpec, PoolSpec
 from paceline.main import run
-from paceline.simulate.scenario import read_scenario
+from paceline.simulate.read import read_scenario
+from paceline.simulate.scenario import Scenario, json_schema
 from tests.simulate.play import CELL, ROOT, faults, play, verdicts
 
 
@@ -73,6 +80,10 @@ expect:
         ("expect: [{never: pool /r demand cpu > 1}]", "8:10: /expect/0: there is no pool /r"),
         ("end: 5s\nexpect: [{at: 6s, that: job a is RUNNING}]", "9:10: /expect/0: is after the end"),
         ("end: 5s\nexpect: [{never: job a is FAILED, since: 6s}]", "9:10: /expect/0: is after the end"),
+        ("end: 5s\nevents: [{at: 6s, stop: a}]", "9:11: /events/0/at: is after the end"),
+        ("events: [{at: 1s, heal: sla}]", "8:19: /events/0/heal: sla isn't lost then"),
+        ("events: [{at: 2s, heal: sla}, {at: 1s, lose: sla}, {at: 3s, heal: sla}]", "/events/2/heal: sla isn't lost"),
+        ("events: [{at: 1s, lose: sla}, {at: 2s, lose: sla}]", "8:40: /events/1/lose: sla is lost then already"),
         ("expect: [{at: 1s, that: job a is RUNNING, since: 2s}]", "/expect/0/since: is for `always` and `never`"),
         ("expect: [{at: 1s, by: 2s, that: job a is RUNNING}]", "must have exactly one of at, by, always, never"),
         ("expect: [{never: job a is FAILED, that: job a is RUNNING}]", "stands without `that`"),
@@ -99,7 +110,7 @@ def test_names_stand_once_and_services_need_an_end():
     assert faults(hosts + jobs) == [
         "1:1: needs `end`: a never ends by itself",
         "1:52: /hosts/1/name: is the name of another group or host",
-        "3:32: /jobs/1/job_id: is the id of another job",
+        "3:32: /jobs/1/job_id: a is the id of another job",
     ]
 
 
@@ -125,6 +136,35 @@ def test_what_the_machines_cant_do_yet_is_refused_by_name(text, missing):
     assert all(line.split(":")[0] == "1" for line in found)
 
 
+def test_a_pool_stands_once_and_nothing_comes_after_the_end():
+    text = "end: 5s\nhosts: [{name: h, resources: {cpu: 1}, joins: 6s, fails: 7s}]\npools: [{path: /p}, {path: /p}]\n"
+    assert faults(text + "jobs: [{job_id: a, at: 6s, pool: /p}]\n") == [
+        "2:40: /hosts/0/joins: is after the end",
+        "2:51: /hosts/0/fails: is after the end",
+        "3:22: /pools/1/path: is the path of another pool; change a pool by an event",
+        "4:20: /jobs/0/at: is after the end",
+    ]
+
+
+def test_what_is_wrong_with_jobs_of_files_is_said_with_their_places(tmp_path, capsys):
+    (tmp_path / "one.yaml").write_text("job_id: one\npool: /p\ncommand: [x]\n")
+    (tmp_path / "My Job.yaml").write_text("# a comment\npool: /p\ncommand: [x]\n")
+    (tmp_path / "wrong.yaml").write_text("job_id: wrong\npol: /p\ncommand: [x]\n")
+    scenario = tmp_path / "scenario.yaml"
+    job_files = "job_files: [{file: one.yaml}, {file: My Job.yaml, at: 9s}, {file: wrong.yaml}, {file: none.yaml}]\n"
+    jobs = "jobs: [{job_id: one, pool: /p}, {job_id: my-job, pool: /p}]\n"
+    scenario.write_text(CELL + "end: 8s\n" + jobs + job_files)
+    assert run(["simulate", str(scenario)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"paceline: {scenario}:9:51: /job_files/1/at: is after the end",
+        f"{tmp_path / 'My Job.yaml'}:2:1: /job_id: my-job is the id of another job",
+        f"{tmp_path / 'one.yaml'}:1:1: /job_id: one is the id of another job",
+        f"{tmp_path / 'wrong.yaml'}:1:1: /pool: is missing",
+        f"{tmp_path / 'wrong.yaml'}:2:1: /pol: is not a known field; did you mean pool?",
+        f"{tmp_path / 'none.yaml'}: No such file or directory",
+    ]
+
+
 def test_jobs_of_files_are_submitted_with_the_others(tmp_path, capsys):
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "one.yaml").write_text("pool: /p\ncommand: [sleep]\nresources: {cpu: 1}\n")
@@ -148,6 +188,48 @@ def test_the_schema_knows_every_field_of_the_example(capsys):
     named = {line.split(":")[0] for line in text.splitlines() if line and line[0].isalpha()}
     assert named <= set(schema["properties"])
     assert schema["additionalProperties"] is False
+
+
+def _values(path):
+    return YAML(typ="safe").load(path.read_text())
+
+
+def test_the_schemas_take_the_examples(capsys):
+    for folder, schema in (("scenarios", json_schema()), ("jobs", JobSpec.model_json_schema())):
+        checks = Draft202012Validator(schema)
+        found = {
+            path.name: [each.message for each in checks.iter_errors(_values(path))]
+            for path in (ROOT / "examples" / folder).iterdir()
+        }
+        assert not any(found.values()), found
+        assert len(found) > 1
+    checks = Draft202012Validator(PoolSpec.model_json_schema())
+    for pool in _values(ROOT / "examples" / "pools.yaml"):
+        del pool["path"]
+        checks.validate(pool)
+
+
+@given(
+    st.sampled_from(["end", "seed", "name", "hosts/0/resources/cpu", "hosts/0/resources/memory", "hosts/0/joins"]),
+    st.sampled_from(
+        ["", "x", "5", "5s", "0.5m", "1.5h", "5 s", "s", "500m", "2GiB", "0", "1e3s", 0, 5, 0.25, -1, True]
+    ),
+)
+def test_the_schema_takes_what_the_reader_takes(field, value):
+    body = {"hosts": [{"name": "h", "resources": {"cpu": 1}}]}
+    *folders, last = field.split("/")
+    inside = body
+    for name in folders:
+        inside = inside[int(name)] if name.isdecimal() else inside[name]
+    inside[last] = value
+    try:
+        Scenario.model_validate(body)
+        refused = ""
+    except ValidationError as error:
+        refused = str(error)
+    if "whole number" in refused or "greater than or equal to 1" in refused:
+        return  # arithmetic, of which a schema knows nothing
+    assert Draft202012Validator(json_schema()).is_valid(body) is not bool(refused), refused
 
 
 @pytest.mark.parametrize("words", [[], ["a.yaml", "--trace", "b"], ["--trace", "b"], ["a.yaml", "--format", "swf"]])

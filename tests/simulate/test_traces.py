@@ -63,13 +63,49 @@ def test_swf_runs_as_arithmetic_says(tmp_path, capsys):
         ("swf", SWF + "7 x\n", "trace.gz:9: is no line of the Standard Workload Format"),
         ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,9x,a\n", "trace.gz:2: "),
         ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,9,a\n", "9 GPUs don't make 2 equal parts"),
+        ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,0,a\n", "0 GPUs don't make 0 equal parts"),
+        ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5\n", "trace.gz:2: has too few columns"),
+        ("philly", "job_id,submit_s\n0,0\n", "trace.gz:1: lacks the columns vc, num_gpus, duration_s: is --format"),
+        ("swf", "job_id,submit_s\n0,0\n", "lacks the columns run_s, procs, req_s"),
         ("alibaba-batch", ",submit_time\n0,1,2,x,0,1,1,1,0\n", "trace.gz:2: "),
+        ("alibaba-batch", ",submit_time\n0\n", "trace.gz:2: has too few columns"),
+        ("alibaba-batch", "", "trace.gz: is empty"),
     ],
 )
 def test_a_line_that_cant_be_read_is_named(tmp_path, capsys, form, text, where):
-    words = ["simulate", "--trace", str(write(tmp_path, text)), "--format", form]
+    words = ["simulate", "--trace", str(write(tmp_path, text)), "--format", form, "--hosts", "10"]
     assert run(words) == 1
     assert where in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["swf", "philly", "alibaba-batch", "openb"])
+def test_a_file_that_cant_be_read_is_named_with_what_is_wrong(tmp_path, capsys, form):
+    def said(name: str, data: bytes) -> str:
+        (tmp_path / name).write_bytes(data)
+        more = ["--machines", str(tmp_path / name)] if form == "openb" else ["--hosts", "10"]
+        assert run(["simulate", "--trace", str(tmp_path / name), "--format", form, *more]) == 1
+        return capsys.readouterr().err
+
+    columns = (*readers.PHILLY, "sn", "cpu_milli", "memory_mib", "gpu", "model")
+    rows = "; a comment\n" if form == "swf" else ",".join(columns) + "\n" + "1,1,1,1,1,1,1,1,1,1\n" * 20_000
+    whole = gzip.compress(rows.encode())
+    assert f"{tmp_path / 'cut.gz'}: is cut off or broken: " in said("cut.gz", whole[:-20])
+    assert f"{tmp_path / 'plain.gz'}: Not a gzipped file" in said("plain.gz", b"job_id\n")
+    assert f"{tmp_path / 'packed'}: is not UTF-8 text; if it is packed" in said("packed", whole)
+
+
+def test_an_order_of_arrival_must_be_one_of_the_pods(tmp_path):
+    pods = write(tmp_path, "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1,1,1000\n")
+    order = tmp_path / "order.json"
+    for text, said in (
+        ("{", "holds no orders of arrival"),
+        ('{"seeds": {"1": {}}}', "holds no orders of arrival"),
+        ('{"seeds": {"1": {"arrival": [0]}}}', "has no seed 42, only 1"),
+        ('{"seeds": {"42": {"arrival": [1]}}}', "orders pods that aren't among the 1 of the trace"),
+    ):
+        order.write_text(text)
+        with pytest.raises(PacelineError, match=said):
+            list(readers.openb(pods, order, 42))
 
 
 def test_what_a_trace_lacks_is_asked_for(tmp_path):

@@ -1,6 +1,11 @@
 """Whole cells under faults by seed: what must hold holds, planted bugs are found, and failures get small."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +21,7 @@ from paceline.main import run
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.draw import draw_scenario
 from paceline.simulate.faults import KINDS, VIEWS, Faults
-from paceline.simulate.scenario import read_scenario
+from paceline.simulate.read import read_scenario
 from paceline.simulate.session import with_end
 from paceline.simulate.shrink import Shrink, as_yaml
 from paceline.simulate.soak import ACTS, Failure, Met, _one, attempt, shrunk, soak
@@ -185,10 +190,46 @@ def test_a_scenario_that_names_its_faults_has_no_others(tmp_path: Path, capsys: 
 
 
 def test_a_soak_tells_what_it_met_and_what_never_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert soak(draw_scenario(1, SMALL_ACTS), ["read short", VIEWS], range(2), 60.0, tmp_path / "failing.yaml") == 1
+    assert soak(draw_scenario(1, 20), ["read short", "log away"], range(1), 60.0, tmp_path / "failing.yaml") == 1
     said = capsys.readouterr().out
     assert " read short" in said
-    assert "never happened: projector lost; ask for more seeds" in said
+    assert "never happened: log away; ask for more seeds" in said
+
+
+def test_views_are_made_on_every_seed_where_their_fault_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert soak(draw_scenario(1, SMALL_ACTS), ["read short", VIEWS], range(1, 2), 60.0, tmp_path / "failing.yaml") == 0
+    assert re.search(r"[1-9]\d* projector lost", capsys.readouterr().out)
+
+
+def test_a_fault_that_is_named_and_never_happens_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "failing.yaml"
+    named = "faults: [{kind: crash, number: 99999}, {kind: crash, number: 2}, {kind: projector lost, number: 3}]"
+    path.write_text(f"end: 5s\n{CELL}{named}\n")
+    words = ["simulate", str(path), "--again", str(tmp_path / "again.yaml"), "--faults"]
+    assert run([*words, "all"]) == 1
+    said = capsys.readouterr().out
+    assert re.search(r" 1 crash\n", said)
+    assert re.search(r" 1 projector lost\n", said)
+    assert said.endswith("never happened: crash 99999\n")
+    assert run([*words, "crash"]) == 2
+    assert "names faults that --faults leaves out: projector lost" in capsys.readouterr().err
+
+
+def test_a_soak_that_is_interrupted_tells_what_it_has_met(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "paceline", "simulate", "--faults", "all", "--for", "10m"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert re.fullmatch(r"seeds from \d+ on: with --seed \d+ they are the same again\n", first)
+    time.sleep(5)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (130, "interrupted")
+    assert re.match(r"[\d,]+ events, [\d,]+ rounds, [\d,]+ records ignored in \d+ seeds\n", out)
 
 
 def test_a_scenario_without_an_end_happens_under_faults_until_it_would_rest(

@@ -6,11 +6,14 @@ is passed over; one that can't be read is an error with its number.
 
 import csv
 import gzip
-import json
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
+
+import msgspec
 
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts, Constraint, Simulated
@@ -21,6 +24,7 @@ MEMORY_MIB = 1_000_000
 """Alibaba gives memory as a part of one host's: so many MiB stand for the whole."""
 GPUS = 8
 """Of one host of the Philly experiments."""
+PHILLY = ("job_id", "vc", "num_gpus", "submit_s", "duration_s")
 
 
 class TraceJob(NamedTuple):
@@ -34,14 +38,33 @@ class Malformed(PacelineError):
     """A trace that can't be read."""
 
 
-def opened(path: Path) -> IO[str]:
-    """The text of a file, unpacked where it is packed. Raises `Malformed`."""
+@contextmanager
+def opened(path: Path) -> Iterator[IO[str]]:
+    """The text of a file, unpacked where it is packed. Raises `Malformed`, while it is read too."""
+    packed = path.suffix == ".gz"
     try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8", newline="")
-        return path.open(encoding="utf-8", newline="")
+        with (
+            gzip.open(path, "rt", encoding="utf-8", newline="")
+            if packed
+            else path.open(encoding="utf-8", newline="") as file
+        ):
+            yield file
+    except UnicodeDecodeError as error:
+        raise Malformed(f"{path}: is not UTF-8 text; if it is packed, its name must end with .gz") from error
+    except (EOFError, zlib.error, csv.Error) as error:
+        raise Malformed(f"{path}: is cut off or broken: {error}") from error
     except OSError as error:
         raise Malformed(f"{path}: {error.strerror or error}") from error
+
+
+def _table(path: Path, lines: Iterable[str], *columns: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a table under its header, each with its line. Raises `Malformed` where a column is missing."""
+    rows = csv.DictReader(lines)
+    missing = [name for name in columns if name not in (rows.fieldnames or ())]
+    if missing:
+        raise Malformed(f"{path}:1: lacks the columns {', '.join(missing)}: is --format that of the file?")
+    for row in rows:
+        yield rows.line_num, row
 
 
 def swf(path: Path, processors: int) -> Iterator[TraceJob]:
@@ -91,12 +114,12 @@ def _swf_jobs(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, ...]]:
         try:
             field = [int(float(value)) for value in line.split()[:9]]
             yield field[0], field[1], field[3], field[4], field[7], field[8]
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, ArithmeticError) as error:
             raise Malformed(f"{path}:{at}: is no line of the Standard Workload Format") from error
 
 
 def _csv_jobs(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, ...]]:
-    for at, row in enumerate(csv.DictReader(lines), 2):
+    for at, row in _table(path, lines, "job_id", "submit_s", "run_s", "procs", "req_s"):
         with _line(path, at):
             procs = int(row["procs"])
             yield int(row["job_id"]), int(row["submit_s"]), int(row["run_s"]), procs, procs, int(row["req_s"])
@@ -112,18 +135,20 @@ class _line:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, KeyError | ValueError | TypeError):
-            raise Malformed(f"{self._where}: {error!r}") from error
+        if isinstance(error, TypeError | LookupError):
+            raise Malformed(f"{self._where}: has too few columns") from error
+        if isinstance(error, ValueError | ArithmeticError):
+            raise Malformed(f"{self._where}: {error}") from error
 
 
 def philly(path: Path) -> Iterator[TraceJob]:
     """GPU jobs of virtual clusters, a pool each. More GPUs than a host has: a gang of equal parts, a host each."""
     with opened(path) as file:
-        for at, row in enumerate(csv.DictReader(file), 2):
+        for at, row in _table(path, file, *PHILLY):
             with _line(path, at):
                 gpus = int(row["num_gpus"])
                 parts = -(-gpus // GPUS)
-                if gpus % parts:
+                if gpus < 1 or gpus % parts:
                     raise ValueError(f"{gpus} GPUs don't make {parts} equal parts")
                 job = JobSubmitted(
                     job_id=f"job-{row['job_id']}",
@@ -141,7 +166,7 @@ def philly(path: Path) -> Iterator[TraceJob]:
 def philly_pools(path: Path) -> list[str]:
     """The pools of a trace."""
     with opened(path) as file:
-        return sorted({row["vc"] for row in csv.DictReader(file)})
+        return sorted({row["vc"] for _, row in _table(path, file, *PHILLY)})
 
 
 def alibaba_batch(path: Path) -> Iterator[TraceJob]:
@@ -149,7 +174,8 @@ def alibaba_batch(path: Path) -> Iterator[TraceJob]:
     found: list[tuple[int, int, list[str]]] = []
     with opened(path) as file:
         rows = csv.reader(file)
-        next(rows, None)
+        if next(rows, None) is None:
+            raise Malformed(f"{path}: is empty")
         for at, row in enumerate(rows, 2):
             with _line(path, at):
                 found.append((int(row[1]), at, row))
@@ -177,17 +203,37 @@ class Pod(NamedTuple):
 def openb(path: Path, arrivals: Path | None, seed: int) -> Iterator[Pod]:
     """Pods in the order of the file, or in the order in which a published run with that seed had them."""
     with opened(path) as file:
-        rows = list(csv.DictReader(file))
+        rows = list(_table(path, file, "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
     order: Sequence[int] = range(len(rows))
     if arrivals is not None:
-        with opened(arrivals) as file:
-            seeds = json.load(file)["seeds"]
-        if str(seed) not in seeds:
-            raise Malformed(f"{arrivals} has no seed {seed}, only {', '.join(seeds)}")
-        order = seeds[str(seed)]["arrival"]
+        order = _order(arrivals, seed, len(rows))
     for number, index in enumerate(order):
-        with _line(path, index + 2):
-            yield _pod(number, rows[index])
+        at, row = rows[index]
+        with _line(path, at):
+            yield _pod(number, row)
+
+
+def _order(path: Path, seed: int, pods: int) -> list[int]:
+    """The order of arrival of a published run."""
+    try:
+        with opened(path) as file:
+            seeds = msgspec.json.decode(file.read(), type=_Arrivals).seeds
+    except msgspec.DecodeError as error:
+        raise Malformed(f"{path}: holds no orders of arrival: {error}") from error
+    if str(seed) not in seeds:
+        raise Malformed(f"{path} has no seed {seed}, only {', '.join(seeds)}")
+    order = seeds[str(seed)].arrival
+    if order and not 0 <= min(order) <= max(order) < pods:
+        raise Malformed(f"{path}: orders pods that aren't among the {pods} of the trace")
+    return order
+
+
+class _Arrival(msgspec.Struct):
+    arrival: list[int]
+
+
+class _Arrivals(msgspec.Struct):
+    seeds: dict[str, _Arrival]
 
 
 def _pod(number: int, row: dict[str, str]) -> Pod:
@@ -209,7 +255,7 @@ def openb_hosts(path: Path) -> list[SimHost]:
     """The hosts of openb's machine file, with the model of their GPUs as attribute `gpu_model`."""
     hosts = []
     with opened(path) as file:
-        for at, row in enumerate(csv.DictReader(file), 2):
+        for at, row in _table(path, file, "sn", "cpu_milli", "memory_mib", "gpu", "model"):
             with _line(path, at):
                 amounts = Amounts(int(row["cpu_milli"]), int(row["memory_mib"]), 0, int(row["gpu"]) * 1000)
                 hosts.append(SimHost(1, amounts, {"gpu_model": row["model"]} if row["model"] else {}, f"{row['sn']}-#"))
