@@ -232,6 +232,24 @@ def test_a_soak_that_is_interrupted_tells_what_it_has_met(tmp_path: Path) -> Non
     assert re.match(r"[\d,]+ events, [\d,]+ rounds, [\d,]+ records ignored in \d+ seeds\n", out)
 
 
+def test_what_was_put_off_by_a_clock_that_jumped_twice_is_waited_for(tmp_path: Path) -> None:
+    """As a soak had it: placement's clock was two hours ahead when it gave a gang back."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        """
+seed: 202163
+end: 2m
+hosts: [{name: some, resources: {cpu: 2, disk: 10000MiB}, fails: 67371ms}]
+pools: [{path: /b}]
+jobs: [{job_id: a, pool: /b, at: 111179ms, resources: {cpu: 50m, memory: 16MiB, disk: 4000MiB}}]
+faults: [{kind: pause, number: 398}, {kind: clock jump, number: 450}, {kind: clock jump, number: 481}]
+"""
+    )
+    found = attempt(read_scenario(str(path)))
+    assert isinstance(found, Found), found
+    assert found.faults["clock jump"] == 2
+
+
 def test_a_scenario_without_an_end_happens_under_faults_until_it_would_rest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
