@@ -17,8 +17,8 @@ from paceline.output import note
 FORMATS = ("swf", "openb", "philly", "alibaba-batch")
 UNDER_FAULTS = ("scenario", "seed", "faults", "seeds", "seconds", "failing")
 ONLY_UNDER_FAULTS = ("seeds", "seconds", "failing")
-ONLY_OPENB = ("machines", "arrivals")
-ONLY_TRACES = ("form", "jobs", "hosts", *ONLY_OPENB)
+ONLY_OPENB = ("seed", "arrivals")
+ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
 
 
 @click.command(
@@ -41,7 +41,9 @@ ONLY_TRACES = ("form", "jobs", "hosts", *ONLY_OPENB)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="The form of the trace.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Of a trace only the first N jobs.")
 @click.option("--hosts", type=click.IntRange(1), metavar="N", help="Of a trace: so many hosts.")
-@click.option("--machines", type=click.Path(path_type=Path), metavar="FILE", help="Of openb: the file of its hosts.")
+@click.option(
+    "--machines", type=click.Path(path_type=Path), metavar="FILE", help="Of openb and swf: the file of its hosts."
+)
 @click.option("--arrivals", type=click.Path(path_type=Path), metavar="FILE", help="Of openb: orders of arrival.")
 @click.option("--faults", metavar="KINDS", help="Let things go wrong: all, or kinds of faults, comma-separated.")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Under faults: so many seeds, from --seed on.")
@@ -96,10 +98,8 @@ def simulate(
         raise click.UsageError("name a scenario, or a trace with --trace FILE --format FORM")
     if trace is None:
         _refuse({name: given[name] for name in given if name in ONLY_TRACES}, "only with --trace")
-    elif form == "openb":
-        _refuse({name: given[name] for name in given if name == "hosts"}, "openb has hosts of its own")
     else:
-        _refuse({name: given[name] for name in given if name in ("seed", *ONLY_OPENB)}, "only with --format openb")
+        _refuse_of_traces(given, str(form), machines is not None)
     wanted = session.Wanted(data=data, out=out, until_ms=None if until is None else round(until * 1000))
     if trace is not None:
         asked = traces.Asked(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)
@@ -124,6 +124,16 @@ def _refuse(given: dict[str, str], why: str) -> None:
     """Refuses options that would do nothing, or nothing of what is asked."""
     if given:
         raise click.UsageError(f"{why}: {', '.join(given.values())}")
+
+
+def _refuse_of_traces(given: dict[str, str], form: str, machines: bool) -> None:
+    """Refuses what a form of traces has no use for."""
+    if machines:
+        _refuse({name: given[name] for name in given if name == "hosts"}, "not with --machines, which names the hosts")
+    if form != "openb":
+        _refuse({name: given[name] for name in given if name in ONLY_OPENB}, "only with --format openb")
+    if form not in ("openb", "swf"):
+        _refuse({name: given[name] for name in given if name == "machines"}, "only with --format openb or swf")
 
 
 def _soak(

@@ -264,8 +264,12 @@ def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsy
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--format", "swf", "--machines", "m", "--arrivals", "a"], "only with --format openb: --machines, --arrivals"),
-        (["--format", "openb", "--machines", "m", "--hosts", "3"], "openb has hosts of its own: --hosts"),
+        (["--format", "swf", "--seed", "3", "--arrivals", "a"], "only with --format openb: --seed, --arrivals"),
+        (["--format", "philly", "--machines", "m"], "only with --format openb or swf: --machines"),
+        (
+            ["--format", "openb", "--machines", "m", "--hosts", "3"],
+            "not with --machines, which names the hosts: --hosts",
+        ),
     ],
 )
 def test_an_option_of_another_trace_is_refused(words, said, tmp_path, capsys):

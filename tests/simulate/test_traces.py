@@ -9,7 +9,7 @@ from bench.simulate import in_order
 from paceline.errors import PacelineError
 from paceline.main import run
 from paceline.simulate.session import Wanted
-from paceline.simulate.traces import Asked, readers, session
+from paceline.simulate.traces import Asked, grid, readers, session
 from tests.simulate.play import ROOT
 
 TRACES = ROOT / "bench" / "traces"
@@ -92,6 +92,51 @@ def test_a_file_that_cant_be_read_is_named_with_what_is_wrong(tmp_path, capsys, 
     assert f"{tmp_path / 'cut.gz'}: is cut off or broken: " in said("cut.gz", whole[:-20])
     assert f"{tmp_path / 'plain.gz'}: Not a gzipped file" in said("plain.gz", b"job_id\n")
     assert f"{tmp_path / 'packed'}: is not UTF-8 text; if it is packed" in said("packed", whole)
+
+
+MACHINES = "0\tbig\t2\t8\t1\t16777216\n1\tsmall\t3\t4\t1\t4194304\n"
+GRID = """\
+1 1000 0 60 2 1 9 2 90 1073741824 1 1 1 1 -1 1 1 1 {1,1} q_2h 1:ppn=2:x86_64:nfs4
+2 1010 0 99 8 1 9 8 90 2147483648 1 1 1 1 -1 1 1 1 {1} q_2h 2:ppn=4:cl_small
+3 1020 0 60 3 1 9 3 90 3145729 1 1 1 1 -1 1 1 1 {1} q_2h 1:ppn=1+1:ppn=2
+4 1020 0 60 2 1 9 2 90 0 1 1 1 1 -1 1 1 1 {1} q_2h 1:ppn=2:^small2.grid.cz:^cl_big#excl
+5 1020 0 60 2 1 9 2 90 0 1 1 1 1 -1 1 1 1 {1} q_2h 1:ppn=2:nodecpus8
+6 1020 0 60 9 1 9 9 90 0 1 1 1 1 -1 1 1 1 {1} q_2h 1:ppn=9
+7 1020 0 60 4 1 9 4 90 8589934592 1 1 1 1 -1 1 1 1 {1} q_2h 1:ppn=4:cl_small
+8 1020 0 -1 4 1 9 4 90 0 1 1 1 1 -1 1 1 1 {1} q_2h 1:ppn=4
+"""
+
+
+def test_swf_with_a_file_of_machines_asks_for_shares_of_hosts(tmp_path, capsys):
+    trace, machines = write(tmp_path, GRID), tmp_path / "machines"
+    machines.write_text(MACHINES)
+    jobs = list(grid.jobs(trace, grid.hosts(machines)))
+    asked = [(at_ms, job.instances, job.cpu_milli, job.memory_mib, job.gang_min) for at_ms, job in jobs]
+    assert asked == [
+        (0, 1, 2000, 1024, 0),
+        (10_000, 2, 4000, 2048, 2),
+        (20_000, 3, 1000, 2, 3),
+        (20_000, 1, 4000, 0, 0),
+        (20_000, 1, 2000, 0, 0),
+    ]
+    assert [[(each.attribute, each.operator, each.values) for each in job.constraints] for _, job in jobs] == [
+        [],
+        [("cluster", "in", ("small",))],
+        [],
+        [("hostname", "not_in", ("small2",)), ("cluster", "not_in", ("big",))],
+        [("cpus", "in", ("8",))],
+    ]
+    words = ["--trace", str(trace), "--format", "swf", "--machines", str(machines)]
+    found = told(capsys, *words)
+    assert (found["jobs"], found["tasks"], found["refused"]) == ({"SUCCEEDED": 5}, 8, [])
+    assert run(["simulate", *words, "--hosts", "3"]) == 2
+    assert "not with --machines" in capsys.readouterr().err
+    for text, said in ((SWF, "is no line of 21 fields"), ("; only\n1 2\n", "trace.gz:2: is no line of 21 fields")):
+        assert run(["simulate", *words[:1], str(write(tmp_path, text)), *words[2:]]) == 1
+        assert said in capsys.readouterr().err
+    machines.write_text("0\tbig\t2\n")
+    assert run(["simulate", *words]) == 1
+    assert "machines:1: is no line of machines" in capsys.readouterr().err
 
 
 def test_an_order_of_arrival_must_be_one_of_the_pods(tmp_path):

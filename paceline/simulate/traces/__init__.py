@@ -22,7 +22,7 @@ from paceline.errors import PacelineError
 from paceline.simulate.cell import Cell
 from paceline.simulate.run import Run
 from paceline.simulate.session import Ready, Session, Wanted, open_cell
-from paceline.simulate.traces import readers
+from paceline.simulate.traces import grid, readers
 from paceline.simulate.traces.readers import TraceJob
 from paceline.simulate.users import Act
 from paceline.simulate.watch import Watch
@@ -88,6 +88,9 @@ def _again(asked: Asked) -> str:
 def _trace(asked: Asked) -> Trace:
     path = asked.path
     match asked.form:
+        case "swf" if asked.machines is not None:
+            machines = grid.hosts(asked.machines)
+            return Trace(machines, ["/trace"], partial(_submissions, grid.jobs(path, machines), asked.jobs))
         case "swf":
             count = asked.hosts or readers.swf_processors(path)
             if count is None:

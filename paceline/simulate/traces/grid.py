@@ -1,0 +1,116 @@
+"""The Standard Workload Format as grids write it: hosts of several kinds, and jobs that ask for whole shares of hosts.
+
+MetaCentrum's logs in the data sets of the simulator Alea have 21 fields: field 10 is the memory on each host in bytes,
+field 21 the request as PBS has it, `hosts:ppn=CPUs:property:...`, and beside the log stands a file of the machines.
+`bench/traces/README.md` says what of it is followed.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts, Constraint, Simulated
+from hostagent.fleet import SimHost
+from paceline.simulate.traces.readers import Malformed, TraceJob, opened
+
+DISK_MIB = 1 << 30
+SHAPE = re.compile(r"(\d+)(?::ppn=(\d+))?((?::[^:+]*)*)")
+HOST = re.compile(r"([a-z]+\d+)\.[a-z.-]+")
+
+
+class Wants(NamedTuple):
+    """What a task of a job asks of a host."""
+
+    tasks: int
+    cpus: int
+    memory_mib: int
+    constraints: tuple[Constraint, ...] = ()
+
+
+def hosts(path: Path) -> list[SimHost]:
+    """The hosts of a file of machines: number, name, hosts, CPUs and speed of each, memory of each in KiB."""
+    found = []
+    with opened(path) as file:
+        for at, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                _, name, count, cpus, _, memory_kib = line.split()
+                amounts = Amounts(int(cpus) * 1000, int(memory_kib) // 1024, DISK_MIB, 0)
+                found.append(SimHost(int(count), amounts, {"cluster": name, "cpus": cpus}, f"{name}#"))
+            except ValueError as error:
+                raise Malformed(f"{path}:{at}: is no line of machines: {error}") from error
+    return found
+
+
+def jobs(path: Path, machines: list[SimHost]) -> Iterator[TraceJob]:
+    """The jobs of a log of 21 fields; one of several hosts is a gang of a task on each."""
+    begin: int | None = None
+    with opened(path) as file:
+        for at, line in enumerate(file, 1):
+            if line.startswith(";") or not line.strip():
+                continue
+            try:
+                field = line.split()
+                number, submit_s, run_s, procs, limit_s, memory = (int(field[each]) for each in (0, 1, 3, 4, 8, 9))
+                wants = _wants(field[20], procs, max(0, memory), machines)
+            except (ValueError, IndexError) as error:
+                raise Malformed(f"{path}:{at}: is no line of 21 fields: {error}") from error
+            if not (procs > 0 and run_s > 0 and limit_s > 0 and _fits(wants, machines)):
+                continue
+            begin = submit_s if begin is None else begin
+            job = JobSubmitted(
+                job_id=f"job-{number}",
+                pool="/trace",
+                instances=wants.tasks,
+                cpu_milli=wants.cpus * 1000,
+                memory_mib=wants.memory_mib,
+                gang_min=wants.tasks if wants.tasks > 1 else 0,
+                constraints=wants.constraints,
+                simulated=Simulated(min(run_s, limit_s) * 1000),
+            )
+            yield TraceJob((submit_s - begin) * 1000, job)
+
+
+def _wants(request: str, procs: int, memory: int, machines: list[SimHost]) -> Wants:
+    """What a request asks for. One that isn't of one shape, or of another number of CPUs, is a task for each CPU."""
+    shape, _, mode = request.partition("#")
+    match = SHAPE.fullmatch(shape)
+    mib = -(-memory // (1 << 20))
+    if match is None or int(match[1]) * int(match[2] or 1) != procs:
+        return Wants(procs, 1, -(-mib // procs) if procs > 0 else mib)
+    wants = Wants(int(match[1]), int(match[2] or 1), mib, tuple(_constraints(match[3])))
+    if mode == "excl":  # a whole host, and of the largest there are
+        largest = max((host.capacity.cpu_milli for host in machines if _meets(wants, host)), default=1000)
+        wants = wants._replace(cpus=largest // 1000)
+    return wants
+
+
+def _constraints(properties: str) -> Iterator[Constraint]:
+    """The properties that tell hosts apart; what all of them have, such as a file system, isn't asked for."""
+    for word in properties.split(":"):
+        name, operator = word.removeprefix("^"), "not_in" if word.startswith("^") else "in"
+        if name.startswith("cl_"):
+            yield Constraint("cluster", operator, (name.removeprefix("cl_"),))
+        elif name.startswith("nodecpus"):
+            yield Constraint("cpus", operator, (name.removeprefix("nodecpus"),))
+        elif host := HOST.fullmatch(name):
+            yield Constraint("hostname", operator, (host[1],))
+
+
+def _meets(wants: Wants, host: SimHost) -> bool:
+    asked = [each for each in wants.constraints if each.attribute in host.attributes]
+    return all((host.attributes[each.attribute] in each.values) is (each.operator == "in") for each in asked)
+
+
+def _fits(wants: Wants, machines: list[SimHost]) -> bool:
+    """Whether there is room for all its tasks on empty hosts."""
+    return wants.tasks <= sum(host.count * _room(wants, host) for host in machines if _meets(wants, host))
+
+
+def _room(wants: Wants, host: SimHost) -> int:
+    """How many tasks one host takes."""
+    by_cpu = host.capacity.cpu_milli // (wants.cpus * 1000)
+    return min(by_cpu, host.capacity.memory_mib // wants.memory_mib) if wants.memory_mib else by_cpu
