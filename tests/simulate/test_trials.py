@@ -250,6 +250,12 @@ faults: [{kind: pause, number: 398}, {kind: clock jump, number: 450}, {kind: clo
     assert found.faults["clock jump"] == 2
 
 
+def test_a_late_report_of_a_run_that_its_host_has_lost_is_late() -> None:
+    """As a soak had it: the report stands in the log after the inventory of the host that came back with nothing."""
+    found = attempt(draw_scenario(302313, ACTS))
+    assert isinstance(found, Found), found
+
+
 def test_a_scenario_without_an_end_happens_under_faults_until_it_would_rest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

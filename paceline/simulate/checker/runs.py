@@ -48,6 +48,8 @@ class Runs:
         """By the word of agents: on which hosts runs of a task go on."""
         self._over: set[tuple[Task, int]] = set()
         """Runs whose end an agent has reported: a report of their start that comes after that is late."""
+        self._gone: set[tuple[Task, int]] = set()
+        """Runs that went on at a host and are missing from a later inventory of it: a report of their start is late."""
         self._stopping: dict[Task, int] = {}
         """The last run of each task that was told to stop."""
         self._broken: list[Task] = []
@@ -106,8 +108,11 @@ class Runs:
                 for (task, run), host, state in zip(runs_of(event), hosts, states, strict=True):
                     self._reported(task, run, event.host_ids[host], state, round_)
             case HostInventory():
-                for running in self._goes_on.values():
-                    running.pop(event.host_id, None)
+                there = {*runs_of(event)}
+                for task, running in self._goes_on.items():
+                    run = running.pop(event.host_id, 0)
+                    if run and (task, run) not in there:
+                        self._gone.add((task, run))
                 for (task, run), state in zip(runs_of(event), ints(event.state).tolist(), strict=True):
                     self._reported(task, run, event.host_id, state, round_)
             case HostLost():
@@ -124,7 +129,7 @@ class Runs:
         if state == RunReport.STARTED:
             if (task, run, host_id) not in self._ordered:
                 raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
-            if (task, run) in self._over or run <= self._ended.get(task, 0):
+            if (task, run) in self._over or (task, run) in self._gone or run <= self._ended.get(task, 0):
                 return  # late, or of a host that was given up and is back
             running[host_id] = run
             if len({*running.values()}) > 1:
@@ -224,6 +229,7 @@ class Runs:
             self._held.pop(job_id, None)
             self._unplaced.pop(job_id, None)
         self._over = {each for each in self._over if each[0][0] not in gone}
+        self._gone = {each for each in self._gone if each[0][0] not in gone}
         for held in (self._placed, self._live, self._ended, self._goes_on, self._stopping):
             for task in [task for task in held if task[0] in gone]:
                 del held[task]
