@@ -15,12 +15,12 @@ def read_scenario(source: str) -> Scenario:
     scenario, document = read_one(source, Scenario)
     brought, wrong = _brought(scenario, Path(source).parent)
     jobs = [*scenario.jobs, *(job for _, job in brought)]
-    whole = scenario.model_copy(update={"jobs": jobs, "job_files": []})
-    faults = [*_cross(whole, document, [document for document, _ in brought]), *_late_files(scenario, document)]
+    whole = scenario.model_copy(update={"jobs": jobs})
+    faults = list(_cross(whole, document, [document for document, _ in brought]))
     faults.sort(key=lambda fault: (fault.file != source, fault.file, fault.line, fault.column))
     if faults or wrong:
         raise Faults([*map(str, faults), *wrong])
-    return whole
+    return whole.model_copy(update={"job_files": []})
 
 
 def _brought(scenario: Scenario, folder: Path) -> tuple[list[tuple[Document, ScenarioJob]], list[str]]:
@@ -90,21 +90,13 @@ def _cross(scenario: Scenario, document: Document, brought: Sequence[Document] =
 def _late(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:
     """What stands after the end never happens; its first `own` jobs stand in the file."""
     times = [(f"/jobs/{index}/at", job.at) for index, job in enumerate(scenario.jobs[:own])]
+    times += [(f"/job_files/{index}/at", file.at) for index, file in enumerate(scenario.job_files)]
     times += [(f"/events/{index}/at", event.at) for index, event in enumerate(scenario.events)]
     times += [(f"/expect/{index}", each.time_ms()) for index, each in enumerate(scenario.expect)]
     for index, group in enumerate(scenario.hosts):
         times += [
             (f"/hosts/{index}/{what}", getattr(group, what) or 0) for what in ("joins", "fails", "returns", "leaves")
         ]
-    yield from _after_the_end(scenario, document, times)
-
-
-def _late_files(scenario: Scenario, document: Document) -> Iterator[Fault]:
-    times = [(f"/job_files/{index}/at", file.at) for index, file in enumerate(scenario.job_files)]
-    return _after_the_end(scenario, document, times)
-
-
-def _after_the_end(scenario: Scenario, document: Document, times: list[tuple[str, int]]) -> Iterator[Fault]:
     for place, at_ms in times:
         if scenario.end is not None and at_ms > scenario.end:
             yield document.fault(place, "is after the end")

@@ -108,12 +108,13 @@ class Runs:
                 for (task, run), host, state in zip(runs_of(event), hosts, states, strict=True):
                     self._reported(task, run, event.host_ids[host], state, round_)
             case HostInventory():
-                there = {*runs_of(event)}
+                reported = [*runs_of(event)]
+                there = {*reported}
                 for task, running in self._goes_on.items():
                     run = running.pop(event.host_id, 0)
                     if run and (task, run) not in there:
                         self._gone.add((task, run))
-                for (task, run), state in zip(runs_of(event), ints(event.state).tolist(), strict=True):
+                for (task, run), state in zip(reported, ints(event.state).tolist(), strict=True):
                     self._reported(task, run, event.host_id, state, round_)
             case HostLost():
                 for running in self._goes_on.values():

@@ -14,6 +14,7 @@ from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts, Constraint, Simulated
 from hostagent.fleet import SimHost
 from paceline.simulate.traces.readers import Malformed, TraceJob, opened
+from processors.placement.constraints import meets
 
 DISK_MIB = 1 << 30
 SHAPE = re.compile(r"(\d+)(?::ppn=(\d+))?((?::[^:+]*)*)")
@@ -101,8 +102,8 @@ def _constraints(properties: str) -> Iterator[Constraint]:
 
 
 def _meets(wants: Wants, host: SimHost) -> bool:
-    asked = [each for each in wants.constraints if each.attribute in host.attributes]
-    return all((host.attributes[each.attribute] in each.values) is (each.operator == "in") for each in asked)
+    """Whether hosts of a kind meet the conditions; their names, which they have later, aside."""
+    return all(meets(each, host.attributes) for each in wants.constraints if each.attribute in host.attributes)
 
 
 def _fits(wants: Wants, machines: list[SimHost]) -> bool:
