@@ -3,7 +3,6 @@
 Who steps sleeps until a record, a post or a deadline comes, so a gateway without work costs next to nothing.
 """
 
-import socket
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
 from hostagent.gateway.pump import PumpedLog
+from hostagent.listening import bound
 
 SWITCH_INTERVAL_S = 0.0005
 """Threads give way this often: agents get their answers while much is folded."""
@@ -132,22 +132,6 @@ def _hold(folder: Path) -> IO[str]:
         return hold(folder / "gateway.lock")
     except BlockingIOError as error:
         raise LogFault(f"{folder} is in use by another gateway: give each a folder of its own") from error
-
-
-def bound(listen: str) -> socket.socket:
-    """A socket that listens on HOST:PORT, 0 for any port. Raises `OSError` with a sentence."""
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, int(port)))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        why = error.strerror if isinstance(error, OSError) else "no such port"
-        raise OSError(f"can't listen on {listen}: {why}. Choose another address with --listen.") from error
-    listening.listen(2048)
-    return listening
 
 
 def _app(gateway: Gateway, token: str, trouble: Callable[[], str]) -> FastAPI:

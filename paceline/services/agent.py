@@ -12,7 +12,7 @@ from prometheus_client import Gauge
 
 from hostagent import capacity
 from hostagent.agent import Agent, AgentFault, AgentSettings
-from hostagent.gateway.service import bound
+from hostagent.listening import bound
 from paceline import running
 from paceline.data import CannotStart
 from paceline.errors import Unreachable

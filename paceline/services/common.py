@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from events.log import LogFault, LogUnavailable
 from events.topics import MACHINES
-from hostagent.gateway.service import bound
+from hostagent.listening import bound
 from paceline.data import CannotStart, prepare
 from paceline.errors import WrongSettings
 from paceline.services.logs import configure, logger

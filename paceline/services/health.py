@@ -1,13 +1,20 @@
-"""The pages by which a supervisor and Prometheus look at a process: /livez, /readyz, /startupz, /metrics."""
+"""The pages by which a supervisor and Prometheus look at a process: /livez, /readyz, /startupz, /metrics.
+
+On Starlette alone: FastAPI takes a fifth of the time in which a process starts.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from projections.api.problems import Problem
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Health(NamedTuple):
@@ -18,44 +25,35 @@ class Health(NamedTuple):
     detail: dict[str, Any]
 
 
-def routes(look: Callable[[], Health]) -> APIRouter:
+def routes(look: Callable[[], Health]) -> list[Route]:
     """The pages; /livez answers as long as the process does."""
-    router = APIRouter(include_in_schema=False)
 
-    @router.get("/livez")
-    async def livez() -> dict[str, bool]:
-        return {"live": True}
+    async def livez(_: Request) -> Response:
+        return JSONResponse({"live": True})
 
-    @router.get("/readyz")
-    async def readyz() -> Response:
+    async def readyz(_: Request) -> Response:
         health = look()
         return JSONResponse({"ready": health.ready, **health.detail}, 200 if health.ready else 503)
 
-    @router.get("/startupz")
-    async def startupz() -> Response:
+    async def startupz(_: Request) -> Response:
         health = look()
         return JSONResponse({"started": health.started, **health.detail}, 200 if health.started else 503)
 
-    @router.get("/metrics")
-    def metrics() -> Response:
+    def metrics(_: Request) -> Response:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
-    return router
+    return [Route(f"/{page.__name__}", page) for page in (livez, readyz, startupz, metrics)]
 
 
-def pages(look: Callable[[], Health]) -> FastAPI:
+def pages(look: Callable[[], Health]) -> Starlette:
     """An app of these pages alone."""
-    app = FastAPI(title="Paceline", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(routes(look))
-    return app
+    return Starlette(routes=routes(look))
 
 
-def waiting(look: Callable[[], Health], why: Callable[[], str]) -> FastAPI:
+def waiting(look: Callable[[], Health], why: Callable[[], str]) -> Starlette:
     """An app of these pages; all else is answered that the process isn't ready, and why."""
-    app = pages(look)
 
-    @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
-    async def anything(path: str) -> Response:
+    async def anything(_: Request) -> Response:
         return Problem(503, "NOT_READY", why(), headers={"Retry-After": "1"}).response()
 
-    return app
+    return Starlette(routes=[*routes(look), Route("/{path:path}", anything, methods=METHODS)])

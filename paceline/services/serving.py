@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hostagent.gateway.service import bound
+from hostagent.listening import bound
 
 GRACE_S = 3
 """So long streams may go on after the end was asked for."""

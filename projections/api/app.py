@@ -9,8 +9,8 @@ from events.log import Log
 from events.spec import JobSpec, PoolSpec
 from projections.api import hosts, jobs, pools, stream, system
 from projections.api.context import Context, TaskLog, own_cell
+from projections.api.errors import install
 from projections.api.guards import Guards
-from projections.api.problems import install
 from projections.api.whole import WholeLog
 from projections.views import Views
 

@@ -20,8 +20,9 @@ from events.codes import Code
 from projections import queries
 from projections.api import together
 from projections.api.context import Context, of_cell, spread
+from projections.api.errors import install
 from projections.api.guards import Guards
-from projections.api.problems import Problem, install, wrong_cell
+from projections.api.problems import Problem, wrong_cell
 from projections.jobs import REJECTED
 
 NOWHERE, GONE, THERE = range(3)

@@ -1,24 +1,12 @@
-"""Errors of the API: RFC 9457 problem details with a stable code, all of them, also those of the framework."""
+"""Errors of the API: RFC 9457 problem details with a stable code."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
 from events.codes import Code
-from events.log import AppendUnknown, LogError, LogUnavailable
-from projections.views import ViewsAway
-
-_CODES = {
-    400: "BAD_REQUEST",
-    404: "NO_SUCH_PATH",
-    405: "METHOD_NOT_ALLOWED",
-    413: "TOO_LARGE",
-}
 
 
 class Problem(Exception):
@@ -71,46 +59,3 @@ def wrong_cell(what: str, cell: int, served: Sequence[int]) -> Problem:
     here = f"cell {served[0]}" if len(served) == 1 else f"cells {', '.join(map(str, served))}"
     detail = f"{what} belongs to cell {cell}; this server serves {here}. Ask a server of cell {cell}"
     return Problem(409, Code.WRONG_CELL, detail, cell=cell)
-
-
-def _pointer(loc: Sequence[Any]) -> str:
-    """Into the body; /query/name and the like for what stands elsewhere."""
-    return "".join(f"/{part}" for part in (loc[1:] if loc[0] == "body" else loc))
-
-
-def install(app: FastAPI) -> None:
-    """Makes every error of an app a problem."""
-
-    @app.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> JSONResponse:
-        return error.response()
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        code = _CODES.get(error.status_code, HTTPStatus(error.status_code).name)
-        detail = f"{request.method} {request.url.path}: {error.detail}"
-        return Problem(error.status_code, code, detail, headers=error.headers).response()
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        found = [(_pointer(each["loc"]), str(each["msg"])) for each in error.errors()]
-        if any(each["type"] == "json_invalid" for each in error.errors()):
-            return Problem(400, "NOT_JSON", "the body is no JSON", found).response()
-        return Problem(422, "INVALID_REQUEST", "the request has fields that can't be read", found).response()
-
-    @app.exception_handler(LogError)
-    async def log(_: Request, error: LogError) -> JSONResponse:
-        if isinstance(error, LogUnavailable):
-            return Problem(503, "LOG_UNAVAILABLE", str(error), headers={"Retry-After": "1"}).response()
-        if isinstance(error, AppendUnknown):
-            detail = f"{error} What was sent may stand in the log all the same: look, or send it again under its id."
-            return Problem(503, "OUTCOME_UNKNOWN", detail, headers={"Retry-After": "1"}).response()
-        return Problem(500, "LOG_FAULT", str(error)).response()
-
-    @app.exception_handler(ViewsAway)
-    async def views(_: Request, error: ViewsAway) -> JSONResponse:
-        return Problem(503, "VIEWS_AWAY", str(error), headers={"Retry-After": "1"}).response()
-
-    @app.exception_handler(Exception)
-    async def bug(_: Request, error: Exception) -> JSONResponse:
-        return Problem(500, "INTERNAL", f"a bug: {type(error).__name__}").response()

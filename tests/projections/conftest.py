@@ -12,7 +12,7 @@ from events.codec import decode
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
-from projections.api import create_app
+from projections.api.app import create_app
 from projections.projector import Projector
 from tests.projections.cell import Cell
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from paceline.commands.admin import _rebuild
-from projections.api import create_app
+from projections.api.app import create_app
 from projections.projector import Projector
 from projections.views import AttachedViews, ViewsAway, folded, reached
 from tests.projections.cell import Cell

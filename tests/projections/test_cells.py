@@ -13,7 +13,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobRejected
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
-from projections.api import create_cells_app
+from projections.api.cells import create_cells_app
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN, Api
 

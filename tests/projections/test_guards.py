@@ -4,7 +4,7 @@ import pytest
 from fastapi import APIRouter
 from starlette.testclient import TestClient
 
-from projections.api import create_app
+from projections.api.app import create_app
 from projections.projector import Projector
 from tests.projections.cell import Cell
 

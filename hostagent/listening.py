@@ -1,0 +1,19 @@
+"""The address that a process of a cell listens on. Imports nothing that serves, which would take long."""
+
+import socket
+
+
+def bound(listen: str) -> socket.socket:
+    """A socket that listens on HOST:PORT, 0 for any port. Raises `OSError` with a sentence."""
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, int(port)))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        why = error.strerror if isinstance(error, OSError) else "no such port"
+        raise OSError(f"can't listen on {listen}: {why}. Choose another address with --listen.") from error
+    listening.listen(2048)
+    return listening
