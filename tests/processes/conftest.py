@@ -1,17 +1,19 @@
-"""Cells of processes run one after the other, whichever worker has the time for them: two at once need more cores than
-there may be, and what they watch for comes too late.
+"""Cells of processes run in two groups, one for each worker of `make test`: a fault is mostly a wait for a session or a
+broker, so both come to their ends at about the same time.
 """
 
 from pathlib import Path
 
 import pytest
 
-ONE_AFTER_THE_OTHER = pytest.mark.xdist_group("processes")
+HERE = Path(__file__).parent
+GROUPS = {"test_faults": "faults", "test_cluster": "faults"}
+"""The group of a file; all others are in the one that starts with the ports of the Procfile."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of this folder into one group; others that start such cells name it themselves."""
+    """Puts the tests of this folder into their groups; others that start such cells name one themselves."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(ONE_AFTER_THE_OTHER)
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group(GROUPS.get(item.path.stem, "processes")))
