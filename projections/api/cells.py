@@ -37,6 +37,7 @@ def create_cells_app(apps: Mapping[int, FastAPI]) -> FastAPI:
     for cell, context in contexts.items():
         told = {cell, *(facts.cell for facts in context.others)}
         context.others.extend(other.facts for number, other in contexts.items() if number not in told)
+        context.beside.extend(other for number, other in contexts.items() if number != cell)
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.include_router(together.routes(contexts))
     app.mount("/", Router(apps, contexts))

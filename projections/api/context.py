@@ -78,7 +78,7 @@ TaskLog = Callable[[str, int, int, str, int, int, str | None], Awaitable[LogPage
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the routes work on. `facts`: where writes go; `others`: the same of the other cells, which are told of
-    pools.
+    pools; `beside`: the contexts of those that this server has too.
     """
 
     views: Views
@@ -88,6 +88,7 @@ class Context:
     task_log: TaskLog | None
     streams_max: int
     others: list[Appends] = field(default_factory=list)
+    beside: "list[Context]" = field(default_factory=list)
 
     @property
     def cell(self) -> int:
@@ -102,6 +103,15 @@ class Context:
         """Writes a fact to the other cells."""
         for facts in self.others:
             facts.append([NewRecord(event.topic, key.encode(), encode(event))])
+
+    def still_told(self, path: str) -> "list[Context]":
+        """The contexts beside this one whose cells take a pool for one of this cell's."""
+
+        def has(other: Context) -> bool:
+            with other.views.read() as connection:
+                return any(each["cell"] == self.cell for each in queries.pools_json(connection, path))
+
+        return [other for other in self.beside if has(other)]
 
     async def at_least(self, text: str) -> None:
         """Waits for positions as At-Least-Position has them. Raises a problem where they can't be read or reached."""

@@ -55,7 +55,8 @@ def routes(context: Context) -> APIRouter:
 
     @router.delete("/{path:path}", status_code=202)
     async def remove(path: str, wait: Wait) -> Response:
-        """Removes a pool without children and open jobs."""
+        """Removes a pool without children and open jobs; asked again, it tells the cells that were not told."""
+        fact = PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex)
 
         def exists() -> bool:
             with context.views.read() as connection:
@@ -65,9 +66,18 @@ def routes(context: Context) -> APIRouter:
                 _must_be_here(each["cell"], path)
             return bool(found) or pending
 
-        if not await run_in_threadpool(exists):
-            raise not_found("pool", f"/{path}")
-        return await _write(PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex), wait)
+        if await run_in_threadpool(exists):
+            return await _write(fact, wait)
+        missed = await run_in_threadpool(context.still_told, fact.path)
+        if not missed:
+            raise not_found("pool", fact.path)
+        for other in missed:
+            await run_in_threadpool(other.append, fact, fact.path)
+        cells = ", ".join(str(other.cell) for other in missed)
+        message = f"{fact.path} was removed before; told again: cell {cells}"
+        return JSONResponse(
+            {"path": fact.path, "command_id": fact.command_id, "code": Code.REPEATED, "message": message}
+        )
 
     def _must_be_here(cell: int, path: str) -> None:
         if cell != context.cell:

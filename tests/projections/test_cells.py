@@ -166,6 +166,22 @@ def test_a_pool_is_made_in_its_cell_and_all_cells_are_told(two):
     assert all(isinstance(two.facts(number, "paceline.pools")[-1], PoolRemoved) for number in (0, 1, 2))
 
 
+def test_cells_that_were_not_told_of_a_removal_are_told_when_it_is_asked_for_again(two):
+    removal = PoolRemoved(path="/p1", command_id="r")
+    for each in two.cells[1:]:  # the server ended before it had told cell 0
+        at = each.cell.fact(removal)
+        each.cell.decide("entitlement", PoolAnswered(path="/p1", pools_offset=at, command_id="r", code="DONE"))
+        each.fold()
+    before = len(two.facts(1, "paceline.pools"))
+    answer = two.client.delete("/v1/pools/p1")
+    assert (answer.status_code, answer.json()["code"]) == (200, "REPEATED")
+    assert "told again: cell 0" in answer.json()["message"]
+    assert isinstance(two.facts(0, "paceline.pools")[-1], PoolRemoved)
+    assert len(two.facts(1, "paceline.pools")) == before, "its own cell has decided it"
+    assert two.facts(2, "paceline.pools") == [], "what that cell has isn't known here"
+    two.refused(two.client.delete("/v1/pools/never"), 404, "NOT_FOUND")
+
+
 def test_a_pool_that_its_cell_refuses_is_told_to_nobody(two):
     two.entitlement("DONE", "WRONG_CELL")
     two.refused(two.client.put("/v1/pools/new", json={"cell": 1}), 409, "WRONG_CELL")
