@@ -203,6 +203,14 @@ class _Daemon(WorkerThread):
         self.daemon = True
 
 
+def pass_over(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What a loop does about the failure of a task that nobody waits for: a commit that is on its way when the process
+    ends may fail, as any may. Whatever else it is, is said.
+    """
+    if not isinstance(context.get("exception"), KafkaError):
+        loop.default_exception_handler(context)
+
+
 class _CommittedThread(driver.AIOKafkaConsumerThread):
     """faust reads uncommitted records where it doesn't write transactions; the log's readers read committed ones."""
 
@@ -210,6 +218,7 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
 
     async def on_start(self) -> None:
         """See faust."""
+        asyncio.get_running_loop().set_exception_handler(pass_over)
         await super().on_start()
         coordinator = self._ensure_consumer()._coordinator
         coordinator._push_error_to_user = partial(join_again, coordinator)

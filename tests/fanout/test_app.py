@@ -1,18 +1,19 @@
 """What the fan-out does about its cells when the group changes, with cells that do as they are told."""
 
 import asyncio
+import gc
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import UnknownError
+from aiokafka.errors import IllegalGenerationError, UnknownError
 from faust.types import TP
 
 from events.kafka_membership import Wait
 from events.topics import EVERY
-from projections.fanout.app import Fanout, FanoutApp, _CommittedThread, make_app
+from projections.fanout.app import Fanout, FanoutApp, _CommittedThread, make_app, pass_over
 from projections.fanout.group import Group
 from tests.broker import free_ports
 
@@ -126,6 +127,23 @@ def test_positions_that_a_broker_cannot_keep_end_nothing(broken: bool, monkeypat
     monkeypatch.setattr(_CommittedThread, "assignment", lambda _: {ours})
     assert asyncio.run(thread._commit({ours: 7, gone: 3})) is not broken
     assert kept == ({} if broken else {("paceline.sla", 0): 7})
+
+
+@pytest.mark.parametrize(("error", "said"), [(IllegalGenerationError(), 0), (ValueError("a bug"), 1)])
+def test_a_commit_that_fails_when_nobody_waits_for_it_any_more_is_no_news(
+    error: Exception, said: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails() -> None:
+        raise error
+
+    async def ends() -> None:
+        asyncio.get_running_loop().set_exception_handler(pass_over)
+        asyncio.ensure_future(fails())  # noqa: RUF006
+        await asyncio.sleep(0)
+        gc.collect()  # the loop is told of the failure when the task goes
+
+    asyncio.run(ends())
+    assert len(caplog.records) == said
 
 
 def test_one_that_ends_is_not_ready(cells: Cells) -> None:
