@@ -1,5 +1,7 @@
 """Disks of parts that are full for a while: the part says so, and with room again nothing is lost or doubled."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,33 +23,55 @@ def lines(path: Path) -> list[str]:
     return sorted(path.read_text().split()) if path.exists() else []
 
 
-@pytest.mark.parametrize("name", list(FOLDERS))
-def test_a_full_disk_of_gateway_fan_out_or_agent_is_said_and_nothing_is_lost(
-    broker: Broker, tmp_path: Path, name: str
+def test_a_full_disk_of_gateway_or_fan_out_ends_it_with_its_reason_and_nothing_is_lost(
+    broker: Broker, tmp_path: Path
 ) -> None:
-    site = Site(tmp_path, empty(broker, 1), sim_hosts=0)
-    began, ended, go = (tmp_path / each for each in ("began", "ended", "go"))
+    names = ("gateway.0", "fanout")
+
+    def ended(site: Site) -> tuple[str, ...]:
+        for name in names:
+            assert site.until_ended(name) == 1
+            assert "No space left on device" in site.said(name).splitlines()[-1]
+        return names
+
+    through_full_disks(broker, tmp_path, names, ended)
+
+
+def test_an_agent_whose_disk_is_full_waits_for_room_and_so_do_its_runs(broker: Broker, tmp_path: Path) -> None:
+    def waits(site: Site) -> tuple[str, ...]:
+        site.until(lambda: "No space left on device. Waits" in site.said("agent.0"))
+        site.until(lambda: len(lines(tmp_path / "ended")) == 3, "runs to end whose outcomes find no room")
+        return ()
+
+    through_full_disks(broker, tmp_path, ("agent.0",), waits)
+
+
+def through_full_disks(
+    broker: Broker, folder: Path, names: tuple[str, ...], said: Callable[[Site], tuple[str, ...]]
+) -> None:
+    """A cell of processes, of which some have small disks that are full while jobs run and come; `said` waits until it
+    was noticed and returns the parts that are to be started again.
+    """
+    site = Site(folder, empty(broker, 1), sim_hosts=0)
+    began, ended, go = (folder / each for each in ("began", "ended", "go"))
     script = f"echo $PACELINE_JOB-$PACELINE_TASK >> {began}; until [ -e {go} ]; do sleep 0.05; done; echo x >> {ended}"
-    with small_disk(tmp_path / FOLDERS[name]) as disk:
+    with ExitStack() as mounts:
+        disks = [mounts.enter_context(small_disk(folder / FOLDERS[name])) for name in names]
         try:
             site.begin("agent.0")
             site.pool("/p")
             site.submit("before", 3, command=["sh", "-c", script])
             site.until(lambda: site.running("before") == 3)
-            disk.fill()
+            for disk in disks:
+                disk.fill()
             site.submit("meanwhile", 10, command=["sh", "-c", script])
             go.touch()
-            if name == "agent.0":  # whose runs go on, and which goes on itself
-                site.until(lambda: "No space left on device. Waits" in site.said(name))
-                site.until(lambda: len(lines(ended)) == 3, "runs to end whose outcomes find no room")
+            again = said(site)
+            for disk in disks:
                 disk.make_room()
-            else:
-                assert site.until_ended(name) == 1
-                assert "No space left on device" in site.said(name).splitlines()[-1]
-                disk.make_room()
-                site.start(name)
-                site.until_ready(name)
-            assert "Traceback" not in site.said(name)
+            site.start(*again)
+            site.until_ready(*again)
+            assert not any("Traceback" in site.said(name) for name in names)
             site.finish("before", "meanwhile")
             site.end()
         finally:
