@@ -51,7 +51,7 @@ def routes(context: Context) -> APIRouter:
             raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error)) from error
         fact = spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell)
         _must_be_here(fact.cell, path)
-        return await _write(fact, wait)
+        return await _write(context, fact, wait)
 
     @router.delete("/{path:path}", status_code=202)
     async def remove(path: str, wait: Wait) -> Response:
@@ -67,37 +67,43 @@ def routes(context: Context) -> APIRouter:
             return bool(found) or pending
 
         if await run_in_threadpool(exists):
-            return await _write(fact, wait)
-        missed = await run_in_threadpool(context.still_told, fact.path)
-        if not missed:
-            raise not_found("pool", fact.path)
-        for other in missed:
-            await run_in_threadpool(other.append, fact, fact.path)
-        cells = ", ".join(str(other.cell) for other in missed)
-        message = f"{fact.path} was removed before; told again: cell {cells}"
-        return JSONResponse(
-            {"path": fact.path, "command_id": fact.command_id, "code": Code.REPEATED, "message": message}
-        )
+            return await _write(context, fact, wait)
+        return await _tell_again(context, fact)
 
     def _must_be_here(cell: int, path: str) -> None:
         if cell != context.cell:
             raise wrong_cell(f"pool /{path}", cell, [context.cell])
 
-    async def _write(fact: PoolDefined | PoolRemoved, wait: float) -> Response:
-        offset = await run_in_threadpool(context.append, fact, fact.path)
-        position = f"{POOLS.name}:{offset}"
-        told: dict[str, Any] = {"path": fact.path, "command_id": fact.command_id, "position": position}
-        # The other cells are told what this one has decided, not what somebody wished.
-        answer = await context.answer(POOLS.name, offset, max(wait, DECIDED_S) if context.others else wait)
-        if answer is None and context.others:
-            detail = f"cell {context.cell} has not answered yet, so no other cell was told; send it again"
-            raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
-        if answer is None:
-            return JSONResponse(told, 202, {"Log-Position": position})
-        if answer.code not in (Code.DONE, Code.REPEATED):
-            status = 409 if answer.code == Code.WRONG_CELL else 422
-            raise Problem(status, answer.code, answer.message, position=position)
-        await run_in_threadpool(context.tell_others, fact, fact.path)
-        return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, {"Log-Position": position})
-
     return router
+
+
+async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float) -> Response:
+    """The answer to a fact about a pool, once its cell has decided it and the others are told."""
+    offset = await run_in_threadpool(context.append, fact, fact.path)
+    position = f"{POOLS.name}:{offset}"
+    told: dict[str, Any] = {"path": fact.path, "command_id": fact.command_id, "position": position}
+    # The other cells are told what this one has decided, not what somebody wished.
+    answer = await context.answer(POOLS.name, offset, max(wait, DECIDED_S) if context.others else wait)
+    if answer is None and context.others:
+        detail = f"cell {context.cell} has not answered yet, so no other cell was told; send it again"
+        raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
+    if answer is None:
+        return JSONResponse(told, 202, {"Log-Position": position})
+    if answer.code not in (Code.DONE, Code.REPEATED):
+        status = 409 if answer.code == Code.WRONG_CELL else 422
+        raise Problem(status, answer.code, answer.message, position=position)
+    await run_in_threadpool(context.tell_others, fact, fact.path)
+    return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, {"Log-Position": position})
+
+
+async def _tell_again(context: Context, fact: PoolRemoved) -> Response:
+    """The answer to the removal of a pool that this cell doesn't have any more: others may not have heard of it."""
+    missed = await run_in_threadpool(context.still_told, fact.path)
+    if not missed:
+        raise not_found("pool", fact.path)
+    for other in missed:
+        await run_in_threadpool(other.append, fact, fact.path)
+    cells = ", ".join(str(other.cell) for other in missed)
+    told = {"path": fact.path, "command_id": fact.command_id}
+    message = f"{fact.path} was removed before; told again: cell {cells}"
+    return JSONResponse({**told, "code": Code.REPEATED, "message": message})
