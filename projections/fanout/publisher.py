@@ -1,6 +1,7 @@
 """Sends the messages of a round and waits until all of them are in the log."""
 
 import threading
+import time
 from collections import Counter as Counts
 from collections.abc import Iterable, Mapping
 
@@ -15,6 +16,7 @@ from projections.fanout.unfold import Out
 ID_HEADER = "paceline-event-id"
 POLL_S = 0.1
 ASK_S = 2.0
+PATIENCE_S = 10.0
 SENT = Counter("paceline_fanout_messages_total", "Messages published.", ("cell", "topic"))
 
 
@@ -84,13 +86,23 @@ class Publisher:
         if self._producer is None:
             self._producer = self._link.client(Producer, PRODUCER)
             self._link.look()
-            try:
-                self._producer.list_topics(timeout=ASK_S)
-            except KafkaException as error:
-                self.close()
-                self._link.lost()
-                raise self._link.failure() from error
+            self._ask(self._producer)
         return self._producer
+
+    def _ask(self, producer: Producer) -> None:
+        """Returns once a broker has answered. One that answers others is only slow, and is asked again for a while."""
+        patient_until = time.monotonic() + PATIENCE_S
+        while not self._stopping.is_set():
+            try:
+                producer.list_topics(timeout=ASK_S)
+            except KafkaException as error:
+                if self._link.away or time.monotonic() > patient_until:
+                    self.close()
+                    self._link.lost()
+                    raise self._link.failure() from error
+            else:
+                return
+        raise self._lost("the process stops")
 
     def _poll(self, seconds: float) -> None:
         assert self._producer is not None

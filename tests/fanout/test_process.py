@@ -130,8 +130,7 @@ def test_bytes_of_strangers_are_passed_over_and_a_broker_that_is_away_is_waited_
     world.stop()
     broker.start()
     said = Counter(json.loads(line)["cell"] for line in world.said().splitlines() if "can't be reached" in line)
-    assert said.keys() == set(range(CELLS)), world.said()
-    assert set(said.values()) <= {2, 3}, f"once each time, and where it has trouble again: {world.said()}"
+    assert said == dict.fromkeys(range(CELLS), 2), f"once each time: {world.said()}"
     assert world.whole() > 0
 
 
