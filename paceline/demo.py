@@ -15,13 +15,13 @@ import click
 from paceline import running
 from paceline.bodies import Job, Task
 from paceline.client import Client
-from paceline.commands.log import print_checked
+from paceline.commands.log_verify import print_checked
 from paceline.errors import PacelineError
 from paceline.files import JobFile, read_jobs, read_pools
 from paceline.machines import machines
 from paceline.output import Column, table
 from paceline.settings import Settings, load
-from paceline.verify import open_log, verify
+from paceline.verify import first_difference, open_log, verify
 from paceline.watch import wait_for
 
 INSTALLED = Path(__file__).parent / "examples"
@@ -174,11 +174,13 @@ def _verify(settings: Settings) -> None:
     _stage("verifying the log")
     log = open_log(settings)
     try:
-        checked = verify(log, machines())
+        makes = machines()
+        checked = verify(log, makes)
+        differs = first_difference(log, checked)
     finally:
         log.close()
-    print_checked(checked)
-    _check(all(each.result.difference is None for each in checked), "the log is not what its machines decide")
+    print_checked(checked, differs, makes)
+    _check(differs is None, "the log is not what its machines decide")
     _check(all(each.result.rounds for each in checked[:3]), "a machine has decided nothing")
 
 

@@ -79,7 +79,7 @@ def open_log(settings: Settings) -> Log:
     return with_archive(bare_log(settings), settings.archive)
 
 
-def with_archive(log: Log, archive: str = "") -> Log:
+def with_archive(log: Log, archive: str) -> Log:
     """A log with its archive at a URL in front; the log itself where there is none."""
     if not archive:
         return log

@@ -183,8 +183,12 @@ class Projector:
 
     def close(self) -> None:
         """Gives back the reader and the file."""
-        self._reader.close()
+        self.stop_reading()
         self._engine.dispose()
+
+    def stop_reading(self) -> None:
+        """Gives back the reader; the views stay."""
+        self._reader.close()
 
     def _restore(self, connection: Connection) -> None:
         positions = {topic.name: 0 for topic in ALL}
@@ -307,5 +311,5 @@ def rebuild(log: Log, target: Path | Engine, progress: Callable[[int], None] | N
     """
     projector = Projector(log, target)
     projector.fold_whole(progress)
-    projector._reader.close()
+    projector.stop_reading()
     return projector.views.engine

@@ -75,7 +75,7 @@ def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, An
     """The explanation at a position."""
     from paceline.errors import PacelineError
     from paceline.history.bring import stretch_in
-    from paceline.history.cut import read_position, up_to, write_time
+    from paceline.history.cut import closed, read_position, up_to, write_time
     from paceline.history.then import NoSuchJob, views_at
     from paceline.verify import open_log
     from projections import queries
@@ -83,7 +83,7 @@ def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, An
     topic, offset = read_position(position)
     log = open_log(settings)
     try:
-        cut = up_to(log, topic, offset)
+        cut = closed(log, up_to(log, topic, offset))
         at_ms = next(log.scan(topic, offset)).at_ms
         stretch = stretch_in(settings)
         if stretch is not None and at_ms < stretch.from_ms:  # it is there because a machine had not read it yet

@@ -20,7 +20,7 @@ from paceline.commands.common import (
 )
 from paceline.commands.log_archive import archive
 from paceline.commands.log_history import bisect, export, import_
-from paceline.commands.log_verify import print_checked, verify
+from paceline.commands.log_verify import verify
 from paceline.output import Column, Shape, show, table, when, words
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 POLL_S = 0.5
-__all__ = ["log", "print_checked"]
 
 
 @click.group()
@@ -71,7 +70,7 @@ def tail(
 ) -> None:
     """Print the records of the log as they come, decoded; one JSON object a line with -o json."""
     names = _topics(topics)
-    opened = _open(data, config, log)
+    opened, reader = _open(data, config, log), None
     try:
         reader = opened.reader({name: opened.bounds(name)[0 if from_start else 1] for name in names})
         while True:
@@ -81,6 +80,8 @@ def tail(
             if not follow and not records and all(reader.position(name) >= end for name, end in reader.ends().items()):
                 return
     finally:
+        if reader is not None:
+            reader.close()
         opened.close()
 
 

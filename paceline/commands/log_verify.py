@@ -200,7 +200,7 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
         yield say
 
 
-def print_checked(found: "list[Checked]", differs: "Difference | None" = None, makes: Makes | None = None) -> None:
+def print_checked(found: "list[Checked]", differs: "Difference | None", makes: Makes) -> None:
     """What a verification found, a line for each machine, then the verdict."""
     table(
         found,
@@ -214,12 +214,11 @@ def print_checked(found: "list[Checked]", differs: "Difference | None" = None, m
             Column("STATE HASH", lambda each: each.result.hash.hex()),
         ],
     )
-    differs = differs or next((each.result.difference for each in found if each.result.difference), None)
     for each in found:
         if each.result.begun:
             click.echo(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
     if differs:
-        _print_difference(_body(differs, found, makes or {}), differs, makes or {})
+        _print_difference(_body(differs, found, makes), differs, makes)
         for other in (each.result.difference for each in found):
             if other is not None and other is not differs:
                 click.echo(f"{other.machine} differs too, at round {other.round}: {other.reason}")

@@ -116,31 +116,34 @@ def closed(log: Log, ends: Mapping[str, int]) -> dict[str, int]:
     while True:
         needed = dict(out)
         for machine in MACHINES:
-            last = _last_round(log, rounds_of(machine), out[rounds_of(machine)])
-            for segment in last.inputs if last else ():
-                needed[segment.topic] = max(needed[segment.topic], segment.end)
-            for seen in last.seen if last else ():
-                if seen.topic in needed:
-                    needed[seen.topic] = max(needed[seen.topic], seen.position)
+            for round_ in _last_rounds(log, rounds_of(machine), out[rounds_of(machine)]):
+                for segment in round_.inputs:
+                    needed[segment.topic] = max(needed[segment.topic], segment.end)
+                for seen in round_.seen:
+                    if seen.topic in needed:
+                        needed[seen.topic] = max(needed[seen.topic], seen.position)
         if needed == out:
             return out
         out = needed
 
 
-def _last_round(log: Log, topic: str, end: int) -> RoundCommitted | None:
-    """The last round in a topic before an offset, among the last records there."""
+def _last_rounds(log: Log, topic: str, end: int) -> list[RoundCommitted]:
+    """The rounds among the last records in a topic before an offset, at least one if there is any. Some may be late
+    ones of an old epoch; those are decided on less.
+    """
     start = log.bounds(topic)[0]
     for first in (max(start, end - 100), start):
-        found = None
+        found = []
         for record in takewhile(lambda each: each.offset < end, log.scan(topic, first)):
             try:
                 event = decode(record.value)
             except CodecError:
                 continue
-            found = event if isinstance(event, RoundCommitted) else found
-        if found is not None:
+            if isinstance(event, RoundCommitted):
+                found.append(event)
+        if found:
             return found
-    return None
+    return []
 
 
 def read_position(text: str) -> tuple[str, int]:

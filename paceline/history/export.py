@@ -57,10 +57,13 @@ def export(
             positions = {topic: min(each, at.get(topic, each)) for topic, each in positions.items()}
         say("writing the records")
         part = file.with_name(f"{file.name}.part")
-        with part.open("wb") as out:
-            head = _head(log, from_ms, to_ms, positions, ends)
-            records = write(out, _parts(log, head, stores, Path(folder) / VIEWS, positions, ends))
-        part.replace(file)
+        try:
+            with part.open("wb") as out:
+                head = _head(log, from_ms, to_ms, positions, ends)
+                records = write(out, _parts(log, head, stores, Path(folder) / VIEWS, positions, ends))
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
     rounds = {name: standing.own.round if (standing := store.standing()) else 0 for name, store in stores.items()}
     return Exported(records, rounds)
 

@@ -9,11 +9,11 @@ from events.log import Log
 from events.records.rounds import RoundCommitted
 from events.topics import ALL, rounds_of
 from paceline.errors import PacelineError
+from paceline.history.cut import CutLog
 from paceline.simulate.expect import Assertion, Seen, Sight
-from paceline.simulate.story import HostThen, StoryPart
+from paceline.simulate.story import HostThen, Story
 from processors.fold import Fold, HistoryDiffers, Recorded
 from processors.machine import Machine
-from processors.placement.machine import Placement
 from processors.store import MemoryStore
 
 RECORDS = 1000
@@ -35,19 +35,6 @@ class Found(NamedTuple):
     after: Seen
 
 
-class Teller(StoryPart):
-    """The story of a cell, told record by record."""
-
-    def begin(self, placement: Placement) -> None:
-        """Hosts as they are known where it begins."""
-        for host_id, row in placement.hosts.table.items():
-            self.hosts[host_id] = HostThen(host_id, frozenset(row.attributes.items()))
-
-    def tell(self, delivered: Delivered) -> None:
-        """Takes the next record in causal order."""
-        self.take(delivered)
-
-
 class Seeker:
     """Folds all machines of a history together, round by round in causal order."""
 
@@ -59,10 +46,10 @@ class Seeker:
         for name, store in (starts or {}).items():
             self._folds[name].restore(store)
         self._recorded = {name: Recorded(log, fold) for name, fold in self._folds.items()}
-        self._teller = Teller(log, keep=True)
-        self._teller.close()
-        self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._teller.told)
-        self._teller.begin(self.sight.placement)
+        self._story = Story(keep=True)
+        self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._story.told)
+        for host_id, row in self.sight.placement.hosts.table.items():
+            self._story.hosts[host_id] = HostThen(host_id, frozenset(row.attributes.items()))
 
     def absent(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Of what an expectation names, each a kind and a name, that which isn't there now."""
@@ -93,14 +80,14 @@ class Seeker:
                 fold.own.epoch, fold.own.round, fold.own.hash, fold.own.position, dict(fold.own.inputs)
             )
         inbox = Inbox(positions, {}, chains, self._log.cell)
-        reader = self._log.reader(positions)
+        reader = CutLog(self._log, until).reader(positions)
         try:
             while inbox.waiting() or any(reader.position(topic) < end for topic, end in until.items()):
                 inbox.add(reader.poll(RECORDS, WAIT_S))
                 taken = 0
                 for delivered in inbox.deliver(RECORDS):
                     taken += 1
-                    self._teller.tell(delivered)
+                    self._story.take(delivered)
                     event = delivered.event
                     if isinstance(event, RoundCommitted) and delivered.verdict is Verdict.ACCEPTED:
                         self._fold(delivered, event)

@@ -27,4 +27,5 @@ def views_at(log: Log, ends: Mapping[str, int], data: Path, folder: Path) -> Vie
         shutil.copyfile(start, folder / VIEWS)
     projector = Projector(CutLog(log, ends), folder)
     projector.fold_whole()
+    projector.stop_reading()
     return projector.views

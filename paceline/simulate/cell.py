@@ -10,9 +10,6 @@ The clock jumps from one moment to the next at which anything is due; nothing ha
 is a `Part`: it is stepped when a record of a topic that it reads was appended, when it said that it may have more to
 do, or when the time has come that it waits for. So an idle host, machine or gateway costs nothing. A part that is lost
 is not stepped; it is made anew when it is healed.
-
-`between` is called before each step of a machine's loop, with the machine's name and the step (see `Driver.turn`): what
-it raises goes through `quiet`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +25,7 @@ from events.topics import ALL, HOSTS, JOBS, MACHINES, rounds_of
 from hostagent.fleet import Fleet
 from hostagent.gateway.component import Gateway
 from paceline.machines import machines
-from processors.driver import Driver, Limits
+from processors.driver import Driver
 from processors.inprocess import Component
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
@@ -107,22 +104,14 @@ class Part:
 
 
 class MachineProcess:
-    """A machine's process as a component: its driver, which tells `between` of each step."""
+    """A machine's process as a component."""
 
-    def __init__(self, driver: Driver, between: Callable[[str, str], None] | None) -> None:
+    def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self._between = between
 
     def step(self) -> bool:
         """See `Component.step`."""
-        if self._between is None:
-            return self.driver.run() and not self.driver.idle()
-        turn, name = self.driver.turn(), self.driver.machine.name
-        while True:
-            try:
-                self._between(name, next(turn))
-            except StopIteration as end:
-                return bool(end.value)
+        return self.driver.run() and not self.driver.idle()
 
     def wait_ms(self) -> int | None:
         """See `Component.wait_ms`."""
@@ -138,20 +127,11 @@ def _same(store: Store) -> Store:
     return store
 
 
-class HasNumber(Protocol):
-    """A log, as far as the number of its cell goes."""
-
-    @property
-    def cell(self) -> int:
-        """The number of the cell."""
-        ...
-
-
 class World(Protocol):
     """A cell as users, hosts and fate see it."""
 
     @property
-    def log(self) -> HasNumber:
+    def log(self) -> Log:
         """Its log."""
         ...
 
@@ -194,15 +174,10 @@ class Cell:
         self,
         log: SimLog,
         clock: VirtualClock,
-        limits: Limits | None = None,
-        make: Mapping[str, Callable[[], Machine]] | None = None,
         stores: Mapping[str, Callable[[], Store]] | None = None,
         watches: bool = True,
-        between: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`make`: the machines, where they aren't those of Paceline; `watches`: whether the gateway writes beats and
-        notices silence.
-        """
+        """`watches`: whether the gateway writes beats and notices silence."""
         self.log = log
         self.clock = clock
         self.parts: dict[str, Part] = {}
@@ -210,11 +185,9 @@ class Cell:
         self.machines: dict[str, Machine] = {}
         """The state of each machine, of its last process where it is lost."""
         self.fleets: list[Part] = []
-        self._limits = limits
-        self._make = make or machines(log.cell)
+        self._make = machines(log.cell)
         self._stores = stores or {name: partial(_same, MemoryStore()) for name in MACHINES}
         self._watches = watches
-        self._between = between
         self._next_ms: int | None = None
         for name in MACHINES:
             made = self._make[name]()
@@ -247,12 +220,6 @@ class Cell:
         assert isinstance(machine, Lifecycle)
         return machine
 
-    def driver(self, name: str) -> Driver:
-        """The driver of a machine that isn't lost."""
-        process = self.parts[name].component
-        assert isinstance(process, MachineProcess)
-        return process.driver
-
     def lose(self, name: str) -> None:
         """A part's process is gone at once: what it had not written is lost with it."""
         self.parts[name].component = None
@@ -268,12 +235,10 @@ class Cell:
                     fleet.component.move(self._gateway)
             return
         self.machines[name] = self._make[name]()
-        store = self._stores[name]()
-        driver = Driver(self.machines[name], self.log, store, self.clock, f"{name}-0", self._limits)
-        for step in driver.recover():
-            if self._between is not None:
-                self._between(name, step)
-        part.component = MachineProcess(driver, self._between)
+        driver = Driver(self.machines[name], self.log, self._stores[name](), self.clock, f"{name}-0")
+        for _ in driver.recover():
+            pass
+        part.component = MachineProcess(driver)
 
     def _add(self, part: Part, topics: Sequence[str]) -> Part:
         self.parts[part.name] = part

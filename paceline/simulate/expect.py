@@ -136,7 +136,7 @@ def _known(word: str, known: tuple[str, ...]) -> str:
 
 
 def _job(text: str, words: list[str]) -> Assertion:
-    job_id, verb, rest = (*words[1:3], "", "")[0], (*words[2:3], "")[0], words[3:]
+    job_id, verb, rest = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
     look: Callable[[Sight], Seen]
     names: dict[str, tuple[str, ...]] = {"job": (job_id,)}
     match verb:

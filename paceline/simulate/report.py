@@ -14,12 +14,12 @@ from paceline.simulate.expect import RESOURCES
 from paceline.simulate.plots import Bar, Range, duration, number
 from paceline.simulate.report_style import PAGE
 from paceline.simulate.results import Jobs
-from paceline.simulate.series import ABSENT, Sample
+from paceline.simulate.series import ABSENT, Sample, main_resource
 
 if TYPE_CHECKING:
     from paceline.simulate.session import Session
 
-CPU, GPU = RESOURCES.index("cpu"), RESOURCES.index("gpu")
+GPU = RESOURCES.index("gpu")
 POOLS_MAX = 7
 """Of more pools the largest have a colour of their own, the others one together."""
 COLUMNS_MAX, ROWS_MAX = 200, 60
@@ -35,16 +35,11 @@ def write_report(session: "Session", path: Path) -> None:
     sections = [_tiles(session), _expectations(session)]
     if len(samples) > 1 and any(samples[-1].capacity or ()):
         sections += _over_time(samples)
-    sections += _of_jobs(session.jobs, _resource(samples))
+    sections += _of_jobs(session.jobs, main_resource(samples))
     if len(samples) > 1 and session.series.host_ids():
         sections.append(_heat(samples, session.series.host_ids()))
     title = escape(session.name)
     path.write_text(PAGE.replace("{title}", title).replace("{body}", "\n".join(sections)), encoding="utf-8")
-
-
-def _resource(samples: Sequence[Sample]) -> int:
-    """What the plots are about: GPUs where the cell has any, CPU otherwise."""
-    return GPU if any(each.capacity[GPU] for each in samples) else CPU
 
 
 def _unit(at: int) -> str:
@@ -55,7 +50,7 @@ def _tiles(session: "Session") -> str:
     """The figures to look at first."""
     body = session.body()
     figures, states = body["figures"], session.jobs.states
-    resource = RESOURCES[_resource(session.series.samples)]
+    resource = RESOURCES[main_resource(session.series.samples)]
     used = figures.get(f"mean_{resource}_used_percent")
     tiles = [
         ("virtual time", span(body["virtual_s"])),
@@ -115,7 +110,7 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
 def _leaves(samples: Sequence[Sample]) -> list[str]:
     """Pools without pools below, the largest first."""
     held: dict[str, int] = {}
-    at = _resource(samples)
+    at = main_resource(samples)
     for sample in samples:
         for path, row in sample.pools.items():
             held[path] = held.get(path, 0) + row.allocation[at]
@@ -125,7 +120,7 @@ def _leaves(samples: Sequence[Sample]) -> list[str]:
 
 def _over_time(samples: Sequence[Sample]) -> list[str]:
     """What is plotted over time: the cluster, the queue, each pool."""
-    at, leaves = _resource(samples), _leaves(samples)
+    at, leaves = main_resource(samples), _leaves(samples)
     times = [each.at_ms / 1000 for each in samples]
     unit = _unit(at)
     shown, others = leaves[:POOLS_MAX], leaves[POOLS_MAX:]
@@ -177,11 +172,17 @@ def _of_jobs(jobs: Jobs, at: int) -> list[str]:
     if not jobs.wait_s:
         return []
     wait, slowdown = np.frombuffer(jobs.wait_s), np.frombuffer(jobs.slowdown)
-    size = np.frombuffer(jobs.size, dtype=np.int64) / 1000
-    waits = plots.bars(_waits(wait), "time between submission and first task", "jobs")
-    slowdowns = plots.ranges(_slowdowns(size, slowdown), f"{_unit(at)} that the whole job asks for", "bounded slowdown")
-    bounded = "max(1, (wait + run) / max(run, 10 s)): dot = median, line = 10th to 90th percentile"
-    return [_section("Waiting times", "", waits), _section("Slowdown by size of job", bounded, slowdowns)]
+    size = np.frombuffer(jobs.gpu_milli if at == GPU else jobs.cpu_milli, dtype=np.int64) / 1000
+    asks = size > 0
+    sections = [
+        _section("Waiting times", "", plots.bars(_waits(wait), "time between submission and first task", "jobs"))
+    ]
+    if asks.any():
+        title = f"{_unit(at)} that the whole job asks for"
+        slowdowns = plots.ranges(_slowdowns(size[asks], slowdown[asks]), title, "bounded slowdown")
+        bounded = "max(1, (wait + run) / max(run, 10 s)): dot = median, line = 10th to 90th percentile"
+        sections.append(_section("Slowdown by size of job", bounded, slowdowns))
+    return sections
 
 
 def _waits(wait: NDArray[np.float64]) -> list[Bar]:
@@ -198,14 +199,14 @@ def _waits(wait: NDArray[np.float64]) -> list[Bar]:
 
 
 def _slowdowns(size: NDArray[np.float64], slowdown: NDArray[np.float64]) -> list[Range]:
-    """By size in powers of two."""
-    kind = np.ceil(np.log2(np.maximum(size, 1e-3)) - 1e-9).astype(np.int64)
+    """By size: a class goes up to twice the one before, and is called by the smallest and largest in it."""
+    kind = np.ceil(np.log2(size) - 1e-9).astype(np.int64)
     out = []
     for power in np.unique(kind).tolist():
-        mine = slowdown[kind == power]
+        mine, sizes = slowdown[kind == power], size[kind == power]
         low, middle, high = (float(value) for value in np.quantile(mine, (0.1, 0.5, 0.9)))
-        top, below = 2.0**power, 2.0 ** (power - 1)
-        label = number(top) if below < 1 or below + 1 == top else f"{number(below + 1)} - {number(top)}"
+        least, most = float(sizes.min()), float(sizes.max())
+        label = number(most) if least == most else f"{number(least)} - {number(most)}"
         told = f"{label}: {len(mine):,} jobs, median {number(middle)}, 10th {number(low)}, 90th {number(high)}"
         out.append(Range(label, low, middle, high, told))
     return out

@@ -33,8 +33,8 @@ class Jobs:
         self.tasks = self.preempted = self.lost = 0
         self.pools: dict[str, int] = {}
         self.wait_s, self.slowdown, self.ended_s = array("d"), array("d"), array("d")
-        self.size, self.pool = array("q"), array("l")
-        """Of each job that ran: CPU (GPU where it has any) of all its tasks in thousandths, and its pool's number."""
+        self.cpu_milli, self.gpu_milli, self.pool = array("q"), array("q"), array("l")
+        """Of each job that ran: what all its tasks ask for, and its pool's number."""
         self._file = (folder / "jobs.csv").open("w", newline="", encoding="utf-8") if folder is not None else None
         self._rows = csv.writer(self._file, lineterminator="\n") if self._file is not None else None
         if self._rows is not None:
@@ -53,7 +53,8 @@ class Jobs:
             self.wait_s.append(wait)
             self.slowdown.append(bounded_slowdown(wait, run))
             self.ended_s.append((job.ended_ms - START_MS) / 1000)
-            self.size.append(job.tasks * (job.gpu_milli or job.cpu_milli))
+            self.cpu_milli.append(job.tasks * job.cpu_milli)
+            self.gpu_milli.append(job.tasks * job.gpu_milli)
             self.pool.append(self.pools.setdefault(job.pool, len(self.pools)))
         if self._rows is not None:
             self._rows.writerow(_row(job))
@@ -134,7 +135,7 @@ def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
     with (folder / "series.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         amounts = [f"{name}_{what}" for name in RESOURCES for what in ("used", "capacity")]
-        since = ["ended_jobs", "mean_wait_s", "mean_bounded_slowdown", "preempted_tasks"]
+        since = ["ended_jobs", "mean_wait_s", "mean_bounded_slowdown", "preempted_runs"]
         rows.writerow(["time_s", "running_tasks", "waiting_tasks", "fragmentation", *since, *amounts])
         before = Past(0, 0)
         for each in samples:

@@ -45,7 +45,6 @@ class Run:
         self.story = story
         self.watch = watch
         self.now_ms = 0
-        self.moments = 0
         self.wall_s = 0.0
         self._acts = acts
         self._act = next(acts, None)
@@ -84,7 +83,6 @@ class Run:
         return f"{topic}:{offset}"
 
     def _moment(self) -> None:
-        self.moments += 1
         while self._act is not None and self._act.at_ms <= self.now_ms:
             self._act.do()
             self._act = next(self._acts, None)

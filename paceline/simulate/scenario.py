@@ -154,8 +154,7 @@ class Scenario(Checked):
 
     def last_ms(self) -> int:
         """The time of the last thing that is named, from the start."""
-        times = [job.at for job in self.jobs] + [file.at for file in self.job_files]
-        times += [event.at for event in self.events]
+        times = [job.at for job in self.jobs] + [event.at for event in self.events]
         times += [each.time_ms() for each in self.expect]
         for group in self.hosts:
             times += [group.joins, group.fails or 0, group.returns or 0, group.leaves or 0]

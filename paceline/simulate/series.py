@@ -1,6 +1,6 @@
 """A cell over time: samples of what is used, waits and is split up, few enough to keep however long a run is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +40,12 @@ class Sample(NamedTuple):
     hosts: NDArray[np.uint8]
     """Of each host, by its number, the percentage used of the resource that it has least left of; ABSENT: not there."""
     past: Past
+
+
+def main_resource(samples: Sequence[Sample]) -> int:
+    """What is shown of a cell: GPUs where it ever had any, CPU otherwise."""
+    gpu = RESOURCES.index("gpu")
+    return gpu if any(each.capacity[gpu] for each in samples) else RESOURCES.index("cpu")
 
 
 class Series:

@@ -194,9 +194,6 @@ def _go(session: Session) -> None:
 
 def _keep_views(log: Log, data: Path) -> None:
     """The views of the log, as `paceline up` on the folder would make them."""
-    from projections.projector import Projector
+    from projections.projector import rebuild
 
-    projector = Projector(log, data)
-    while projector.step():
-        pass
-    projector.close()
+    rebuild(log, data).dispose()

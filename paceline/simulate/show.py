@@ -7,6 +7,7 @@ import click
 from paceline.output import Column, cores, gib, span, table
 from paceline.simulate.expect import RESOURCES
 from paceline.simulate.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
+from paceline.simulate.series import main_resource
 
 if TYPE_CHECKING:
     from paceline.simulate.session import Session
@@ -74,8 +75,8 @@ def _pools(session: "Session") -> None:
     last = session.series.samples[-1]
     if not last.pools:
         return
-    name = "gpu" if last.capacity[RESOURCES.index("gpu")] else "cpu"
-    at = RESOURCES.index(name)
+    at = main_resource(session.series.samples)
+    name = RESOURCES[at]
     click.echo("")
     by_pool = session.jobs.by_pool()
     table(

@@ -14,12 +14,12 @@ TRIES_MAX = 400
 
 class Shrink:
     """Leaves out what isn't needed: faults, events, jobs, pools, hosts, tasks. `fails` runs a scenario under just the
-    faults that it names; after `tries` runs it takes what it has.
+    faults that it names; after `TRIES_MAX` runs it takes what it has.
     """
 
-    def __init__(self, fails: Fails, tries: int = TRIES_MAX) -> None:
+    def __init__(self, fails: Fails) -> None:
         self._fails = fails
-        self._tries = tries
+        self._left = TRIES_MAX
 
     def smallest(self, scenario: Scenario, hits: Sequence[Hit]) -> Scenario:
         """The smallest scenario found; the one given has failed with these faults. It expects nothing, as what it
@@ -37,8 +37,8 @@ class Shrink:
     def _still(self, scenario: Scenario) -> bool:
         if not is_sound(scenario):
             return False
-        self._tries -= 1
-        return self._tries >= 0 and self._fails(scenario)
+        self._left -= 1
+        return self._left >= 0 and self._fails(scenario)
 
     def _without(self, scenario: Scenario, field: str) -> Scenario:
         """Fewer parts of a list: halves first, then quarters, down to one by one."""

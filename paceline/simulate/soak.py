@@ -123,9 +123,12 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
         _tell(met, time.monotonic() - started)
     if failure is not None:
         click.echo(f"seed {failure.seed} failed: {failure.why}")
-        small = shrunk(_scenario(scenario, failure.seed), failure, _with_views(scenario, kinds, failure.seed))
-        again.write_text(as_yaml(small))
-        click.echo(f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults all")
+        views = _with_views(scenario, kinds, failure.seed)
+        again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure, views)))
+        asked = f"'all, {VIEWS}'" if views else "all"
+        click.echo(
+            f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults {asked}"
+        )
         return 1
     drawn = scenario is None or scenario.faults is None
     missing = met.missing(kinds if drawn else ())

@@ -76,10 +76,10 @@ class Told:
     """The names of events in order, each run of the same one once."""
 
 
-class StoryPart:
-    """Folds the log of a cell. A `Component`. `keep`: whether what only expectations ask for is kept too."""
+class Story:
+    """What was told of a cell. `keep`: whether what only expectations ask for is kept too."""
 
-    def __init__(self, log: Log, keep: bool, on_end: Callable[[JobStory], None] = lambda job: None) -> None:
+    def __init__(self, keep: bool, on_end: Callable[[JobStory], None] = lambda job: None) -> None:
         self.told = Told()
         self.open: dict[str, JobStory] = {}
         self.facts = self.rounds = self.decisions = 0
@@ -95,34 +95,15 @@ class StoryPart:
         self.hosts: dict[str, HostThen] = {}
         """Hosts as they were when they last said what they have."""
         self._on_end = on_end
-        self._submitted: dict[int, tuple[int, JobSubmitted]] = {}
-        self._chains = {machine: Chain() for machine in MACHINES}
-        self._inbox = Inbox({topic.name: 0 for topic in ALL}, {}, self._chains, log.cell)
-        self._reader = log.reader(self._inbox.positions)
-
-    def step(self) -> bool:
-        """See `Component.step`."""
-        self._inbox.add(self._reader.poll(RECORDS, 0))
-        taken = 0
-        for delivered in self._inbox.deliver(RECORDS):
-            self.take(delivered)
-            taken += 1
-        return taken > 0
-
-    def wait_ms(self) -> int | None:
-        """See `Component.wait_ms`."""
-        return None
-
-    def close(self) -> None:
-        """See `Component.close`."""
-        self._reader.close()
+        self._submitted: dict[int, int] = {}
+        """When the jobs came that nobody has answered yet, by the offset of their submission."""
 
     def at_rest(self) -> bool:
         """Whether every job that was submitted has ended or was rejected."""
         return not self.open and not self._submitted
 
     def take(self, delivered: Delivered) -> None:
-        """Folds one record."""
+        """Folds the next record in causal order."""
         record, event = delivered.record, delivered.event
         if event is None or delivered.verdict is not Verdict.ACCEPTED:
             return
@@ -130,7 +111,7 @@ class StoryPart:
             self.facts += 1
             self._name(event)
             if isinstance(event, JobSubmitted):
-                self._submitted[record.offset] = (record.at_ms, event)
+                self._submitted[record.offset] = record.at_ms
             elif isinstance(event, HostOffered) and self._keep:
                 self.hosts[event.host_id] = HostThen(event.host_id, frozenset(event.attributes.items()))
             return
@@ -150,11 +131,12 @@ class StoryPart:
     def _decision(self, event: Event, now: int) -> None:
         match event:
             case JobAccepted():
-                self._accepted(event)
+                self._accepted(event, now)
             case JobRejected():
                 self.rejected += self._submitted.pop(event.jobs_offset, None) is not None
                 self._refused(f"job {event.job_id}", event)
             case CommandAnswered():
+                self._submitted.pop(event.jobs_offset, None)  # a job that was submitted again
                 self._refused(f"job {event.job_id}", event)
             case PoolAnswered():
                 self._refused("cell" if event.path == "/" else f"pool {event.path}", event)
@@ -177,8 +159,8 @@ class StoryPart:
         if event.code not in (Code.DONE, Code.REPEATED) and len(self.noes) < NOES_MAX:
             self.noes.append(f"{what}: {event.code}: {event.message}")
 
-    def _accepted(self, event: JobAccepted) -> None:
-        at_ms, _ = self._submitted.pop(event.jobs_offset)
+    def _accepted(self, event: JobAccepted, now: int) -> None:
+        at_ms = self._submitted.pop(event.jobs_offset, now)
         need = event.need
         self.open[event.job_id] = JobStory(
             event.job_id, event.pool, event.instances, need.cpu_milli, need.gpu_milli, event.gang_min, at_ms
@@ -197,22 +179,19 @@ class StoryPart:
             job.began += first
             job.waited_ms += first * (now - job.submitted_ms)
             job.runs += len(mine)
-            if job.began == job.tasks:
-                self.told.reasons.pop(job_id, None)
 
     def _ended(self, event: RunsEnded) -> None:
         outcome, job_of = ints(event.outcome), ints(event.job)
         for at in distinct(job_of[(outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)]).tolist():
-            job = self.open.get(event.job_ids[at])
-            if job is None:
-                continue
-            mine = outcome[job_of == at]
+            job_id, mine = event.job_ids[at], outcome[job_of == at]
             preempted = int(np.count_nonzero(mine == Outcome.PREEMPTED))
-            job.preempted += preempted
             self.preempted += preempted
-            job.lost += int(np.count_nonzero(mine == Outcome.LOST))
             if self._keep and preempted:
-                self.told.preempted[job.job_id] += preempted
+                self.told.preempted[job_id] += preempted
+            job = self.open.get(job_id)
+            if job is not None:
+                job.preempted += preempted
+                job.lost += int(np.count_nonzero(mine == Outcome.LOST))
 
     def _changed(self, event: JobChanged, now: int) -> None:
         job = self.open.get(event.job_id)
@@ -231,3 +210,29 @@ class StoryPart:
         for (job, host), count in zip(pairs.tolist(), counts.tolist(), strict=True):
             then = self.hosts.get(event.host_ids[host]) or HostThen(event.host_ids[host])
             self.told.ran_on.setdefault(event.job_ids[job], Counter())[then] += count
+
+
+class StoryPart(Story):
+    """The story as a part of the cell, told from its log. A `Component`."""
+
+    def __init__(self, log: Log, keep: bool, on_end: Callable[[JobStory], None]) -> None:
+        super().__init__(keep, on_end)
+        self._inbox = Inbox({topic.name: 0 for topic in ALL}, {}, {machine: Chain() for machine in MACHINES}, log.cell)
+        self._reader = log.reader(self._inbox.positions)
+
+    def step(self) -> bool:
+        """See `Component.step`."""
+        self._inbox.add(self._reader.poll(RECORDS, 0))
+        taken = 0
+        for delivered in self._inbox.deliver(RECORDS):
+            self.take(delivered)
+            taken += 1
+        return taken > 0
+
+    def wait_ms(self) -> int | None:
+        """See `Component.wait_ms`."""
+        return None
+
+    def close(self) -> None:
+        """See `Component.close`."""
+        self._reader.close()

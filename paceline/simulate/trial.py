@@ -9,7 +9,7 @@ for each job. Then, on every fourth seed, all machines decide their history agai
 
 import os
 import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -31,7 +31,6 @@ from paceline.simulate.scenario import Scenario
 from paceline.simulate.users import acts
 from paceline.simulate.views import Views
 from processors.driver import Driver, Limits, Superseded
-from processors.machine import Machine
 from processors.replay import replay
 
 REST_MS = 1_800_000
@@ -44,7 +43,7 @@ LOOK_STEPS = 20
 REPLAY_EACH = 4
 """Every so many seeds all machines decide their history again, which takes as long as the trial itself."""
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Where gateways keep their files, if it is there: in a trial no machine goes down, and a disk takes a tenth of it."""
+"""Where gateways keep their files, if it is there: no computer goes down in a trial, and a disk takes a tenth of it."""
 RETRY_MS = 2000
 """A process that finds the log away starts again so much later, at most."""
 
@@ -81,7 +80,7 @@ class Process:
         records, budget = self._draw.choice([1, 20, 2000, 2000]), self._draw.choice([1, 50, 20_000, 20_000])
         limits = Limits() if self._trial.faults.calm else Limits(records=records, budget=budget)
         made = self._trial.make[self.machine]()
-        self.driver = self._trial.driver(made, self._trial.faulty, self._disk, self.clock, self.name, limits)
+        self.driver = Driver(made, self._trial.faulty, self._disk, self.clock, self.name, limits)
         self._steps = self.driver.recover()
 
     def crash(self) -> None:
@@ -119,8 +118,7 @@ class Process:
 
 
 class Trial:
-    """A cell, its users and its faults. `make`, `driver`: other machines than Paceline's, another loop. The scenario
-    says when it ends.
+    """A cell, its users and its faults. The scenario says when it ends.
 
     `views`: a folder, for projections that live through it and are compared with rebuilt ones.
     """
@@ -129,8 +127,6 @@ class Trial:
         self,
         scenario: Scenario,
         faults: Faults,
-        make: Mapping[str, Callable[[], Machine]] | None = None,
-        driver: type[Driver] = Driver,
         views: Path | None = None,
     ) -> None:
         self.scenario = scenario
@@ -138,8 +134,7 @@ class Trial:
         self.clock = Clock(at_ms=START_MS)
         self.log = MemoryLog(self.clock.monotonic_ms)
         self.faulty = FaultyLog(self.log, faults)
-        self.make = make or machines()
-        self.driver = driver
+        self.make = machines()
         self.checker = Checker(self.log)
         self.processes = [Process(self, machine, f"{machine}-{one}") for machine in MACHINES for one in "ab"]
         self.fleets: list[Part] = []
@@ -362,8 +357,7 @@ class Trial:
     def _jobs(self) -> dict[str, str]:
         """The jobs that were submitted, and of what kind they are."""
         submitted = [*self.scenario.jobs, *(event.submit for event in self.scenario.events if event.submit)]
-        now_ms = self.clock.ms - START_MS
-        return {str(job.job_id): job.kind for job in submitted if job.at <= now_ms}
+        return {str(job.job_id): job.kind for job in submitted}
 
     def _replay(self) -> None:
         """Each machine decides its history again, to the same state."""

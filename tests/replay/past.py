@@ -55,7 +55,12 @@ SCENARIO: dict[str, Any] = {
 @cache
 def past() -> MemoryLog:
     """The log of it; whoever changes it makes a copy."""
-    made = session.of_scenario(Scenario.model_validate(SCENARIO), "", session.Wanted())
+    return played(SCENARIO)
+
+
+def played(scenario: dict[str, Any]) -> MemoryLog:
+    """The log of a scenario."""
+    made = session.of_scenario(Scenario.model_validate(scenario), "", session.Wanted())
     made.run.go()
     log = MemoryLog(lambda: 0)
     for topic in ALL:

@@ -51,7 +51,7 @@ class Kept(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """How a change was found: by deciding again, or by the head; None: not at all."""
+    """How a change was found: by deciding again (`rounds`), or by the `head`; empty and None: not at all."""
 
     by: str
     difference: Difference | None
@@ -243,7 +243,6 @@ def run(count: int, seed: int = 0) -> dict[str, object]:
         "places": count,
         "found_by_rounds": by["rounds"],
         "found_by_head": by["head"],
-        "not_found": 0,
         "kinds": dict(sorted(kinds.items())),
         "topics": dict(sorted(topics.items())),
         "records": sum(len(past().topic(topic.name).records) for topic in ALL),

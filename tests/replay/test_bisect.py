@@ -5,11 +5,12 @@ import json
 import pytest
 
 from events.topics import ALL
+from paceline.history.cut import before, closed
 from paceline.history.seek import Seeker, seek
 from paceline.machines import machines
 from paceline.simulate.expect import parse
 from processors.replay import replay
-from tests.replay.past import past
+from tests.replay.past import past, played, written
 
 ENDS = {topic.name: past().bounds(topic.name)[1] for topic in ALL}
 
@@ -62,6 +63,46 @@ def test_what_is_found_is_told_with_round_position_time_and_what_was_seen(cli, d
     assert cli(*given, "--since", "2023-11-14T22:14:10Z")[0] == 1
     code, _, err = cli("log", "bisect", "--data", data, "--expect", "job huge hums")
     assert (code, "must go on with" in err) == (2, True)
+
+
+STRETCH = {
+    "hosts": [{"name": "h", "resources": {"cpu": 4}}],
+    "pools": [{"path": "/p"}, {"path": "/q", "reservation": {"cpu": 2}}],
+    "jobs": [
+        {"job_id": "low", "pool": "/p", "instances": 4, "resources": {"cpu": 1}, "sim": {"duration": "5m"}},
+        {"job_id": "high", "at": "1m", "pool": "/q", "instances": 2, "resources": {"cpu": 1}},
+        {"job_id": "late", "at": "40s", "pool": "/new", "resources": {"cpu": 1}},
+    ],
+    "events": [
+        {"at": "39s", "lose": "entitlement"},
+        {"at": "39500ms", "pool": {"path": "/new"}},
+        {"at": "50s", "heal": "entitlement"},
+    ],
+    "end": "3m",
+}
+"""`late` is submitted before its pool is answered: lifecycle accepts it 10 s later."""
+
+
+@pytest.mark.parametrize(
+    "expected", ["job low preempted > 0", "cell preempted > 0", "job late is RUNNING", "job late ran on h-1"]
+)
+def test_a_stretch_is_searched_like_the_whole_log(cli, tmp_path, expected):
+    written(played(STRETCH), tmp_path / "data")
+    stretch = tmp_path / "stretch.avro"
+    times = ("--from", "2023-11-14T22:14:05Z", "--to", "2023-11-14T22:16:10Z")
+    assert cli("log", "export", "--data", tmp_path / "data", *times, stretch)[0] == 0
+    whole = cli("log", "bisect", "--data", tmp_path / "data", "--expect", expected)
+    assert whole[0] == 0
+    assert cli("log", "bisect", stretch, "--expect", expected) == whole
+
+
+def test_a_search_goes_no_further_than_it_is_told():
+    ends = closed(past(), before(past(), 1_700_000_030_000))
+    offsets = [
+        (delivered.record.topic, delivered.record.offset) for delivered, _ in Seeker(past(), machines()).rounds(ends)
+    ]
+    assert offsets
+    assert all(offset < ends[topic] for topic, offset in offsets)
 
 
 @pytest.mark.parametrize(

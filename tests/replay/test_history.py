@@ -9,12 +9,16 @@ import time
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from events.archived import ArchivedLog
-from events.log import LogUnavailable
-from events.memory import MemoryReader
-from events.topics import ALL
+from events.codec import decode, encode
+from events.log import LogUnavailable, NewRecord
+from events.memory import MemoryLog, MemoryReader
+from events.records.parts import Segment
+from events.records.rounds import RoundCommitted
+from events.topics import ALL, TASKS
 from paceline.errors import PacelineError
 from paceline.history.bring import bring, info, open_history
 from paceline.history.cut import CutLog, before, closed, first_at, read_time, up_to
@@ -27,7 +31,7 @@ from processors.store import RocksStore
 from processors.table import RowChange
 from projections import queries
 from projections.projector import rebuild
-from projections.tables import jobs
+from projections.tables import chains, jobs
 from projections.views import Views
 from tests.replay.past import changed, past
 
@@ -220,6 +224,49 @@ def test_a_cut_at_a_position_has_nothing_that_came_later():
             held = list(log.scan(topic, 0))
             assert all(record.at_ms <= at_ms for record in held[:end])
             assert topic == "paceline.lifecycle" or all(record.at_ms > at_ms for record in held[end:])
+
+
+def test_what_a_round_was_decided_on_is_there_with_it_whatever_its_clock_says(tmp_path):
+    """The broker of the topic of tasks is 2 s ahead."""
+    log = MemoryLog(lambda: 0)
+    for topic in ALL:
+        ahead_ms = 2000 if topic.name == TASKS.name else 0
+        log.topic(topic.name).records = [
+            record._replace(at_ms=record.at_ms + ahead_ms) for record in past().scan(topic.name, 0)
+        ]
+        log.topic(topic.name).end = past().bounds(topic.name)[1]
+    at = up_to(log, "paceline.lifecycle", 200)
+    cut = closed(log, at)
+    assert cut[TASKS.name] > at[TASKS.name]
+    views = views_at(log, cut, tmp_path, tmp_path)
+    with views.read() as connection:
+        position = connection.scalar(select(chains.c.position).where(chains.c.machine == "lifecycle"))
+    views.engine.dispose()
+    assert position == 201
+
+
+def test_a_late_round_of_an_old_epoch_does_not_hide_what_the_last_one_needs():
+    first = next(
+        event
+        for event in map(decode, (each.value for each in past().scan("paceline.lifecycle", 0)))
+        if isinstance(event, RoundCommitted)
+    )
+    log = MemoryLog(lambda: 0)
+    for epoch, end in ((2, 9), (1, 2)):
+        inputs = (Segment("paceline.jobs", 0, end),)
+        log.append([NewRecord("paceline.lifecycle", b"", encode(replace(first, epoch=epoch, inputs=inputs, seen=())))])
+    ends = {topic.name: 0 for topic in ALL} | {"paceline.lifecycle": 2}
+    assert closed(log, ends)["paceline.jobs"] == 9
+
+
+def test_an_export_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    def away(_: object) -> None:
+        raise LogUnavailable("Kafka at 127.0.0.1:9 can't be reached.")
+
+    monkeypatch.setattr("paceline.history.export.of_record", away)
+    with pytest.raises(LogUnavailable):
+        export(past(), machines(), read_time(FROM), read_time(TO), tmp_path / "stretch.avro", lambda line: None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_views_of_the_past_are_not_taken_for_whole_when_the_log_goes_away(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ def test_the_history_has_what_is_to_be_changed():
 
 def test_every_change_is_found_with_its_place():
     found = tamper.run(150)
-    assert found["not_found"] == 0
+    assert found["found_by_rounds"] > 100 > found["found_by_head"]
     assert set(found["kinds"]) == set(tamper.KINDS)
 
 

@@ -57,7 +57,9 @@ def test_every_field_that_is_refused_is_listed():
 def test_the_example_of_expectations_is_that_of_the_file():
     shown = SCENARIO.findall((ROOT / "docs" / "scenarios.md").read_text())[0]
     first = json.dumps((ROOT / "examples" / "scenarios" / "first.yaml").read_text())
-    for assertion in re.findall(r"(?:that|always|never): ([^,}\n]+)", shown):
+    assertions = re.findall(r"(?:that|always|never): ([^,}\n]+)", shown)
+    assert len(assertions) == 4
+    for assertion in assertions:
         assert assertion in first, assertion
 
 

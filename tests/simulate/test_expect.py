@@ -109,6 +109,23 @@ expect:
     assert all(holds for holds, _, _ in verdicts(text)), verdicts(text)
 
 
+def test_a_job_waits_for_what_was_last_said_while_any_task_waits():
+    """Two tasks of `low` are preempted; those that went on fail then and run again, while the two still wait."""
+    text = """
+hosts: [{name: h, resources: {cpu: 4}}]
+pools: [{path: /p}, {path: /q, reservation: {cpu: 2}}]
+end: 4m
+jobs:
+  - {job_id: low, pool: /p, instances: 4, resources: {cpu: 1}, retries: {max: 3}, sim: {duration: 100s, fail_runs: 1}}
+  - {job_id: high, pool: /q, at: 1m, instances: 2, resources: {cpu: 1}, sim: {duration: 10m}}
+expect:
+  - {at: 90s, that: job low waits for ENTITLEMENT_REACHED}
+  - {at: 3m, that: job low tasks QUEUED == 2}
+  - {at: 3m, that: job low waits for ENTITLEMENT_REACHED}
+"""
+    assert [holds for holds, _, _ in verdicts(text)] == [True] * 3, verdicts(text)
+
+
 def test_where_a_job_ran_is_told_by_the_hosts_as_they_were_then():
     text = """
 hosts: [{name: h, count: 2, resources: {cpu: 2}, attributes: {disk: ssd}, fails: 30s}, {name: g, resources: {cpu: 2}}]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import threading
 from html.parser import HTMLParser
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from paceline.main import run
 from paceline.simulate import plots
+from paceline.simulate.report import _of_jobs
 from paceline.simulate.results import bounded_slowdown
 from tests.simulate.play import CELL, ROOT, play
 
@@ -54,9 +56,9 @@ def test_series_add_up(out):
     for row in series:
         assert int(row["cpu_used"]) <= int(row["cpu_capacity"]) + 4000, "a lost host holds until its runs are ended"
         assert 0 <= float(row["fragmentation"]) <= 1
-        assert held.get(row["time_s"], 0) >= 0
+        assert int(row["cpu_used"]) <= held.get(row["time_s"], 0), "the run of a pool has a place"
     jobs = rows(out / "jobs.csv")
-    assert sum(int(row["preempted_tasks"]) for row in series) == sum(int(job["preempted"]) for job in jobs)
+    assert sum(int(row["preempted_runs"]) for row in series) == sum(int(job["preempted"]) for job in jobs)
     assert sum(int(row["ended_jobs"]) for row in series) == len(jobs)
     for column, of_job in (("mean_wait_s", "wait_s"), ("mean_bounded_slowdown", "bounded_slowdown")):
         total = sum(int(row["ended_jobs"]) * float(row[column]) for row in series if row[column])
@@ -81,6 +83,26 @@ jobs:
     assert (past[-1].jobs, past[-1].preempted) == (2, 2)
     at_ms = next(sample.at_ms for sample in session.series.samples if sample.past.preempted)
     assert 10_000 <= at_ms < 60_000, "it isn't counted when the job has ended, but when it was preempted"
+
+
+def test_jobs_are_plotted_by_what_the_title_names():
+    session = play("""
+hosts: [{name: h, resources: {cpu: 64, gpu: 8}}]
+pools: [{path: /p}]
+jobs:
+  - {job_id: a, pool: /p, instances: 32, resources: {cpu: 1}, sim: {duration: 10s}}
+  - {job_id: b, pool: /p, instances: 2, resources: {cpu: 1.25}, sim: {duration: 10s}}
+  - {job_id: c, pool: /p, instances: 2, resources: {cpu: 1, gpu: 1.5}, sim: {duration: 10s}}
+  - {job_id: d, pool: /p, instances: 4, resources: {cpu: 1, gpu: 1}, sim: {duration: 10s}}
+""")
+    by_size = {at: "".join(_of_jobs(session.jobs, at)) for at in (0, 3)}
+    assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size[0]) == [
+        ("2", "1"),
+        ("2.5 - 4", "2"),
+        ("32", "1"),
+    ]
+    assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size[3]) == [("3 - 4", "2")]
+    assert "GPUs that the whole job asks for" in by_size[3]
 
 
 class Page(HTMLParser):

@@ -39,7 +39,7 @@ def write(tmp_path, text: str):
 def test_swf_by_its_rules(tmp_path):
     path = write(tmp_path, SWF)
     assert readers.swf_processors(path) == 10
-    jobs = list(readers.swf(path, 10))
+    jobs = list(readers.rigid(readers.swf(path, 10)))
     assert [(at_ms, job.job_id, job.instances, job.gang_min, job.simulated.duration_ms) for at_ms, job in jobs] == [
         (0, "job-1", 4, 4, 60_000),
         (0, "job-2", 8, 8, 30_000),
@@ -70,6 +70,11 @@ def test_swf_runs_as_arithmetic_says(tmp_path, capsys):
         ("alibaba-batch", ",submit_time\n0,1,2,x,0,1,1,1,0\n", "trace.gz:2: "),
         ("alibaba-batch", ",submit_time\n0\n", "trace.gz:2: has too few columns"),
         ("alibaba-batch", "", "trace.gz: is empty"),
+        (
+            "philly",
+            "job_id,submit_s,duration_s,num_gpus,vc\n0,9,5,1,a\n1,2,5,1,a\n",
+            "job-1 came 7000 ms before the one above it: sort the trace",
+        ),
     ],
 )
 def test_a_line_that_cant_be_read_is_named(tmp_path, capsys, form, text, where):
@@ -110,7 +115,7 @@ GRID = """\
 def test_swf_with_a_file_of_machines_asks_for_shares_of_hosts(tmp_path, capsys):
     trace, machines = write(tmp_path, GRID), tmp_path / "machines"
     machines.write_text(MACHINES)
-    jobs = list(grid.jobs(trace, grid.hosts(machines)))
+    jobs = list(readers.rigid(grid.jobs(trace, grid.hosts(machines))))
     asked = [(at_ms, job.instances, job.cpu_milli, job.memory_mib, job.gang_min) for at_ms, job in jobs]
     assert asked == [
         (0, 1, 2000, 1024, 0),
@@ -137,6 +142,22 @@ def test_swf_with_a_file_of_machines_asks_for_shares_of_hosts(tmp_path, capsys):
     machines.write_text("0\tbig\t2\n")
     assert run(["simulate", *words]) == 1
     assert "machines:1: is no line of machines" in capsys.readouterr().err
+
+
+def test_the_size_of_a_machine_is_its_processors_before_its_nodes(tmp_path):
+    sizes = [
+        ("; MaxNodes: 144\n; MaxProcs: 1152\n1 0\n; MaxProcs: 1\n", 1152),
+        ("; Computer: IBM\n;MaxNodes: 144\n", 144),
+        ("; MaxProcs: some\n1 0\n", None),
+    ]
+    for text, processors in sizes:
+        assert readers.swf_processors(write(tmp_path, text)) == processors
+
+
+def test_a_job_that_comes_twice_is_not_waited_for(tmp_path, capsys):
+    twice = write(tmp_path, "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,1,a\n0,1,5,1,a\n")
+    found = told(capsys, "--trace", twice, "--format", "philly", "--hosts", 1)
+    assert (found["jobs"], found["refused"], found["virtual_s"]) == ({"SUCCEEDED": 1}, [], 5)
 
 
 def test_an_order_of_arrival_must_be_one_of_the_pods(tmp_path):
@@ -185,15 +206,15 @@ def test_jobs_that_ended_are_forgotten(monkeypatch):
 def test_the_first_jobs_of_kth_wait_as_long_as_plain_arithmetic_says():
     made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 120), Wanted())
     made.run.go()
-    jobs = [(at_ms / 1000, job) for at_ms, job in readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100)][:120]
+    jobs = [(at_ms / 1000, job) for at_ms, job in readers.rigid(readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100))][:120]
     plain = in_order([(at, job.simulated.duration_ms / 1000, job.instances) for at, job in jobs], 100)
     assert sorted(made.jobs.wait_s) == sorted(plain)
     assert max(plain) > 9000
 
 
 def test_the_raw_log_and_the_table_made_of_it_are_the_same_jobs():
-    raw = list(readers.swf(TRACES / "kth_sp2_head.swf.gz", 100))
-    table = readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100)
+    raw = list(readers.rigid(readers.swf(TRACES / "kth_sp2_head.swf.gz", 100)))
+    table = readers.rigid(readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100))
     fields = [(at, job.job_id, job.instances, job.simulated) for (at, job), _ in zip(table, raw, strict=False)]
     assert [(at, job.job_id, job.instances, job.simulated) for at, job in raw] == fields
 
@@ -229,8 +250,8 @@ def test_pods_of_openb_are_placed_at_once_or_dropped(tmp_path, capsys):
     pods, hosts = TRACES / "openb_pods_head.csv.gz", TRACES / "openb_hosts_part.csv"
     arrivals = tmp_path / "arrivals.json"
     arrivals.write_text(json.dumps({"seeds": {"42": {"arrival": [3, 3, 7, *range(100, 150)]}}}))
-    assert [pod.job.cpu_milli for pod in readers.openb(pods, arrivals, 42)][:2] == [
-        list(readers.openb(pods, None, 0))[3].job.cpu_milli
+    assert [pod.cpu_milli for pod in readers.openb(pods, arrivals, 42)][:2] == [
+        list(readers.openb(pods, None, 0))[3].cpu_milli
     ] * 2
     few = tmp_path / "hosts.csv"
     few.write_text("".join(hosts.read_text().splitlines(keepends=True)[:6]))
@@ -238,5 +259,8 @@ def test_pods_of_openb_are_placed_at_once_or_dropped(tmp_path, capsys):
     found = told(capsys, *words)
     assert found["jobs"]["RUNNING"] + found["jobs"]["KILLED"] == 53
     assert found["jobs"]["KILLED"] > 0, "five hosts are few"
+    refused = write(tmp_path, "cpu_milli,memory_mib,num_gpu,gpu_milli\n0,0,0,0\n1000,99999999,0,0\n")
+    found = told(capsys, "--trace", refused, "--format", "openb", "--machines", few)
+    assert (found["jobs"], found["rejected"]) == ({"KILLED": 1}, 1)
     assert run(["simulate", *map(str, words), "--seed", "9"]) == 1
     assert "has no seed 9, only 42" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
 from paceline.machines import machines
 from paceline.simulate.checker import Checker, Violation
+from paceline.simulate.checker.items import runs_of
 from processors.replay import replay
 from processors.store import RocksStore
 from tests.storms.hashes import Hashes, Said
@@ -176,10 +177,7 @@ def runs_in_sequence(log: Log) -> dict[str, int]:
         for decision in map(decode, delivered.event.decisions):
             if not isinstance(decision, RunsOrdered | RunsEnded):
                 continue
-            tasks = [decision.job_ids[job] for job in ints(decision.job).tolist()]
-            runs = zip(
-                zip(tasks, ints(decision.instance).tolist(), strict=True), ints(decision.run).tolist(), strict=True
-            )
+            runs = runs_of(decision)
             if isinstance(decision, RunsOrdered):
                 for task, run in runs:
                     doubled += task in live

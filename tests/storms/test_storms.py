@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,7 +69,7 @@ def test_the_broker_is_restarted_in_the_middle(tmp_path: Path, kafka: Broker) ->
     cell.pool("/p")
     cell.submit("before", 50, "2s")
     kafka.stop()
-    time.sleep(3.0)
+    cell.until(lambda: kafka.address in cell.output.read_text())
     assert cell.process is not None
     assert cell.process.poll() is None, "the cell waits for its broker"
     kafka.start()
@@ -79,7 +78,6 @@ def test_the_broker_is_restarted_in_the_middle(tmp_path: Path, kafka: Broker) ->
     cell.until(lambda: cell.state("after") == "SUCCEEDED", 60)
     cell.stop()
     verify(cell)
-    assert kafka.address.rpartition(":")[2] in cell.output.read_text(), "it says which broker is away"
 
 
 def test_a_broker_that_is_not_there_yet_is_waited_for(tmp_path: Path, kafka: Broker) -> None:

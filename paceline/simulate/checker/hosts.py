@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
@@ -30,6 +31,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobAccepted] = {}
+        self._ports: dict[str, int] = {}
         self._hosts: dict[str, Host] = {}
         self._ended: dict[Task, int] = {}
         self._waits: dict[Task, int] = {}
@@ -62,11 +64,12 @@ class Hosts:
         match event:
             case JobAccepted():
                 self._jobs[event.job_id] = event
+                self._ports[event.job_id] = event.ports
             case GangsAdmitted():
                 for each in ranges_of(event):
                     self._wait(each)
             case GangsQueued():
-                kept = [bool(flag) for flag in memoryview(event.admitted).cast("i")]
+                kept = ints(event.admitted).tolist()
                 for each in (each for each, flag in zip(ranges_of(event), kept, strict=True) if flag):
                     self._wait(each)
             case RunsEnded():
@@ -122,9 +125,8 @@ class Hosts:
             host.ports.difference_update(ports)
 
     def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
-        ports_of = {job_id: job.ports for job_id, job in self._jobs.items()}
         placed = set()
-        for task, run, host_id, session, ports in places_of(event, ports_of):
+        for task, run, host_id, session, ports in places_of(event, self._ports):
             if self._waits.pop(task, 0) != run:
                 raise Violation(f"{round_} places {task} run {run}, which isn't admitted")
             if task in self._held:

@@ -1,6 +1,6 @@
 """What must hold at entitlement's positions: limits, reservations, whose runs may be asked to leave, shares."""
 
-from events.columns import longs
+from events.columns import ints, longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten, RunsEnded
@@ -68,11 +68,11 @@ class Pools:
             case JobAccepted():
                 self._jobs[event.job_id] = event
             case GangsQueued():
-                kept = [bool(flag) for flag in memoryview(event.admitted).cast("i")]
+                kept = ints(event.admitted).tolist()
                 for each, flag in zip(ranges_of(event), kept, strict=True):
                     self._queue(each, flag)
             case RunsEnded():
-                keeps = [bool(flag) for flag in memoryview(event.kept).cast("i")]
+                keeps = ints(event.kept).tolist()
                 for (task, run), keep in zip(runs_of(event), keeps, strict=True):
                     self._ended[task] = max(run, self._ended.get(task, 0))
                     self._queued.pop(task, None)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from events.codes import TaskState
-from events.records.jobs import JobStopRequested
+from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined
 from hostagent.fleet import Fleet, SimHost
@@ -90,13 +90,15 @@ def _trace(asked: Asked) -> Trace:
     match asked.form:
         case "swf" if asked.machines is not None:
             machines = grid.hosts(asked.machines)
-            return Trace(machines, ["/trace"], partial(_submissions, grid.jobs(path, machines), asked.jobs))
+            jobs = readers.rigid(grid.jobs(path, machines))
+            return Trace(machines, ["/trace"], partial(_submissions, jobs, asked.jobs))
         case "swf":
             count = asked.hosts or readers.swf_processors(path)
             if count is None:
                 raise PacelineError(f"{path} doesn't say how many processors there are; say it with --hosts")
             hosts = [SimHost(count, Amounts(1000, ROOM, ROOM, 0), pattern="node-#")]
-            return Trace(hosts, ["/trace"], partial(_submissions, readers.swf(path, count), asked.jobs))
+            jobs = readers.rigid(readers.swf(path, count))
+            return Trace(hosts, ["/trace"], partial(_submissions, jobs, asked.jobs))
         case "philly":
             hosts = [SimHost(asked.hosts or PHILLY_HOSTS, Amounts(ROOM, ROOM, ROOM, 8000), pattern="gpu-#")]
             pools = [f"/{name}" for name in readers.philly_pools(path)]
@@ -136,7 +138,11 @@ def _settings(command_id: str, forget_after_ms: int) -> CellConfigured:
 
 
 def _submissions(jobs: Iterator[TraceJob], most: int | None, cell: Cell) -> Iterator[Act]:
+    newest_ms = 0
     for number, (at_ms, job) in enumerate(islice(jobs, most), 1):
+        if at_ms < newest_ms:
+            raise readers.Malformed(f"{job.job_id} came {newest_ms - at_ms} ms before the one above it: sort the trace")
+        newest_ms = at_ms
         yield Act(at_ms, partial(cell.append, job, job.job_id.encode()))
         if number % FORGET_JOBS == 0:
             yield Act(at_ms, partial(_forget, cell, number))
@@ -149,14 +155,14 @@ def _forget(cell: Cell, number: int) -> None:
     cell.append(_settings(f"keep-{number}", NEVER_MS))
 
 
-def _arrivals(pods: Iterator[readers.Pod], most: int | None, cell: Cell) -> Iterator[Act]:
+def _arrivals(pods: Iterator[JobSubmitted], most: int | None, cell: Cell) -> Iterator[Act]:
     """Each pod is placed at once or dropped for good."""
     for number, pod in enumerate(islice(pods, most), 1):
-        yield Act(2 * number, partial(cell.append, pod.job, pod.job.job_id.encode()))
-        yield Act(2 * number + 1, partial(_drop_unplaced, cell, pod.job.job_id))
+        yield Act(2 * number, partial(cell.append, pod, pod.job_id.encode()))
+        yield Act(2 * number + 1, partial(_drop_unplaced, cell, pod.job_id))
 
 
 def _drop_unplaced(cell: Cell, job_id: str) -> None:
-    row = cell.lifecycle.jobs[job_id]
-    if not row.counts[TaskState.RUNNING]:
+    row = cell.lifecycle.jobs.get(job_id)
+    if row is not None and not row.counts[TaskState.RUNNING]:
         cell.append(JobStopRequested(job_id=job_id, command_id=job_id), job_id.encode())

@@ -8,26 +8,15 @@ field 21 the request as PBS has it, `hosts:ppn=CPUs:property:...`, and beside th
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts, Constraint, Simulated
+from events.records.parts import Amounts, Constraint
 from hostagent.fleet import SimHost
-from paceline.simulate.traces.readers import Malformed, TraceJob, opened
+from paceline.simulate.traces.readers import Malformed, Row, Wants, opened
 from processors.placement.constraints import meets
 
 DISK_MIB = 1 << 30
 SHAPE = re.compile(r"(\d+)(?::ppn=(\d+))?((?::[^:+]*)*)")
 HOST = re.compile(r"([a-z]+\d+)\.[a-z.-]+")
-
-
-class Wants(NamedTuple):
-    """What a task of a job asks of a host."""
-
-    tasks: int
-    cpus: int
-    memory_mib: int
-    constraints: tuple[Constraint, ...] = ()
 
 
 def hosts(path: Path) -> list[SimHost]:
@@ -46,9 +35,8 @@ def hosts(path: Path) -> list[SimHost]:
     return found
 
 
-def jobs(path: Path, machines: list[SimHost]) -> Iterator[TraceJob]:
-    """The jobs of a log of 21 fields; one of several hosts is a gang of a task on each."""
-    begin: int | None = None
+def jobs(path: Path, machines: list[SimHost]) -> Iterator[Row]:
+    """The jobs of a log of 21 fields that fit the machines; one of several hosts has a task on each."""
     with opened(path) as file:
         for at, line in enumerate(file, 1):
             if line.startswith(";") or not line.strip():
@@ -59,20 +47,8 @@ def jobs(path: Path, machines: list[SimHost]) -> Iterator[TraceJob]:
                 wants = _wants(field[20], procs, max(0, memory), machines)
             except (ValueError, IndexError) as error:
                 raise Malformed(f"{path}:{at}: is no line of 21 fields: {error}") from error
-            if not (procs > 0 and run_s > 0 and limit_s > 0 and _fits(wants, machines)):
-                continue
-            begin = submit_s if begin is None else begin
-            job = JobSubmitted(
-                job_id=f"job-{number}",
-                pool="/trace",
-                instances=wants.tasks,
-                cpu_milli=wants.cpus * 1000,
-                memory_mib=wants.memory_mib,
-                gang_min=wants.tasks if wants.tasks > 1 else 0,
-                constraints=wants.constraints,
-                simulated=Simulated(min(run_s, limit_s) * 1000),
-            )
-            yield TraceJob((submit_s - begin) * 1000, job)
+            if procs > 0 and _fits(wants, machines):
+                yield Row(number, submit_s, run_s, limit_s, wants)
 
 
 def _wants(request: str, procs: int, memory: int, machines: list[SimHost]) -> Wants:

@@ -9,7 +9,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -32,6 +32,25 @@ class TraceJob(NamedTuple):
 
     at_ms: int
     job: JobSubmitted
+
+
+class Wants(NamedTuple):
+    """What the tasks of a job ask for, each of a host."""
+
+    tasks: int
+    cpus: int = 1
+    memory_mib: int = 0
+    constraints: tuple[Constraint, ...] = ()
+
+
+class Row(NamedTuple):
+    """A line of a log of the Standard Workload Format: when its job came, how long it ran and might have run."""
+
+    number: int
+    submit_s: int
+    run_s: int
+    limit_s: int
+    wants: Wants
 
 
 class Malformed(PacelineError):
@@ -67,44 +86,51 @@ def _table(path: Path, lines: Iterable[str], *columns: str) -> Iterator[tuple[in
         yield rows.line_num, row
 
 
-def swf(path: Path, processors: int) -> Iterator[TraceJob]:
-    """The Standard Workload Format, or the CSV that was made of it: rigid gangs of tasks of one processor each.
+def rigid(rows: Iterable[Row]) -> Iterator[TraceJob]:
+    """The jobs of a log, gangs of all their tasks; time begins with the first. A run is cut at its limit.
 
-    Left out: jobs that ran for no time, had no limit, or more processors than there are. A run is cut at its limit.
+    Left out: jobs that ran for no time, or had no limit.
+    """
+    begin: int | None = None
+    for number, submit_s, run_s, limit_s, wants in rows:
+        if run_s <= 0 or limit_s <= 0 or submit_s < 0:
+            continue
+        begin = submit_s if begin is None else begin
+        job = JobSubmitted(
+            job_id=f"job-{number}",
+            pool="/trace",
+            instances=wants.tasks,
+            cpu_milli=wants.cpus * 1000,
+            memory_mib=wants.memory_mib,
+            gang_min=wants.tasks if wants.tasks > 1 else 0,
+            constraints=wants.constraints,
+            simulated=Simulated(min(run_s, limit_s) * 1000),
+        )
+        yield TraceJob((submit_s - begin) * 1000, job)
+
+
+def swf(path: Path, processors: int) -> Iterator[Row]:
+    """The Standard Workload Format, or the CSV that was made of it: tasks of one processor each.
+
+    Left out: jobs of more processors than there are.
     """
     with opened(path) as file:
         first = file.readline()
         lines = chain([first], file)
         rows = _csv_jobs(path, lines) if first.startswith("job_id,") else _swf_jobs(path, lines)
-        begin: int | None = None
         for number, submit_s, run_s, allocated, requested, limit_s in rows:
             procs = requested if requested > 0 else allocated
             held = allocated if allocated > 0 else requested
-            if not (1 <= procs <= processors and 1 <= held <= processors and run_s > 0 < limit_s and submit_s >= 0):
-                continue
-            begin = submit_s if begin is None else begin
-            job = JobSubmitted(
-                job_id=f"job-{number}",
-                pool="/trace",
-                instances=procs,
-                cpu_milli=1000,
-                memory_mib=0,
-                gang_min=procs if procs > 1 else 0,
-                simulated=Simulated(min(run_s, limit_s) * 1000),
-            )
-            yield TraceJob((submit_s - begin) * 1000, job)
+            if 1 <= procs <= processors and 1 <= held <= processors:
+                yield Row(number, submit_s, run_s, limit_s, Wants(procs))
 
 
 def swf_processors(path: Path) -> int | None:
-    """The size of the machine, as the header of an SWF file says it."""
+    """The processors of the machine, as the header of an SWF file says it; its nodes where it says no more."""
     with opened(path) as file:
-        for line in file:
-            if not line.startswith(";"):
-                return None
-            name, _, value = line.lstrip("; ").partition(":")
-            if name in ("MaxProcs", "MaxNodes") and value.strip().isdecimal():
-                return int(value)
-    return None
+        header = (line.lstrip("; ").partition(":") for line in takewhile(lambda line: line.startswith(";"), file))
+        found = {name: int(value) for name, _, value in header if value.strip().isdecimal()}
+    return found.get("MaxProcs", found.get("MaxNodes"))
 
 
 def _swf_jobs(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, ...]]:
@@ -193,15 +219,8 @@ def alibaba_batch(path: Path) -> Iterator[TraceJob]:
             yield TraceJob(submit_s * 1000, job)
 
 
-class Pod(NamedTuple):
-    """A pod of openb: nothing of it ever ends."""
-
-    job: JobSubmitted
-    gpu_milli: int
-
-
-def openb(path: Path, arrivals: Path | None, seed: int) -> Iterator[Pod]:
-    """Pods in the order of the file, or in the order in which a published run with that seed had them."""
+def openb(path: Path, arrivals: Path | None, seed: int) -> Iterator[JobSubmitted]:
+    """Pods, of which none ever ends, in the order of the file, or in that of a published run with that seed."""
     with opened(path) as file:
         rows = list(_table(path, file, "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
     order: Sequence[int] = range(len(rows))
@@ -236,19 +255,17 @@ class _Arrivals(msgspec.Struct):
     seeds: dict[str, _Arrival]
 
 
-def _pod(number: int, row: dict[str, str]) -> Pod:
-    gpu = int(row["num_gpu"]) * int(row["gpu_milli"])
+def _pod(number: int, row: dict[str, str]) -> JobSubmitted:
     models = tuple(dict.fromkeys(model for model in (row.get("gpu_spec") or "").split("|") if model))
-    job = JobSubmitted(
+    return JobSubmitted(
         job_id=f"pod-{number}",
         pool="/trace",
         cpu_milli=int(row["cpu_milli"]),
         memory_mib=int(row["memory_mib"]),
-        gpu_milli=gpu,
+        gpu_milli=int(row["num_gpu"]) * int(row["gpu_milli"]),
         constraints=(Constraint("gpu_model", "in", models),) if models else (),
         simulated=Simulated(1 << 40),
     )
-    return Pod(job, gpu)
 
 
 def openb_hosts(path: Path) -> list[SimHost]:
