@@ -62,7 +62,9 @@ def read(file: Path) -> Head:
     """The head in a file. Raises `PacelineError`."""
     try:
         head = msgspec.json.decode(file.read_bytes(), type=known(Head))
-    except (OSError, msgspec.DecodeError) as error:
+    except OSError as error:
+        raise PacelineError(f"{file}: {error.strerror or error}") from error
+    except msgspec.DecodeError as error:
         raise PacelineError(
             f"{file} is no head of a log: {error}. `paceline log verify --save-head` writes one."
         ) from error

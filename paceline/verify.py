@@ -20,6 +20,7 @@ from paceline.apart import row_body
 from paceline.decoded import readable
 from paceline.history.start import is_history, start_of
 from paceline.settings import Settings
+from paceline.workers import ended_by_ctrl_c, starting
 from processors.machine import Machine
 from processors.parting import Parting
 from processors.replay import Difference, Replay, Replayed
@@ -152,8 +153,9 @@ def verify_apart(
     plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
     context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
     told: Any = context.SimpleQueue()
-    with futures.ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool:
-        tasks = [pool.submit(_apart, plain, name, stretch) for name in names]
+    with futures.ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool, ended_by_ctrl_c():
+        with starting():
+            tasks = [pool.submit(_apart, plain, name, stretch) for name in names]
         while futures.wait(tasks, SAY_EVERY_S).not_done:
             _hear(told, say)
         _hear(told, say)

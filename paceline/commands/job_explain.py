@@ -53,8 +53,9 @@ def explain(
 ) -> None:
     """Say why a job is where it is, and who can change it.
 
-    With --at: as it was when the record at that position was appended. That is folded from the log of the data folder,
-    or of Kafka where --kafka or the settings name it, with its archive if need be; no cell needs to run.
+    With --at: as it was when the record at that position was appended, with all that came in the same millisecond (a
+    whole moment of a simulation). That is folded from the log of the data folder, or of Kafka where --kafka or the
+    settings name it, with its archive if need be; no cell needs to run.
     """
     from paceline.client import Client
     from paceline.settings import load

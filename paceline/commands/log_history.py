@@ -89,7 +89,8 @@ def bisect(
 ) -> int:
     """Find the first round after which something holds, or fails.
 
-    All machines are folded together, round after round; nothing is decided. What is counted over the past, such as
+    All machines are folded together, round after round; nothing is decided. What a machine has heard is seen from its
+    next round on: a host that was silent and back between two rounds never was. What is counted over the past, such as
     preempted tasks, is counted from the start of the log or of the stretch in FILE. Exits with 1 where there is no
     such round.
     """

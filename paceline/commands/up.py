@@ -57,6 +57,10 @@ def up(
     if history is not None and not read_only:
         raise click.UsageError("history takes no commands: give --read-only beside --history")
     if read_only:
+        of_a_cell = {"--sim-hosts": sim_hosts, "--agent": agent, "--cell": cell, "--kafka": kafka["kafka"]}
+        unused = [name for name, value in {**of_a_cell, "--data": history and data}.items() if value is not None]
+        if unused:
+            raise click.UsageError(f"history is only shown: there is no use for {', '.join(unused)}")
         return _show(history, settings)
     if is_history(settings.data):
         raise click.UsageError(f"{settings.data} is a stretch of history: give --read-only to look at it")

@@ -111,6 +111,10 @@ def info(data: Path) -> Info:
     """What stretch of history is in a folder. Raises `PacelineError`."""
     try:
         return msgspec.json.decode((data / INFO).read_bytes(), type=known(Info))
+    except FileNotFoundError as error:
+        raise PacelineError(
+            f"{data} holds no stretch of history. `paceline log import FILE` brings one to an empty folder."
+        ) from error
     except (OSError, msgspec.DecodeError) as error:
         raise PacelineError(
             f"{data} holds no whole stretch of history: {error}. Bring it again to an empty folder."

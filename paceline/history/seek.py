@@ -1,5 +1,6 @@
 """Searches a history for the first round after which something that is expected holds, or fails."""
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ class Seeker:
             self._folds[name].restore(store)
         self._recorded = {name: Recorded(log, fold) for name, fold in self._folds.items()}
         self._story = Story(keep=True)
+        self._facts: defaultdict[str, deque[Delivered]] = defaultdict(deque)
+        """Those that no round has had among its inputs yet, by topic."""
         self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._story.told)
         for host_id, row in self.sight.placement.hosts.table.items():
             self._story.hosts[host_id] = HostThen(host_id, frozenset(row.attributes.items()))
@@ -68,8 +71,8 @@ class Seeker:
         return any(row.attributes.get(attribute) == value for row in sight.placement.hosts.table.values())
 
     def rounds(self, until: Mapping[str, int]) -> Iterator[tuple[Delivered, RoundCommitted]]:
-        """Each accepted round once it was folded, up to those ends of topics; the story is told up to it. Raises
-        `PacelineError` where a round doesn't fit its inputs.
+        """Each accepted round once it was folded, up to those ends of topics; the story is told up to it, of facts
+        those that rounds up to it were decided on. Raises `PacelineError` where a round doesn't fit its inputs.
         """
         positions = {topic.name: self._log.bounds(topic.name)[0] for topic in ALL}
         chains = {name: Chain() for name in self._folds}
@@ -87,15 +90,25 @@ class Seeker:
                 taken = 0
                 for delivered in inbox.deliver(RECORDS):
                     taken += 1
-                    self._story.take(delivered)
                     event = delivered.event
-                    if isinstance(event, RoundCommitted) and delivered.verdict is Verdict.ACCEPTED:
+                    if not isinstance(event, RoundCommitted):
+                        self._facts[delivered.record.topic].append(delivered)
+                    elif delivered.verdict is Verdict.ACCEPTED:
                         self._fold(delivered, event)
+                        self._tell(delivered, event)
                         yield delivered, event
                 if not taken and all(reader.position(topic) >= end for topic, end in until.items()):
                     return
         finally:
             reader.close()
+
+    def _tell(self, delivered: Delivered, event: RoundCommitted) -> None:
+        """The story of a round: facts among its inputs that no other had yet, then what it decided."""
+        for segment in event.inputs:
+            facts = self._facts[segment.topic]
+            while facts and facts[0].record.offset < segment.end:
+                self._story.take(facts.popleft())
+        self._story.take(delivered)
 
     def _fold(self, delivered: Delivered, event: RoundCommitted) -> None:
         fold = self._folds[event.machine]

@@ -220,6 +220,10 @@ class Cell:
         assert isinstance(machine, Lifecycle)
         return machine
 
+    def running(self) -> int:
+        """Runs that go on, on all simulated hosts."""
+        return sum(part.component.running() for part in self.fleets if isinstance(part.component, Fleet))
+
     def lose(self, name: str) -> None:
         """A part's process is gone at once: what it had not written is lost with it."""
         self.parts[name].component = None

@@ -45,7 +45,22 @@ OPERATORS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
 }
 RESOURCES = ("cpu", "memory", "disk", "gpu")
-TASK_STATES = tuple(state.name for state in TaskState)
+TASK_STATES = tuple(state.name for state in TaskState if state is not TaskState.NONE)
+WAITS = (
+    Code.NO_SUCH_POOL,
+    Code.LIMIT_REACHED,
+    Code.RESERVATION_REACHED,
+    Code.ENTITLEMENT_REACHED,
+    Code.WAITING_FOR_PREEMPTION,
+    Code.BEHIND_IN_QUEUE,
+    Code.NEVER_FITS,
+    Code.CONSTRAINT_MISMATCH,
+    Code.NO_HOST_FITS,
+    Code.GANG_INCOMPLETE,
+    Code.NO_HOSTS,
+    Code.BACKOFF,
+)
+"""Why tasks wait."""
 JOB_STATES = (*(state.value for state in JobState), "ABSENT")
 PHASES = tuple(phase.name for phase in Phase)
 
@@ -154,7 +169,7 @@ def _job(text: str, words: list[str]) -> Assertion:
             at = TaskState[state]
             look = _count(rest[1:], lambda sight: _tasks(sight, job_id, at), f"job {job_id} tasks {state}")
         case "waits":
-            code = _known(" ".join(rest[1:]) if rest[:1] == ["for"] else "", tuple(Code))
+            code = _known(" ".join(rest[1:]) if rest[:1] == ["for"] else "", WAITS)
 
             def look(sight: Sight) -> Seen:
                 have = _reason(sight, job_id)

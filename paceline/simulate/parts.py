@@ -112,6 +112,8 @@ class Draw(Spec):
             raise at("", "must say exactly one of uniform, exponential, lognormal", None)
         if self.uniform is not None and self.uniform[0] > self.uniform[1]:
             raise at("uniform", "must be the shortest and the longest", self.uniform)
+        if self.lognormal is not None and self.lognormal.p90 < self.lognormal.median:
+            raise at("lognormal", "p90 must not be below the median", self.lognormal)
         return self
 
     def durations(self, count: int, source: random.Random) -> list[int]:

@@ -12,6 +12,8 @@ from paceline.simulate.scenario import Scenario
 
 def read_scenario(source: str) -> Scenario:
     """The scenario of a file, with the jobs of the job files that it names in place of those. Raises `Faults`."""
+    if Path(source).is_dir():
+        raise Faults([f"{source} is a folder; name the file of a scenario"])
     scenario, document = read_one(source, Scenario)
     brought, wrong = _brought(scenario, Path(source).parent)
     jobs = [*scenario.jobs, *(job for _, job in brought)]

@@ -3,7 +3,6 @@
 import csv
 from array import array
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -113,19 +112,6 @@ def _row(job: JobStory) -> list[Any]:
     slowdown = None if wait is None or run is None else round(bounded_slowdown(wait, run), 4)
     shape = [job.tasks, job.cpu_milli, job.gpu_milli, job.gang]
     return [job.job_id, job.pool, job.state, *shape, *times, wait, run, slowdown, job.runs, job.preempted, job.lost]
-
-
-def mean_use(samples: list[Sample]) -> dict[str, float]:
-    """Of each resource that the cell has, the part that was used, over time."""
-    out: dict[str, float] = {}
-    for at, name in enumerate(RESOURCES):
-        used = whole = 0
-        for sample, after in pairwise(samples):
-            used += sample.used[at] * (after.at_ms - sample.at_ms)
-            whole += sample.capacity[at] * (after.at_ms - sample.at_ms)
-        if whole:
-            out[f"mean_{name}_used_percent"] = 100 * used / whole
-    return out
 
 
 def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:

@@ -77,6 +77,10 @@ class Run:
         """When it ends, where that is known."""
         return None if self._rests is not None else self._end_ms
 
+    def cut_short(self) -> bool:
+        """Whether it ended though jobs ran, because nobody had said when to end."""
+        return self._rests is not None and self.now_ms >= self._end_ms and bool(self.cell.running())
+
     def position(self) -> str:
         """Topic and offset of the newest accepted round."""
         topic, offset = self.story.last
@@ -101,8 +105,8 @@ class Run:
             return None
         if self._rests is not None and self._act is None and self.watch.next_ms() is None:
             at_ms = self.cell.next_but_beats_ms()
-            never = at_ms is None or at_ms - START_MS >= self._end_ms  # what is open waits for what won't come
-            if never or self._rests():
+            never = at_ms is None or (at_ms - START_MS >= self._end_ms and not self.cell.running())
+            if never or self._rests():  # never: what is open waits for what won't come
                 return None
         at_ms = self.cell.next_ms()
         times = [self._end_ms] if at_ms is None else [self._end_ms, at_ms - START_MS]

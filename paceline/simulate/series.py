@@ -43,9 +43,10 @@ class Sample(NamedTuple):
 
 
 def main_resource(samples: Sequence[Sample]) -> int:
-    """What is shown of a cell: GPUs where it ever had any, CPU otherwise."""
+    """What is shown of a cell: GPUs where any were ever used or asked for, CPU otherwise."""
     gpu = RESOURCES.index("gpu")
-    return gpu if any(each.capacity[gpu] for each in samples) else RESOURCES.index("cpu")
+    asked = any(each.used[gpu] or any(row.demand[gpu] for row in each.pools.values()) for each in samples)
+    return gpu if asked else RESOURCES.index("cpu")
 
 
 class Series:
@@ -57,9 +58,13 @@ class Series:
         self._past = past
         self._step_ms = 1
         self._next_ms = 0
+        self._at_ms = 0
+        self._amounts = self._over_time = [0] * 2 * len(RESOURCES)
+        """What is used and there since the last look, and both times the milliseconds that they were."""
 
     def look(self, now_ms: int) -> None:
         """See `Observer.look`."""
+        self._pass(now_ms)
         if now_ms < self._next_ms:
             return
         self.samples.append(self._sample(now_ms))
@@ -70,8 +75,27 @@ class Series:
 
     def finish(self, now_ms: int) -> None:
         """The last moment is a sample in any case."""
+        self._pass(now_ms)
         if not self.samples or self.samples[-1].at_ms < now_ms:
             self.samples.append(self._sample(now_ms))
+
+    def mean_use(self) -> dict[str, float]:
+        """Of each resource that the cell had, the part that was used over all of the time, between samples too."""
+        return {
+            f"mean_{name}_used_percent": 100 * used / whole
+            for name, used, whole in zip(RESOURCES, self._over_time, self._over_time[len(RESOURCES) :], strict=False)
+            if whole
+        }
+
+    def _pass(self, now_ms: int) -> None:
+        """Time has passed since the last look with what was used then."""
+        hosts = self._sight.placement.hosts
+        passed_ms, self._at_ms = now_ms - self._at_ms, now_ms
+        self._over_time = [
+            before + amount * passed_ms for before, amount in zip(self._over_time, self._amounts, strict=True)
+        ]
+        here = hosts.counts
+        self._amounts = [*hosts.used[:4, here].sum(axis=1).tolist(), *hosts.capacity[:4, here].sum(axis=1).tolist()]
 
     def host_ids(self) -> list[str]:
         """The hosts by their numbers."""

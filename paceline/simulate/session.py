@@ -3,7 +3,8 @@
 import json
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from paceline.output import live, span
 from paceline.simulate import show
 from paceline.simulate.cell import Cell, SimLog, VirtualClock
 from paceline.simulate.expect import Sight
-from paceline.simulate.results import Jobs, mean_use, write_series
+from paceline.simulate.results import Jobs, write_series
 from paceline.simulate.run import Run
 from paceline.simulate.scenario import DAY_MS, Scenario
 from paceline.simulate.series import Past, Series
@@ -50,6 +51,8 @@ class Session:
     jobs: Jobs
     series: Series
     wanted: Wanted
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Jobs of a trace that were passed over, by what is with them."""
     unlooked: int = 0
     """Expectations for a time after the moment at which it stops."""
 
@@ -75,11 +78,12 @@ class Session:
             "hash": run.cell.log.hash(),
             "jobs": dict(sorted(self.jobs.states.items())),
             "rejected": story.rejected,
+            "left_out": dict(self.left_out),
             "refused": story.noes,
             "tasks": self.jobs.tasks,
             "preempted": self.jobs.preempted,
             "lost": self.jobs.lost,
-            "figures": {**self.jobs.figures(), **mean_use(self.series.samples)},
+            "figures": {**self.jobs.figures(), **self.series.mean_use()},
             "pools": self.jobs.by_pool(),
             "expectations": [{**each._asdict(), "at_s": each.at_ms / 1000} for each in verdicts],
             "expectations_not_looked_at": self.unlooked,
@@ -102,7 +106,15 @@ def of_scenario(scenario: Scenario, again: str, wanted: Wanted, name: str = "sce
     run = Run(cell, made.story, acts(scenario, cell), Watch(due), end_ms, rests, (made.series,))
     unlooked = len(scenario.expect) - len(due)
     return Session(
-        scenario.name or name, again, scenario.seed, run, made.story, made.jobs, made.series, wanted, unlooked
+        scenario.name or name,
+        again,
+        scenario.seed,
+        run,
+        made.story,
+        made.jobs,
+        made.series,
+        wanted,
+        unlooked=unlooked,
     )
 
 

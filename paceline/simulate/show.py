@@ -36,6 +36,10 @@ def summary(session: "Session") -> None:
     click.echo("")
     for refusal in story.noes:
         click.echo(f"refused: {refusal}")
+    for what, count in session.left_out.items():
+        click.echo(f"left out: {count:,} jobs of the trace that {what}")
+    if run.cut_short():
+        click.echo(f"not waited for: {len(story.open)} jobs, open a day after all that is named; say when to `end`")
     rejected = f", {story.rejected} jobs rejected" if story.rejected else ""
     moved = f", {jobs.preempted} runs preempted, {jobs.lost} lost" if jobs.preempted or jobs.lost else ""
     click.echo(f"{session.name}, seed {session.seed}: {span(run.now_ms / 1000)} of virtual time{rejected}{moved}")

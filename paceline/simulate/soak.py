@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import signal
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -23,6 +22,7 @@ from paceline.simulate.scenario import Scenario
 from paceline.simulate.session import with_end
 from paceline.simulate.shrink import Shrink, as_yaml
 from paceline.simulate.trial import Found, Trial
+from paceline.workers import ended_by_ctrl_c, starting
 
 ACTS = 200
 """What users do in one drawn scenario."""
@@ -144,30 +144,22 @@ def _trials(
     failure, said = None, time.monotonic()
     ends = said + seconds
     cores = os.cpu_count() or 1
-    with ProcessPoolExecutor(cores, initializer=_uninterrupted) as pool:
-        running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, 2 * cores)}
-        try:
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for found in (each.result() for each in done):
-                    if isinstance(found, Failure):
-                        failure = failure or found
-                    else:
-                        met.add(found)
-                if time.monotonic() - said > SAY_EVERY_S:
-                    said = time.monotonic()
-                    note(f"{met.events:,} events in {met.seeds:,} seeds so far")
-                if failure is None and time.monotonic() < ends:
-                    running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, len(done))}
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with ProcessPoolExecutor(cores) as pool, ended_by_ctrl_c():
+        with starting():
+            running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, cores)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for found in (each.result() for each in done):
+                if isinstance(found, Failure):
+                    failure = failure or found
+                else:
+                    met.add(found)
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                note(f"{met.events:,} events in {met.seeds:,} seeds so far")
+            if failure is None and time.monotonic() < ends:
+                running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, len(done))}
     return failure
-
-
-def _uninterrupted() -> None:
-    """In a process of its own: Ctrl-C is for the one that counts, which lets this one end its trial."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _tell(met: Met, wall_s: float) -> None:

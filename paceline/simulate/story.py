@@ -136,7 +136,8 @@ class Story:
                 self.rejected += self._submitted.pop(event.jobs_offset, None) is not None
                 self._refused(f"job {event.job_id}", event)
             case CommandAnswered():
-                self._submitted.pop(event.jobs_offset, None)  # a job that was submitted again
+                if self._submitted.pop(event.jobs_offset, None) is not None:
+                    self._repeated(event)
                 self._refused(f"job {event.job_id}", event)
             case PoolAnswered():
                 self._refused("cell" if event.path == "/" else f"pool {event.path}", event)
@@ -158,6 +159,12 @@ class Story:
     def _refused(self, what: str, event: JobRejected | CommandAnswered | PoolAnswered | HostAnswered) -> None:
         if event.code not in (Code.DONE, Code.REPEATED) and len(self.noes) < NOES_MAX:
             self.noes.append(f"{what}: {event.code}: {event.message}")
+
+    def _repeated(self, event: CommandAnswered) -> None:
+        """A job was submitted that is there already."""
+        self.rejected += 1
+        if len(self.noes) < NOES_MAX:
+            self.noes.append(f"job {event.job_id}: {event.code}: it was submitted before")
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         at_ms = self._submitted.pop(event.jobs_offset, now)

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from events.codec import decode
+from events.records.hosts import HostSilent
+from events.records.jobs import JobStopRequested
 from events.topics import ALL
 from paceline.history.cut import before, closed
 from paceline.history.seek import Seeker, seek
@@ -94,6 +97,17 @@ def test_a_stretch_is_searched_like_the_whole_log(cli, tmp_path, expected):
     whole = cli("log", "bisect", "--data", tmp_path / "data", "--expect", expected)
     assert whole[0] == 0
     assert cli("log", "bisect", stretch, "--expect", expected) == whole
+
+
+def test_a_fact_is_told_with_the_first_round_that_was_decided_on_it():
+    [asked] = [record for record in past().scan("paceline.jobs", 0) if type(decode(record.value)) is JobStopRequested]
+    for text in ("events JobStopRequested", "events JobAccepted, JobStopRequested, JobChanged"):
+        found = find(text)
+        assert found.at_ms == asked.at_ms, text
+    assert find("events JobStopRequested, JobAccepted") is None
+    lost = find("events HostSilent")
+    [silent] = [r for r in past().scan("paceline.hosts", 0) if type(decode(r.value)) is HostSilent][:1]
+    assert 0 <= lost.at_ms - silent.at_ms < 60_000
 
 
 def test_a_search_goes_no_further_than_it_is_told():

@@ -142,6 +142,10 @@ def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, brought):
     code, _, err = cli("up", "--data", brought)
     assert (code, "give --read-only" in err) == (2, True)
     assert cli("up", "--history", "x.avro")[0] == 2
+    code, _, err = cli("up", "--history", "x.avro", "--read-only", "--sim-hosts", 5, "--data", "d")
+    assert (code, "there is no use for --sim-hosts, --data" in err) == (2, True)
+    code, _, err = cli("up", "--read-only", "--data", brought / "nothing")
+    assert (code, "holds no stretch of history. `paceline log import" in err) == (1, True)
 
 
 def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):

@@ -1,6 +1,11 @@
 """`paceline log verify`: stretches of rounds, several machines at once, heads, and what is shown of a difference."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -194,3 +199,22 @@ def test_what_differs_is_shown_with_its_place_both_decisions_and_the_tasks_that_
     out = cli("log", "verify", "--data", tmp_path, "--jobs", "2")[1]
     assert f"the log differs at placement round {number}, decision 0: decided otherwise" in out
     assert "lifecycle differs too" in out, "it followed what was forged"
+
+
+def test_ctrl_c_ends_all_processes_at_once(data):
+    command = [sys.executable, "-m", "paceline", "log", "verify", "--data", str(data), "--jobs", "2"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not (workers := workers_of(process.pid)):
+        assert process.poll() is None
+    os.kill(workers[0], signal.SIGSTOP)  # it can't end before it is interrupted
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "\ninterrupted\n")
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def workers_of(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]

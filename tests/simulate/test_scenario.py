@@ -270,12 +270,27 @@ def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsy
             ["--format", "openb", "--machines", "m", "--hosts", "3"],
             "not with --machines, which names the hosts: --hosts",
         ),
+        (["--format", "openb", "--machines", "m", "--seed", "3"], "only with --arrivals, orders by seed: --seed"),
     ],
 )
 def test_an_option_of_another_trace_is_refused(words, said, tmp_path, capsys):
     (tmp_path / "trace").touch()
     assert run(["simulate", "--trace", str(tmp_path / "trace"), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_job_that_runs_a_day_after_all_that_is_named_is_not_waited_for_and_that_is_said(tmp_path, capsys):
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, sim: {{duration: 25h}}}}]\n")
+    assert run(["simulate", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "not waited for: 1 jobs, open a day after all that is named; say when to `end`\n" in said
+    assert "1d0h of virtual time" in said
+
+
+def test_a_folder_is_no_scenario(tmp_path, capsys):
+    assert run(["simulate", str(tmp_path)]) == 1
+    assert f"{tmp_path} is a folder; name the file of a scenario" in capsys.readouterr().err
 
 
 def test_without_an_end_it_ends_when_nothing_is_left_to_do():

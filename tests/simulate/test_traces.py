@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from collections import Counter
+from itertools import islice
 
 import pytest
 
@@ -39,12 +41,13 @@ def write(tmp_path, text: str):
 def test_swf_by_its_rules(tmp_path):
     path = write(tmp_path, SWF)
     assert readers.swf_processors(path) == 10
-    jobs = list(readers.rigid(readers.swf(path, 10)))
+    jobs = list(readers.rigid(readers.swf(path, 10), left_out := Counter()))
     assert [(at_ms, job.job_id, job.instances, job.gang_min, job.simulated.duration_ms) for at_ms, job in jobs] == [
         (0, "job-1", 4, 4, 60_000),
         (0, "job-2", 8, 8, 30_000),
         (30_000, "job-6", 1, 0, 10_000),
     ]
+    assert left_out == {"ask for more than the cluster has": 1, "have no run time or no limit": 2}
 
 
 def test_swf_runs_as_arithmetic_says(tmp_path, capsys):
@@ -57,6 +60,9 @@ def test_swf_runs_as_arithmetic_says(tmp_path, capsys):
     assert found["refused"] == []
 
 
+ALIBABA = ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
+
+
 @pytest.mark.parametrize(
     ("form", "text", "where"),
     [
@@ -67,13 +73,15 @@ def test_swf_runs_as_arithmetic_says(tmp_path, capsys):
         ("philly", "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5\n", "trace.gz:2: has too few columns"),
         ("philly", "job_id,submit_s\n0,0\n", "trace.gz:1: lacks the columns vc, num_gpus, duration_s: is --format"),
         ("swf", "job_id,submit_s\n0,0\n", "lacks the columns run_s, procs, req_s"),
-        ("alibaba-batch", ",submit_time\n0,1,2,x,0,1,1,1,0\n", "trace.gz:2: "),
-        ("alibaba-batch", ",submit_time\n0\n", "trace.gz:2: has too few columns"),
-        ("alibaba-batch", "", "trace.gz: is empty"),
+        ("alibaba-batch", ALIBABA + "0,1,2,x,0,1,1,1,0\n", "trace.gz:2: "),
+        ("alibaba-batch", ALIBABA + "0\n", "trace.gz:2: has too few columns"),
+        ("alibaba-batch", ",submit_time\n0,1,2\n", "trace.gz:1: lacks the columns duration, cpu, memory, job_id"),
+        ("alibaba-batch", "", "trace.gz:1: lacks the columns submit_time"),
+        ("swf", "; MaxProcs: 4\n", "trace.gz: has no job that this cluster can run"),
         (
             "philly",
             "job_id,submit_s,duration_s,num_gpus,vc\n0,9,5,1,a\n1,2,5,1,a\n",
-            "job-1 came 7000 ms before the one above it: sort the trace",
+            "trace.gz: job-1 came 7 s before the one above it: sort the trace by time",
         ),
     ],
 )
@@ -91,8 +99,8 @@ def test_a_file_that_cant_be_read_is_named_with_what_is_wrong(tmp_path, capsys, 
         assert run(["simulate", "--trace", str(tmp_path / name), "--format", form, *more]) == 1
         return capsys.readouterr().err
 
-    columns = (*readers.PHILLY, "sn", "cpu_milli", "memory_mib", "gpu", "model")
-    rows = "; a comment\n" if form == "swf" else ",".join(columns) + "\n" + "1,1,1,1,1,1,1,1,1,1\n" * 20_000
+    columns = (*{*readers.PHILLY, *readers.ALIBABA}, "sn", "cpu_milli", "memory_mib", "gpu", "model")
+    rows = "; a comment\n" if form == "swf" else ",".join(columns) + "\n" + ("1" + ",1" * 20 + "\n") * 20_000
     whole = gzip.compress(rows.encode())
     assert f"{tmp_path / 'cut.gz'}: is cut off or broken: " in said("cut.gz", whole[:-20])
     assert f"{tmp_path / 'plain.gz'}: Not a gzipped file" in said("plain.gz", b"job_id\n")
@@ -115,7 +123,7 @@ GRID = """\
 def test_swf_with_a_file_of_machines_asks_for_shares_of_hosts(tmp_path, capsys):
     trace, machines = write(tmp_path, GRID), tmp_path / "machines"
     machines.write_text(MACHINES)
-    jobs = list(readers.rigid(grid.jobs(trace, grid.hosts(machines))))
+    jobs = list(readers.rigid(grid.jobs(trace, grid.hosts(machines)), Counter()))
     asked = [(at_ms, job.instances, job.cpu_milli, job.memory_mib, job.gang_min) for at_ms, job in jobs]
     assert asked == [
         (0, 1, 2000, 1024, 0),
@@ -139,6 +147,13 @@ def test_swf_with_a_file_of_machines_asks_for_shares_of_hosts(tmp_path, capsys):
     for text, said in ((SWF, "is no line of 21 fields"), ("; only\n1 2\n", "trace.gz:2: is no line of 21 fields")):
         assert run(["simulate", *words[:1], str(write(tmp_path, text)), *words[2:]]) == 1
         assert said in capsys.readouterr().err
+    for text, said in (
+        ("", "machines: names no machines"),
+        ("0\tbig\t0\t8\t1\t1\n", "machines:1: is no line of machines: 0 hosts"),
+    ):
+        machines.write_text(text)
+        assert run(["simulate", *words]) == 1
+        assert said in capsys.readouterr().err
     machines.write_text("0\tbig\t2\n")
     assert run(["simulate", *words]) == 1
     assert "machines:1: is no line of machines" in capsys.readouterr().err
@@ -157,7 +172,21 @@ def test_the_size_of_a_machine_is_its_processors_before_its_nodes(tmp_path):
 def test_a_job_that_comes_twice_is_not_waited_for(tmp_path, capsys):
     twice = write(tmp_path, "job_id,submit_s,duration_s,num_gpus,vc\n0,0,5,1,a\n0,1,5,1,a\n")
     found = told(capsys, "--trace", twice, "--format", "philly", "--hosts", 1)
-    assert (found["jobs"], found["refused"], found["virtual_s"]) == ({"SUCCEEDED": 1}, [], 5)
+    assert (found["jobs"], found["rejected"], found["virtual_s"]) == ({"SUCCEEDED": 1}, 1, 5)
+    assert found["refused"] == ["job job-0: REPEATED: it was submitted before"]
+
+
+def test_what_is_used_is_counted_between_samples_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("paceline.simulate.series.SAMPLES_MAX", 6)
+    jobs = [(number, 3 * number, 1 + number % 7, 1 + number % 3) for number in range(100)]
+    lines = "".join(f"{number} {at} -1 {run_s} {procs} -1 -1 {procs} 99\n" for number, at, run_s, procs in jobs)
+    made = session(Asked(write(tmp_path, lines), "swf", 10), Wanted())
+    made.run.go()
+    made.finish()
+    assert len(made.series.samples) < 10
+    held_s = sum(run_s * procs for _, _, run_s, procs in jobs)
+    used = made.body()["figures"]["mean_cpu_used_percent"]
+    assert used == pytest.approx(100 * held_s / (10 * made.run.now_ms / 1000))
 
 
 def test_an_order_of_arrival_must_be_one_of_the_pods(tmp_path):
@@ -206,15 +235,16 @@ def test_jobs_that_ended_are_forgotten(monkeypatch):
 def test_the_first_jobs_of_kth_wait_as_long_as_plain_arithmetic_says():
     made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 120), Wanted())
     made.run.go()
-    jobs = [(at_ms / 1000, job) for at_ms, job in readers.rigid(readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100))][:120]
+    rows = readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100)
+    jobs = [(at_ms / 1000, job) for at_ms, job in islice(readers.rigid(rows, Counter()), 120)]
     plain = in_order([(at, job.simulated.duration_ms / 1000, job.instances) for at, job in jobs], 100)
     assert sorted(made.jobs.wait_s) == sorted(plain)
     assert max(plain) > 9000
 
 
 def test_the_raw_log_and_the_table_made_of_it_are_the_same_jobs():
-    raw = list(readers.rigid(readers.swf(TRACES / "kth_sp2_head.swf.gz", 100)))
-    table = readers.rigid(readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100))
+    raw = list(readers.rigid(readers.swf(TRACES / "kth_sp2_head.swf.gz", 100), Counter()))
+    table = readers.rigid(readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100), Counter())
     fields = [(at, job.job_id, job.instances, job.simulated) for (at, job), _ in zip(table, raw, strict=False)]
     assert [(at, job.job_id, job.instances, job.simulated) for at, job in raw] == fields
 

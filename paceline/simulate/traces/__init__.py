@@ -6,6 +6,7 @@ that a long trace takes no more room than a short one.
 """
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -54,6 +55,8 @@ class Trace(NamedTuple):
     hosts: list[SimHost]
     pools: list[str]
     acts: Callable[[Cell], Iterator[Act]]
+    left_out: Counter[str]
+    """Jobs that can't be run so far, by what is with them."""
     endless: bool = False
     """Whether its jobs never end: the run is over when the last has come."""
 
@@ -72,7 +75,7 @@ def session(asked: Asked, wanted: Wanted) -> Session:
     )
     name = asked.path.name.partition(".")[0]
     seed = asked.seed if asked.form == "openb" else 0
-    return Session(name, _again(asked), seed, run, made.story, made.jobs, made.series, wanted)
+    return Session(name, _again(asked), seed, run, made.story, made.jobs, made.series, wanted, trace.left_out)
 
 
 def _again(asked: Asked) -> str:
@@ -86,32 +89,34 @@ def _again(asked: Asked) -> str:
 
 
 def _trace(asked: Asked) -> Trace:
-    path = asked.path
+    path, left_out = asked.path, Counter[str]()
+    submitted = partial(_submissions, asked)
     match asked.form:
         case "swf" if asked.machines is not None:
             machines = grid.hosts(asked.machines)
-            jobs = readers.rigid(grid.jobs(path, machines))
-            return Trace(machines, ["/trace"], partial(_submissions, jobs, asked.jobs))
+            jobs = readers.rigid(grid.jobs(path, machines), left_out)
+            return Trace(machines, ["/trace"], partial(submitted, jobs), left_out)
         case "swf":
             count = asked.hosts or readers.swf_processors(path)
             if count is None:
                 raise PacelineError(f"{path} doesn't say how many processors there are; say it with --hosts")
             hosts = [SimHost(count, Amounts(1000, ROOM, ROOM, 0), pattern="node-#")]
-            jobs = readers.rigid(readers.swf(path, count))
-            return Trace(hosts, ["/trace"], partial(_submissions, jobs, asked.jobs))
+            jobs = readers.rigid(readers.swf(path, count), left_out)
+            return Trace(hosts, ["/trace"], partial(submitted, jobs), left_out)
         case "philly":
             hosts = [SimHost(asked.hosts or PHILLY_HOSTS, Amounts(ROOM, ROOM, ROOM, 8000), pattern="gpu-#")]
             pools = [f"/{name}" for name in readers.philly_pools(path)]
-            return Trace(hosts, pools, partial(_submissions, readers.philly(path), asked.jobs))
+            return Trace(hosts, pools, partial(submitted, readers.philly(path)), left_out)
         case "alibaba-batch":
             capacity = Amounts(64_000, readers.MEMORY_MIB, ROOM, 0)
             hosts = [SimHost(asked.hosts or ALIBABA_HOSTS, capacity, pattern="host-#")]
-            return Trace(hosts, ["/trace"], partial(_submissions, readers.alibaba_batch(path), asked.jobs))
+            return Trace(hosts, ["/trace"], partial(submitted, readers.alibaba_batch(path)), left_out)
         case _:
             if asked.machines is None:
                 raise PacelineError("openb needs the file of its hosts: name it with --machines")
             pods = readers.openb(path, asked.arrivals, asked.seed)
-            return Trace(readers.openb_hosts(asked.machines), ["/trace"], partial(_arrivals, pods, asked.jobs), True)
+            hosts = readers.openb_hosts(asked.machines)
+            return Trace(hosts, ["/trace"], partial(_arrivals, pods, asked.jobs), left_out, endless=True)
 
 
 def _acts(cell: Cell, trace: Trace) -> Iterator[Act]:
@@ -137,15 +142,18 @@ def _settings(command_id: str, forget_after_ms: int) -> CellConfigured:
     )
 
 
-def _submissions(jobs: Iterator[TraceJob], most: int | None, cell: Cell) -> Iterator[Act]:
-    newest_ms = 0
-    for number, (at_ms, job) in enumerate(islice(jobs, most), 1):
+def _submissions(asked: Asked, jobs: Iterator[TraceJob], cell: Cell) -> Iterator[Act]:
+    newest_ms, number = 0, 0
+    for number, (at_ms, job) in enumerate(islice(jobs, asked.jobs), 1):
         if at_ms < newest_ms:
-            raise readers.Malformed(f"{job.job_id} came {newest_ms - at_ms} ms before the one above it: sort the trace")
+            late = f"{job.job_id} came {(newest_ms - at_ms) // 1000} s before the one above it"
+            raise readers.Malformed(f"{asked.path}: {late}: sort the trace by time")
         newest_ms = at_ms
         yield Act(at_ms, partial(cell.append, job, job.job_id.encode()))
         if number % FORGET_JOBS == 0:
             yield Act(at_ms, partial(_forget, cell, number))
+    if not number:
+        raise readers.Malformed(f"{asked.path}: has no job that this cluster can run")
 
 
 def _forget(cell: Cell, number: int) -> None:

@@ -29,14 +29,18 @@ def hosts(path: Path) -> list[SimHost]:
             try:
                 _, name, count, cpus, _, memory_kib = line.split()
                 amounts = Amounts(int(cpus) * 1000, int(memory_kib) // 1024, DISK_MIB, 0)
+                if int(count) < 1:
+                    raise ValueError(f"{count} hosts")
                 found.append(SimHost(int(count), amounts, {"cluster": name, "cpus": cpus}, f"{name}#"))
             except ValueError as error:
                 raise Malformed(f"{path}:{at}: is no line of machines: {error}") from error
+    if not found:
+        raise Malformed(f"{path}: names no machines")
     return found
 
 
-def jobs(path: Path, machines: list[SimHost]) -> Iterator[Row]:
-    """The jobs of a log of 21 fields that fit the machines; one of several hosts has a task on each."""
+def jobs(path: Path, machines: list[SimHost]) -> Iterator[Row | None]:
+    """The jobs of a log of 21 fields; one of several hosts has a task on each. None: one that no machines can hold."""
     with opened(path) as file:
         for at, line in enumerate(file, 1):
             if line.startswith(";") or not line.strip():
@@ -47,8 +51,8 @@ def jobs(path: Path, machines: list[SimHost]) -> Iterator[Row]:
                 wants = _wants(field[20], procs, max(0, memory), machines)
             except (ValueError, IndexError) as error:
                 raise Malformed(f"{path}:{at}: is no line of 21 fields: {error}") from error
-            if procs > 0 and _fits(wants, machines):
-                yield Row(number, submit_s, run_s, limit_s, wants)
+            fits = procs > 0 and _fits(wants, machines)
+            yield Row(number, submit_s, run_s, limit_s, wants) if fits else None
 
 
 def _wants(request: str, procs: int, memory: int, machines: list[SimHost]) -> Wants:

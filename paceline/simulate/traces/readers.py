@@ -7,6 +7,7 @@ is passed over; one that can't be read is an error with its number.
 import csv
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, takewhile
@@ -24,6 +25,7 @@ MEMORY_MIB = 1_000_000
 """Alibaba gives memory as a part of one host's: so many MiB stand for the whole."""
 GPUS = 8
 """Of one host of the Philly experiments."""
+ALIBABA = ("submit_time", "duration", "cpu", "memory", "job_id", "task_id", "instances_num")
 PHILLY = ("job_id", "vc", "num_gpus", "submit_s", "duration_s")
 
 
@@ -86,14 +88,19 @@ def _table(path: Path, lines: Iterable[str], *columns: str) -> Iterator[tuple[in
         yield rows.line_num, row
 
 
-def rigid(rows: Iterable[Row]) -> Iterator[TraceJob]:
+def rigid(rows: Iterable[Row | None], left_out: Counter[str]) -> Iterator[TraceJob]:
     """The jobs of a log, gangs of all their tasks; time begins with the first. A run is cut at its limit.
 
-    Left out: jobs that ran for no time, or had no limit.
+    Left out, and counted: jobs that ran for no time or had no limit, and, None, those that the cluster can't hold.
     """
     begin: int | None = None
-    for number, submit_s, run_s, limit_s, wants in rows:
+    for row in rows:
+        if row is None:
+            left_out["ask for more than the cluster has"] += 1
+            continue
+        number, submit_s, run_s, limit_s, wants = row
         if run_s <= 0 or limit_s <= 0 or submit_s < 0:
+            left_out["have no run time or no limit"] += 1
             continue
         begin = submit_s if begin is None else begin
         job = JobSubmitted(
@@ -109,10 +116,9 @@ def rigid(rows: Iterable[Row]) -> Iterator[TraceJob]:
         yield TraceJob((submit_s - begin) * 1000, job)
 
 
-def swf(path: Path, processors: int) -> Iterator[Row]:
-    """The Standard Workload Format, or the CSV that was made of it: tasks of one processor each.
-
-    Left out: jobs of more processors than there are.
+def swf(path: Path, processors: int) -> Iterator[Row | None]:
+    """The Standard Workload Format, or the CSV that was made of it: tasks of one processor each. None: a job of more
+    processors than there are, or of none.
     """
     with opened(path) as file:
         first = file.readline()
@@ -121,8 +127,8 @@ def swf(path: Path, processors: int) -> Iterator[Row]:
         for number, submit_s, run_s, allocated, requested, limit_s in rows:
             procs = requested if requested > 0 else allocated
             held = allocated if allocated > 0 else requested
-            if 1 <= procs <= processors and 1 <= held <= processors:
-                yield Row(number, submit_s, run_s, limit_s, Wants(procs))
+            fits = 1 <= procs <= processors and 1 <= held <= processors
+            yield Row(number, submit_s, run_s, limit_s, Wants(procs)) if fits else None
 
 
 def swf_processors(path: Path) -> int | None:
@@ -197,24 +203,21 @@ def philly_pools(path: Path) -> list[str]:
 
 def alibaba_batch(path: Path) -> Iterator[TraceJob]:
     """Batch jobs of many tasks: a task of the trace is a job here, its instances are tasks. Sorted first."""
-    found: list[tuple[int, int, list[str]]] = []
+    found: list[tuple[int, int, dict[str, str]]] = []
     with opened(path) as file:
-        rows = csv.reader(file)
-        if next(rows, None) is None:
-            raise Malformed(f"{path}: is empty")
-        for at, row in enumerate(rows, 2):
+        for at, row in _table(path, file, *ALIBABA):
             with _line(path, at):
-                found.append((int(row[1]), at, row))
+                found.append((int(row["submit_time"]), at, row))
     found.sort(key=lambda each: each[:2])
     for submit_s, at, row in found:
         with _line(path, at):
             job = JobSubmitted(
-                job_id=f"job-{row[5]}-{row[6]}",
+                job_id=f"job-{row['job_id']}-{row['task_id']}",
                 pool="/trace",
-                instances=int(row[7]),
-                cpu_milli=round(float(row[3]) * 1000),
-                memory_mib=max(1, round(float(row[4]) * MEMORY_MIB)),
-                simulated=Simulated(max(1, round(float(row[2]) * 1000))),
+                instances=int(row["instances_num"]),
+                cpu_milli=round(float(row["cpu"]) * 1000),
+                memory_mib=max(1, round(float(row["memory"]) * MEMORY_MIB)),
+                simulated=Simulated(max(1, round(float(row["duration"]) * 1000))),
             )
             yield TraceJob(submit_s * 1000, job)
 
