@@ -81,8 +81,9 @@ def compare(log: Log, head: Head) -> Difference | None:
 
 
 def _differences(log: Log, head: Head) -> Iterator[Difference]:
+    ends = log.ends(head.topics)
     for topic, was in head.topics.items():
-        end = log.bounds(topic)[1]
+        end = ends[topic]
         place = Segment(topic=topic, start=min(was.start, end), end=was.end)
         text = ""
         if end < was.end:

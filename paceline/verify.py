@@ -193,7 +193,8 @@ def _one(
     log: Log, make: Callable[[], Machine], say: Say | None, stretch: Stretch, start: MemoryStore | None
 ) -> Checked:
     machine = make()
-    end = log.bounds(rounds_of(machine.name))[1]
+    own = rounds_of(machine.name)
+    end = log.ends([own])[own]
     run = Replay(machine, log, start or MemoryStore(), make)
     result = run.result
     begun = time.perf_counter()

@@ -96,8 +96,8 @@ class Run:
         self.watch.look(self.now_ms, self.cell.log.appended, self.sight(), self.position())
         if not self._keeps_log and self.cell.log.appended - self._dropped_at >= DROP_RECORDS:
             self._dropped_at = self.cell.log.appended
-            for topic in ALL:
-                self.cell.log.truncate(topic.name, self.cell.log.bounds(topic.name)[1])
+            for topic, end in self.cell.log.ends([topic.name for topic in ALL]).items():
+                self.cell.log.truncate(topic, end)
 
     def _next_ms(self) -> int | None:
         """The next moment; None: the end was reached."""
