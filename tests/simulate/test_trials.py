@@ -31,8 +31,8 @@ from tests.simulate import bugs
 from tests.simulate.play import CELL, play
 
 EVENTS_LEAST = 200_000
-PARTS = 8
-"""The trials are spread over the processes of a test run."""
+PARTS = 4
+"""The trials are spread over the processes of a test run; the last of each part goes beyond what is asked for."""
 SMALL_ACTS = 100
 SEEDS_MAX = 1000
 
