@@ -1,6 +1,7 @@
 """`paceline log`: follow, verify and check the log."""
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -70,19 +71,16 @@ def tail(
 ) -> None:
     """Print the records of the log as they come, decoded; one JSON object a line with -o json."""
     names = _topics(topics)
-    opened, reader = _open(data, config, log), None
-    try:
-        reader = opened.reader({name: opened.bounds(name)[0 if from_start else 1] for name in names})
-        while True:
-            records = reader.poll(BATCH, POLL_S if follow else 0.0)
-            for record in sorted(records, key=lambda each: each.at_ms):
-                _print_record(record, utc, form)
-            if not follow and not records and all(reader.position(name) >= end for name, end in reader.ends().items()):
-                return
-    finally:
-        if reader is not None:
-            reader.close()
-        opened.close()
+    with closing(_open(data, config, log)) as opened:
+        begins = {name: opened.bounds(name)[0 if from_start else 1] for name in names}
+        with closing(opened.reader(begins)) as reader:
+            while True:
+                records = reader.poll(BATCH, POLL_S if follow else 0.0)
+                for record in sorted(records, key=lambda each: each.at_ms):
+                    _print_record(record, utc, form)
+                ends = () if follow or records else reader.ends().items()
+                if ends and all(reader.position(name) >= end for name, end in ends):
+                    return
 
 
 def _topics(given: tuple[str, ...]) -> list[str]:

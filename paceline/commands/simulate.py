@@ -130,10 +130,10 @@ def _refuse_of_traces(given: dict[str, str], form: str, machines: bool) -> None:
     """Refuses what a form of traces has no use for."""
     if machines:
         _refuse({name: given[name] for name in given if name == "hosts"}, "not with --machines, which names the hosts")
-    if form == "openb" and "arrivals" not in given:
-        _refuse({name: given[name] for name in given if name == "seed"}, "only with --arrivals, orders by seed")
     if form != "openb":
         _refuse({name: given[name] for name in given if name in ONLY_OPENB}, "only with --format openb")
+    elif "arrivals" not in given:
+        _refuse({name: given[name] for name in given if name == "seed"}, "only with --arrivals, orders by seed")
     if form not in ("openb", "swf"):
         _refuse({name: given[name] for name in given if name == "machines"}, "only with --format openb or swf")
 

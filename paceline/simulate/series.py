@@ -114,8 +114,8 @@ class Series:
         pools = {path: row for path, row in self._sight.entitlement.shares().items() if path != "/"}
         return Sample(
             at_ms=now_ms,
-            used=tuple(used.sum(axis=1).tolist()),
-            capacity=tuple(capacity.sum(axis=1).tolist()),
+            used=tuple(self._amounts[: len(RESOURCES)]),
+            capacity=tuple(self._amounts[len(RESOURCES) :]),
             running=held,
             waiting=waits,
             fragmentation=self._fragmentation(capacity, capacity - used),

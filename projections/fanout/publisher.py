@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prometheus_client import Counter
 
 from events.codec import encode, wire
+from events.kafka_append import PATIENCE_SECONDS
 from events.kafka_link import PRODUCER, Link
 from events.log import AppendUnknown
 from projections.fanout.unfold import Out
@@ -16,7 +17,6 @@ from projections.fanout.unfold import Out
 ID_HEADER = "paceline-event-id"
 POLL_S = 0.1
 ASK_S = 2.0
-PATIENCE_S = 10.0
 SENT = Counter("paceline_fanout_messages_total", "Messages published.", ("cell", "topic"))
 
 
@@ -91,7 +91,7 @@ class Publisher:
 
     def _ask(self, producer: Producer) -> None:
         """Returns once a broker has answered. One that answers others is only slow, and is asked again for a while."""
-        patient_until = time.monotonic() + PATIENCE_S
+        patient_until = time.monotonic() + PATIENCE_SECONDS
         while not self._stopping.is_set():
             try:
                 producer.list_topics(timeout=ASK_S)

@@ -106,7 +106,7 @@ def test_a_fact_is_told_with_the_first_round_that_was_decided_on_it():
         assert found.at_ms == asked.at_ms, text
     assert find("events JobStopRequested, JobAccepted") is None
     lost = find("events HostSilent")
-    [silent] = [r for r in past().scan("paceline.hosts", 0) if type(decode(r.value)) is HostSilent][:1]
+    silent = next(record for record in past().scan("paceline.hosts", 0) if type(decode(record.value)) is HostSilent)
     assert 0 <= lost.at_ms - silent.at_ms < 60_000
 
 

@@ -221,6 +221,7 @@ def test_views_that_differ_fail_again_with_the_command_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Views, "difference", lambda self: "jobs")
+    monkeypatch.chdir(tmp_path)  # what fails again is written there once more
     path = tmp_path / "failing.yaml"
     assert soak(draw_scenario(1, 3), [VIEWS], range(1, 2), 60.0, path) == 1
     command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition(": paceline ")[2])
