@@ -231,8 +231,7 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """One that fails ends faust's own thread; here it is left out, for it only saves reading more at a start."""
-        ours = self.assignment()
-        told = {driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(at, "") for tp, at in offsets.items() if tp in ours}
+        told = {driver.ensure_aiokafka_TP(tp): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
         try:
             await self._ensure_consumer().commit(told)
         except KafkaError:
@@ -254,9 +253,11 @@ class _CommittedConsumer(driver.Consumer):
         self._committed_offset.update(self._filter_committable_offsets(list(self._acked)))  # it forgets what it kept
         published = cast(FanoutApp, self.app).published()
         new = {tp: at for tp, at in published.items() if self._told.get(tp) != at}
-        if not new or not await self._commit(new):
+        # A cell that leaves is among the published until this process has looked at what it is given.
+        ours = {tp: new[tp] for tp in new.keys() & self.assignment()} if new else {}
+        if not ours or not await self._commit(ours):
             return False
-        self._told.update(new)
+        self._told.update(ours)
         return True
 
     def _new_consumer_thread(self) -> _CommittedThread:
