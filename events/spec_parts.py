@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
@@ -97,6 +97,12 @@ class Sim(Spec):
     )
     ignores_stop: bool = Field(default=False, description="Goes on after the stop signal until it is killed.")
 
+    @model_validator(mode="after")
+    def _one_length(self) -> "Sim":
+        if self.durations and "duration" in self.model_fields_set:
+            raise at("duration", "stands without `durations`", self.duration)
+        return self
+
     def to_part(self) -> Simulated:
         """The part of the fact."""
         return Simulated(
@@ -111,13 +117,10 @@ class Sim(Spec):
 
 def sim_body(sim: Simulated) -> dict[str, Any]:
     """The JSON of a simulated part; what was added later only where it says something."""
-    body: dict[str, Any] = {
-        "duration": write_ms(sim.duration_ms),
-        "exit_code": sim.exit_code,
-        "fail_runs": sim.fail_runs,
-    }
+    body: dict[str, Any] = {"duration": write_ms(sim.duration_ms)}
     if sim.durations_ms:
-        body["durations"] = [write_ms(each) for each in sim.durations_ms]
+        body = {"durations": [write_ms(each) for each in sim.durations_ms]}
+    body.update(exit_code=sim.exit_code, fail_runs=sim.fail_runs)
     if sim.ready_ms:
         body["ready"] = write_ms(sim.ready_ms)
     if sim.ignores_stop:

@@ -141,6 +141,12 @@ class ScenarioSim(Sim, Checked):
 
     draw: Draw | None = None
 
+    @model_validator(mode="after")
+    def _drawn_alone(self) -> "ScenarioSim":
+        for name in sorted(self.model_fields_set & {"duration", "durations"}) if self.draw else ():
+            raise at(name, "stands without `draw`", None)
+        return self
+
 
 class ScenarioJob(JobSpec):
     """A job as job files have it, and when it is submitted."""

@@ -104,6 +104,19 @@ def test_what_failed_or_fell_silent_returns_and_in_between_nothing_does():
     assert "/hosts/0/returns: g-1 has left for good" in found
 
 
+@pytest.mark.parametrize(
+    ("sim", "wanted"),
+    [
+        ("duration: 1s, durations: [2s]", "/jobs/0/sim/duration: stands without `durations`"),
+        ("duration: 2s, draw: {exponential: 1s}", "/jobs/0/sim/duration: stands without `draw`"),
+        ("durations: [2s], draw: {exponential: 1s}", "/jobs/0/sim/durations: stands without `draw`"),
+    ],
+)
+def test_how_long_a_run_takes_is_said_in_one_way(sim, wanted):
+    [found] = faults(f"{CELL}jobs: [{{job_id: a, pool: /p, sim: {{{sim}}}}}]\n")
+    assert wanted in found
+
+
 def test_names_stand_once_and_services_need_an_end():
     jobs = "jobs: [{job_id: a, pool: /p}, {job_id: a, pool: /p, kind: stateless}]\n"
     hosts = "hosts: [{name: h, count: 2, resources: {cpu: 1}}, {name: h-2, resources: {cpu: 1}}]\npools: [{path: /p}]\n"

@@ -157,6 +157,7 @@ def test_the_schema_says_defaults_as_users_write_them():
 
 
 names = st.text("abc", min_size=1, max_size=5)
+spans = st.integers(0, 10**9).map("{}ms".format)
 specs = st.builds(
     dict,
     pool=names.map("/{}".format),
@@ -180,7 +181,9 @@ specs = st.builds(
     constraints=st.lists(st.builds(dict, attribute=names, values=st.lists(names, min_size=1, max_size=2)), max_size=2),
     stop_grace=st.integers(0, 1 << 40).map("{}ms".format),
     labels=st.dictionaries(names, names, max_size=2),
-    sim=st.none() | st.builds(dict, duration=st.integers(0, 10**9).map("{}ms".format), exit_code=st.integers(0, 255)),
+    sim=st.none()
+    | st.builds(dict, duration=spans, exit_code=st.integers(0, 255))
+    | st.builds(dict, durations=st.lists(spans, min_size=1, max_size=3)),
 )
 
 
