@@ -283,9 +283,10 @@ def _events(text: str, words: list[str]) -> Assertion:
             raise Malformed(f"{name} is the name of no event")
 
     def look(sight: Sight) -> Seen:
-        found, names = 0, iter(sight.story.names)
-        while found < len(wanted) and any(name == wanted[found] for name in names):
+        found, at = 0, sight.story.event_after(wanted[0], -1)
+        while at is not None:
             found += 1
+            at = sight.story.event_after(wanted[found], at) if found < len(wanted) else None
         missing = "" if found == len(wanted) else f"; {wanted[found]} didn't follow"
         return Seen(found == len(wanted), f"{', '.join(wanted[:found]) or 'none'}{missing}")
 

@@ -93,6 +93,10 @@ class Faults:
         self.hits.append(hit)
         return random.Random(f"{self._seed}/{kind}/{hit.number}")
 
+    def missed(self) -> None:
+        """The last fault has hit nothing, so it hasn't happened."""
+        self.hits.pop()
+
     def unmet(self) -> set[Hit]:
         """The faults that were named and haven't happened."""
         return set(self._only or ()) - set(self.hits)

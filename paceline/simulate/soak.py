@@ -140,7 +140,7 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
 def _trials(
     scenario: Scenario | None, kinds: Collection[str], seeds: Iterator[int], seconds: float, met: Met
 ) -> Failure | None:
-    """Adds trials to what was met, on all cores; the first that fails ends them."""
+    """Adds trials to what was met, on all cores, until one fails; of those that fail then it is the first seed's."""
     failure, said = None, time.monotonic()
     ends = said + seconds
     cores = os.cpu_count() or 1
@@ -151,7 +151,7 @@ def _trials(
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for found in (each.result() for each in done):
                 if isinstance(found, Failure):
-                    failure = failure or found
+                    failure = min(failure or found, found)
                 else:
                     met.add(found)
             if time.monotonic() - said > SAY_EVERY_S:

@@ -4,6 +4,7 @@ For each job when it began, ended and waited, for each moment how much runs and 
 wants them and forgotten, so the story of a long trace takes no more room than the jobs that are open.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,8 +73,23 @@ class Told:
     """Runs of each job that were preempted."""
     ran_on: dict[str, Counter[HostThen]] = field(default_factory=dict)
     """Runs of each job by host."""
-    names: list[str] = field(default_factory=list)
-    """The names of events in order, each run of the same one once."""
+    events: dict[str, list[int]] = field(default_factory=dict)
+    """Places of the events of each name in the order of all, each run of the same one once."""
+    last_event: tuple[str, int] = ("", -1)
+    """Name and place of the newest."""
+
+    def event(self, name: str) -> None:
+        """The next event."""
+        last, at = self.last_event
+        if name != last:
+            self.events.setdefault(name, []).append(at + 1)
+            self.last_event = (name, at + 1)
+
+    def event_after(self, name: str, place: int) -> int | None:
+        """The place of the first event of a name after a place; None: there is none."""
+        places = self.events.get(name, [])
+        at = bisect_right(places, place)
+        return places[at] if at < len(places) else None
 
 
 class Story:
@@ -124,9 +140,8 @@ class Story:
             self._decision(decision, event.now)
 
     def _name(self, event: Event) -> None:
-        name = type(event).__name__
-        if self._keep and (not self.told.names or self.told.names[-1] != name):
-            self.told.names.append(name)
+        if self._keep:
+            self.told.event(type(event).__name__)
 
     def _decision(self, event: Event, now: int) -> None:
         match event:

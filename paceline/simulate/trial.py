@@ -256,11 +256,14 @@ class Trial:
     def _go_wrong(self) -> None:
         hit = self.faults.hit
         if draw := hit("crash"):
-            draw.choice(self.processes).crash()
+            process = draw.choice(self.processes)
+            if process.driver is None:
+                self.faults.missed()
+            process.crash()
         if draw := hit("pause"):
             draw.choice(self.processes).asleep_until = self.clock.ms + draw.randrange(60_000)
-        if draw := hit("takeover"):
-            self._start(draw.choice(self.processes))
+        if (draw := hit("takeover")) and not self._start(draw.choice(self.processes)):
+            self.faults.missed()
         if draw := hit("clock jump"):
             draw.choice(self._clocks()).turn(jump_ms=draw.choice([-HOUR_MS, HOUR_MS]))
         if draw := hit("clock stands"):
@@ -271,6 +274,8 @@ class Trial:
             self._gateway = self._new_gateway()
         if (draw := hit("host silent")) and self.fleets:
             self._silent_until[draw.choice(self.fleets).name] = self.clock.ms + draw.randrange(600_000)
+        elif draw:
+            self.faults.missed()
         if draw := hit("log away"):
             self.faulty.away, self._back_at = True, self.clock.ms + draw.randrange(30_000)
         if self.faulty.away and self.clock.ms >= self._back_at:
@@ -285,9 +290,12 @@ class Trial:
     def _clocks(self) -> list[Clock]:
         return [*(process.clock for process in self.processes), self._gateway_clock]
 
-    def _start(self, process: Process) -> None:
-        if process.machine not in self._lost:
+    def _start(self, process: Process) -> bool:
+        """Starts a process, unless its machine is lost; returns whether it did."""
+        starts = process.machine not in self._lost
+        if starts:
             process.start()
+        return starts
 
     def _new_gateway(self) -> Gateway:
         """On what its disk holds: the fold as it was a while ago."""

@@ -25,9 +25,10 @@ class Checker:
         self.decisions = 0
         self._runs = Runs()
         self._hosts = Hosts()
+        self._pools = Pools(self.history, log.cell)
         self._folds = {
             "lifecycle": self._runs.round,
-            "entitlement": Pools(self.history, log.cell).round,
+            "entitlement": self._pools.round,
             "placement": self._hosts.round,
         }
 
@@ -57,7 +58,7 @@ class Checker:
 
     def stalled(self) -> None:
         """What must hold of a cell in which nothing has run for long."""
-        self._runs.stalled()
+        self._runs.stalled(self._pools.room)
 
     def settled(self) -> None:
         """What must hold of a cell that has nothing left to do."""

@@ -41,6 +41,14 @@ class _Owner:
         self.epoch = self.number = 0
         self.hash = bytes(32)
         self.taken: dict[str, int] = {}
+        self.states: set[bytes] = set()
+        """The hashes of the state after its last round, as the processes that served it since then have said."""
+
+    def stands(self, state: bytes, where: str) -> None:
+        """A process says its state after the last round. Raises `Violation` where another had another."""
+        self.states.add(state)
+        if len(self.states) > 1:
+            raise Violation(f"{where} begins with another state than another process had after round {self.number}")
 
 
 class History:
@@ -107,7 +115,11 @@ class History:
         round_ = None
         if isinstance(event, EpochStarted) and event.machine == machine and event.epoch == owner.epoch + 1:
             owner.epoch = event.epoch
+            if event.round == owner.number:
+                owner.stands(event.start_hash, f"epoch {event.epoch} of {machine}")
         elif isinstance(event, RoundCommitted) and self._counts(event, machine, owner):
+            owner.stands(event.start_hash, f"round {event.round} of {machine}")
+            owner.states.clear()
             owner.number, owner.hash = event.round, blake2b(record.value, digest_size=32).digest()
             owner.taken.update({segment.topic: segment.end for segment in event.inputs})
             decisions = [decode(value) for value in event.decisions]

@@ -60,6 +60,22 @@ class Pools:
                 raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
         self._within(round_)
 
+    def room(self, job_id: str) -> bool:
+        """Whether a gang of a job, the largest that it may have, fits into what its pool and those above may hold."""
+        job = self._jobs[job_id]
+        for path in _upwards(job.pool):
+            pool = self._pools.get(path)
+            if pool is None:
+                continue
+            held, firm = self._all.get(path, {}), self._firm.get(path, {})
+            for name in [name for name in RESOURCES if getattr(job.need, name)]:
+                asked = getattr(job.need, name) * max(1, job.gang_min)
+                if 0 <= getattr(pool.limit, name) < held.get(name, 0) + asked:
+                    return False
+                if not job.preemptible and getattr(pool.reservation, name) < firm.get(name, 0) + asked:
+                    return False
+        return True
+
     def _gangs_of(self, tasks: set[Task]) -> set[Range]:
         return {self._gangs[task] for task in tasks if task in self._gangs}
 

@@ -1,5 +1,7 @@
 """What must hold at lifecycle's positions: one live run of a task, one outcome of a run, one end of a job."""
 
+from collections.abc import Callable
+
 from events.codes import RunReport
 from events.columns import ints
 from events.records.base import Event
@@ -23,8 +25,10 @@ SUCCEEDED = 1
 PREEMPTED = 4
 BY_ITSELF = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
-LASTING = ("NO_SUCH_POOL", "LIMIT_REACHED", "RESERVATION_REACHED", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
+LASTING = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
 """What a job may wait for though nothing runs."""
+FULL = ("LIMIT_REACHED", "RESERVATION_REACHED")
+"""The same, where its pool has no room for it."""
 
 
 class Runs:
@@ -84,12 +88,19 @@ class Runs:
         """Whether anything runs."""
         return bool(self._live)
 
-    def stalled(self) -> None:
-        """For a cell in which nothing has run for long. Raises `Violation` where a job waits for what is there."""
+    def stalled(self, room: Callable[[str], bool]) -> None:
+        """For a cell in which nothing has run for long. Raises `Violation` where a job waits for what is there; `room`:
+        whether its pool has room for a job.
+        """
         for job_id in self.open_jobs():
             why = [each[job_id] for each in (self._unplaced, self._held) if job_id in each]
-            if not any(code in LASTING for code in why):
-                raise Violation(f"nothing runs, and {job_id} waits for {' and '.join(why) or 'nothing'}")
+            if {*why} & {*LASTING}:
+                continue
+            full = {*why} & {*FULL}
+            if full and not room(job_id):
+                continue
+            there = ", and there is room" if full else ""
+            raise Violation(f"nothing runs, and {job_id} waits for {' and '.join(why) or 'nothing'}{there}")
 
     def settled(self) -> None:
         """For a cell that has nothing left to do. Raises `Violation` where an accepted job has no outcome."""
