@@ -26,7 +26,7 @@ from events.kafka_membership import Wait
 from events.log import LogFault, LogRecord
 from events.topics import FANOUT_GROUP, MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
-from projections.fanout.group import Group, join_again
+from projections.fanout.group import Group, join_again, remedy
 from projections.fanout.pages import Health, pages
 from projections.fanout.security import credentials
 
@@ -79,6 +79,10 @@ class FanoutApp(faust.App):
 
     ending: Callable[[], None]
     published: Callable[[], dict[TP, int]]
+
+    async def _wait_for_table_recovery_completed(self) -> bool:
+        """There are no tables; faust would wait for its first cells, and begin to look at the group only then."""
+        return False
 
     async def on_stop(self) -> None:
         """See faust."""
@@ -163,7 +167,7 @@ class Fanout:
         try:
             self._group.look(self.app.consumer, bool(self._cells), self.app.rebalancing)
         except Exception as error:  # whatever it is: nobody follows the group any more
-            self._fault = f"The fan-out doesn't follow its group any more: {error}. Start it again."
+            self._fault = f"The fan-out doesn't follow its group any more: {error}. {remedy(error)}"
             self._end()
         self._looked = self._looked or self._group.joined
         failed = [cell.failed for cell in self._cells.values() if cell.failed]
@@ -216,6 +220,11 @@ class _CommittedThread(driver.AIOKafkaConsumerThread):
 
     Worker = _Daemon
 
+    def close(self) -> None:
+        """What the app calls when it ends while cells are shared: from its own loop, where the group can't be left.
+        The thread leaves it when it stops.
+        """
+
     async def on_start(self) -> None:
         """See faust."""
         asyncio.get_running_loop().set_exception_handler(pass_over)
@@ -260,6 +269,14 @@ class _CommittedConsumer(driver.Consumer):
         self._told.update(ours)
         return True
 
+    async def perform_seek(self) -> None:
+        """Aiokafka goes on from what was committed by itself, and what is missing a cell reads. Faust asks for each
+        position once more before it goes on, and never goes on where its coordinator doesn't answer in time.
+        """
+
+    async def verify_all_partitions_active(self) -> None:
+        """Faust only logs what it finds, and fails where the log was cut beyond its position; `Cell.look` does this."""
+
     def _new_consumer_thread(self) -> _CommittedThread:
         return _CommittedThread(self, loop=self.loop, beacon=self.beacon)
 
@@ -282,6 +299,8 @@ def make_app(bootstrap: str, folder: Path, instance: str, session_s: float, opti
         consumer_max_fetch_size=RECORD_BYTES_MAX,
         # Where the group has no position, all up to now is read here, as for every cell that comes.
         consumer_auto_offset_reset="latest",
+        # A cell that waits, for Kafka or for a long log, would hold up the sharing of all until the group gives us up.
+        stream_wait_empty=False,
         table_standby_replicas=1,  # with none faust would take an assignor that spreads a cell's topics
         topic_disable_leader=True,
         topic_allow_declare=False,

@@ -12,6 +12,7 @@ from aiokafka.errors import (
 )
 
 from events.kafka_membership import Wait
+from events.topics import FANOUT_GROUP
 
 AGAIN_S = 1.0
 SHARING_S = 300.0
@@ -36,6 +37,13 @@ async def join_again(coordinator: Any, error: Exception) -> None:
     coordinator.reset_generation()
 
 
+def remedy(error: BaseException) -> str:
+    """What an operator does about an error that ended the membership."""
+    if isinstance(error, GroupAuthorizationFailedError):
+        return f"Give its user the right to read group {FANOUT_GROUP}, with `kafka-acls.sh`."
+    return "Start it again."
+
+
 class Group:
     """Looks at the membership that faust keeps; `wait` says so where the group gives out no cells for long."""
 
@@ -55,20 +63,20 @@ class Group:
 
     def look(self, consumer: Any, has_cells: bool, sharing: bool) -> None:
         """`consumer` is faust's, which shows none of this but in what it is made of; `sharing`: cells are being shared
-        anew. Raises what ended the task that keeps the membership, nobody else is told; and where the sharing takes so
-        long that faust has lost its way in it.
+        anew. Raises what ended the task that keeps the membership, nobody else is told; and where faust has lost its
+        way in the sharing: it isn't done for long though the group is.
         """
-        if not sharing:
+        client = consumer._thread._consumer
+        if not sharing or (client is not None and client._subscription.reassignment_in_progress):
             self._settled_at = monotonic()
         elif monotonic() - self._settled_at > SHARING_S:
             raise TimeoutError(f"the cells have been shared anew for {SHARING_S:.0f} s")
-        client = consumer._thread._consumer
         coordinator = None if client is None else client._coordinator
         keeping = None if coordinator is None else coordinator._coordination_task
         if keeping is not None and keeping.done() and not keeping.cancelled() and (error := keeping.exception()):
-            raise error
+            raise error.__cause__ or error
         member = coordinator is not None and coordinator.coordinator_id is not None and coordinator.generation > 0
-        self.joined = has_cells or member
+        self.joined = has_cells or (member and (self.joined or not sharing))
         if self.joined:
             self._wait.over()
         else:

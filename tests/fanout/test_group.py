@@ -13,10 +13,14 @@ from projections.fanout import group as made_of
 from projections.fanout.group import Group, join_again
 
 
-def consumer(coordinator_id: int | None, generation: int, keeping: "Future[None] | None" = None) -> SimpleNamespace:
+def consumer(
+    coordinator_id: int | None, generation: int, keeping: "Future[None] | None" = None, joins: bool = False
+) -> SimpleNamespace:
     keeping = keeping or Future()
     coordinator = SimpleNamespace(coordinator_id=coordinator_id, generation=generation, _coordination_task=keeping)
-    return SimpleNamespace(_thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator)))
+    subscription = SimpleNamespace(reassignment_in_progress=joins)
+    client = SimpleNamespace(_coordinator=coordinator, _subscription=subscription)
+    return SimpleNamespace(_thread=SimpleNamespace(_consumer=client))
 
 
 @pytest.fixture
@@ -34,6 +38,15 @@ def test_a_member_that_was_given_no_cells_stands_by(group: Group, said: list[str
     group.look(consumer(1, 3), has_cells=False, sharing=False)
     assert group.joined
     assert said == []
+
+
+def test_one_that_has_never_had_cells_is_ready_when_they_are_shared(group: Group) -> None:
+    group.look(consumer(1, 3), has_cells=False, sharing=True)
+    assert not group.joined
+    group.look(consumer(1, 3), has_cells=False, sharing=False)
+    assert group.joined
+    group.look(consumer(1, 4), has_cells=False, sharing=True)
+    assert group.joined, "it stands by while others come and go"
 
 
 @pytest.mark.parametrize("cut_off", [consumer(None, 3), consumer(1, -1), consumer(None, -1)])
@@ -66,6 +79,7 @@ def test_one_whose_membership_nobody_keeps_any_more_hears_of_it(group: Group) ->
 def test_one_whose_group_is_never_done_with_sharing_is_told(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     group.look(consumer(1, 3), has_cells=True, sharing=True)
     monkeypatch.setattr(made_of, "SHARING_S", -1.0)
+    group.look(consumer(1, 3, joins=True), has_cells=True, sharing=True)  # the group is away, not faust
     with pytest.raises(TimeoutError, match="shared anew"):
         group.look(consumer(1, 3), has_cells=True, sharing=True)
     group.look(consumer(1, 3), has_cells=True, sharing=False)

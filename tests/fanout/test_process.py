@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AclOperation
 
 from events import kafka_topics
 from events.kafka import KafkaLog
@@ -163,7 +164,7 @@ def test_a_cell_whose_log_lost_records_stops_alone_and_says_so(world: World) -> 
 
 
 @pytest.mark.xdist_group("security")
-def test_passwords_and_certificates_are_handed_through(tmp_path: Path) -> None:
+def test_passwords_and_certificates_are_handed_through_and_a_right_that_is_missing_is_told(tmp_path: Path) -> None:
     security = Security(tmp_path / "certificate", *free_ports(2))
     with Broker(tmp_path / "kafka", security=security) as broker:
         kafka_topics.create(broker.address, 1)
@@ -179,3 +180,11 @@ def test_passwords_and_certificates_are_handed_through(tmp_path: Path) -> None:
                 site.processes.stop_all()
         log.close()
         assert whole(broker.address, 0, 2)["messages"] > 0
+        rights = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+        site = Site(tmp_path / "guest", security.scram_address, security.guest(broker.address, *rights))
+        try:
+            site.start()
+            assert site.until_ended() == 1
+            assert "Give its user the right to read group paceline.fanout, with `kafka-acls.sh`." in site.said()
+        finally:
+            site.processes.stop_all()
