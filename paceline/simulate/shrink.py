@@ -1,10 +1,12 @@
 """From a scenario that fails under faults to the smallest that still does, as a file that fails again."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from events.spec_parts import Gang, Sla
 from paceline.output import write_yaml
 from paceline.simulate.faults import Hit
+from paceline.simulate.parts import HostGroup, ScenarioJob
 from paceline.simulate.read import is_sound
 from paceline.simulate.scenario import FaultAt, Scenario
 
@@ -56,17 +58,29 @@ class Shrink:
         return scenario
 
     def _fewer_tasks(self, scenario: Scenario) -> Scenario:
-        """One task instead of many, one host instead of a group, wherever that is enough."""
-        for field, count, least in (("jobs", "instances", 1), ("hosts", "count", 1)):
-            for at, part in enumerate(getattr(scenario, field)):
-                if getattr(part, count) == least or getattr(getattr(part, "gang", None), "min", 0) > least:
-                    continue
-                parts = list(getattr(scenario, field))
-                parts[at] = part.model_copy(update={count: least})
-                smaller = scenario.model_copy(update={field: parts})
-                if self._still(smaller):
-                    scenario = smaller
+        """One task instead of many, or half as many, and so with the hosts of a group, wherever that is enough."""
+        for field in ("jobs", "hosts"):
+            for at in range(len(getattr(scenario, field))):
+                for part in _smaller(getattr(scenario, field)[at]):
+                    parts = list(getattr(scenario, field))
+                    parts[at] = part
+                    smaller = scenario.model_copy(update={field: parts})
+                    if self._still(smaller):
+                        scenario = smaller
+                        break
         return scenario
+
+
+def _smaller(part: ScenarioJob | HostGroup) -> Iterator[ScenarioJob | HostGroup]:
+    many = part.instances if isinstance(part, ScenarioJob) else part.count
+    for few in sorted({1, many // 2} - {0, many}):
+        if isinstance(part, HostGroup):
+            yield part.model_copy(update={"count": few})
+            continue
+        gang = Gang(min=min(part.gang.min, few) if few > 1 else 0)
+        most = part.sla.max_unavailable
+        sla = Sla(max_unavailable=None if most is None else min(most, few))
+        yield part.model_copy(update={"instances": few, "gang": gang, "sla": sla})
 
 
 def _size(scenario: Scenario) -> int:

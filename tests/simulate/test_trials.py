@@ -29,11 +29,12 @@ from paceline.simulate.trial import Found, Trial
 from paceline.simulate.views import Views
 from tests.simulate import bugs
 from tests.simulate.play import CELL, play
+from tests.simulate.test_docs import PAGE
 
 EVENTS_LEAST = 200_000
 PARTS = 4
 """The trials are spread over the processes of a test run; the last of each part goes beyond what is asked for."""
-SMALL_ACTS = 100
+SMALL_ACTS, FEW_ACTS = 100, 8
 SEEDS_MAX = 1000
 
 
@@ -117,20 +118,27 @@ def test_a_planted_bug_is_found(plant: bugs.Plant, monkeypatch: pytest.MonkeyPat
     raise AssertionError(f"not found in {SEEDS_MAX} seeds")
 
 
-def test_a_failure_is_made_small_and_fails_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bugs.partial_gang(monkeypatch)
+@pytest.mark.parametrize(("plant", "faults"), [(bugs.partial_gang, 0), (bugs.checkpoint_before_append, 1)])
+def test_a_failure_is_made_small_and_fails_again(
+    plant: bugs.Plant, faults: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
     scenario, found = next(
         (scenario, found)
-        for scenario in (draw_scenario(seed, SMALL_ACTS) for seed in range(SEEDS_MAX))
+        for scenario in (draw_scenario(seed, FEW_ACTS) for seed in range(SEEDS_MAX))
         if isinstance(found := attempt(scenario), Failure)
     )
+    assert len(found.hits) > 10
     small = shrunk(scenario, found)
-    assert len(small.jobs) <= 3
-    assert not small.faults
+    assert len(small.faults or ()) == faults
+    assert len(small.jobs) <= 2
+    assert not small.events
     (tmp_path / "again.yaml").write_text(as_yaml(small))
     again = attempt(read_scenario(str(tmp_path / "again.yaml")))
     assert isinstance(again, Failure)
-    assert "places a part of a gang" in again.why
+    assert re.search(bugs.PLANTED[plant].says, again.why)
+    if plant is bugs.partial_gang:
+        assert as_yaml(small) in PAGE.read_text(), "docs/simulate.md shows another one"
     monkeypatch.undo()
     assert isinstance(attempt(small), Found), "the bug is gone"
 
