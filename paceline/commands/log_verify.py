@@ -245,7 +245,8 @@ def _print_difference(body: dict[str, Any], difference: "Difference", makes: Mak
     where = f" at {difference.machine} round {difference.round}" if difference.machine else ""
     if difference.machine and (body["recorded"] or body["decided"]):
         where += f", decision {difference.index}"
-    click.echo(f"the log differs{where}: {difference.reason}")
+    reason = difference.reason.removeprefix(f"{difference.machine} round {difference.round}: ")
+    click.echo(f"the log differs{where}: {reason}")
     if body["places"]:
         one = len(body["places"]) == 1 and "-" not in body["places"][0]
         click.echo(f"the record that differs is {'' if one else 'one of '}{', '.join(body['places'])}")

@@ -44,11 +44,11 @@ def summary(session: "Session") -> None:
     moved = f", {jobs.preempted} runs preempted, {jobs.lost} lost" if jobs.preempted or jobs.lost else ""
     click.echo(f"{session.name}, seed {session.seed}: {span(run.now_ms / 1000)} of virtual time{rejected}{moved}")
     click.echo(f"{run.cell.log.appended} records, {story.rounds} rounds, hash {run.cell.log.hash()}")
-    failed = len(session.failed())
+    failed, looked = len(session.failed()), len(run.watch.verdicts())
     if failed:
-        click.echo(f"{failed} of {len(run.watch.verdicts())} expectations don't hold")
+        click.echo(f"{failed} of {looked} expectations don't hold")
     if session.unlooked:
-        click.echo(f"{session.unlooked} expectations are about a later time and weren't looked at")
+        click.echo(f"not looked at: {session.unlooked} of {looked + session.unlooked} expectations, about a later time")
 
 
 def _jobs(jobs: "list[JobStory]") -> None:

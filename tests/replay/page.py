@@ -3,7 +3,8 @@
     python -m tests.replay.page
 
 writes the page anew. A command may end with `| tail -n N` or `| grep -A N WORD`; one that ends with `&` is left running
-for those after it. Exit codes other than 0 are shown as `[N]`.
+for those after it. Exit codes other than 0 are shown as `[N]`. The folders `altered` and `forged` hold the log of
+`outage` with one record that was changed.
 """
 
 import io
@@ -13,10 +14,20 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from events.codec import decode, encode
+from events.memory import MemoryLog
+from events.records.entitlement import GangsHeld
+from events.records.pools import PoolDefined
+from events.records.rounds import RoundCommitted
 from paceline.main import run
+from tests.replay.forge import forge
+from tests.replay.past import changed, kept, written
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "replay.md"
@@ -54,6 +65,9 @@ class Session:
         words = shlex.split(line.replace(LISTEN, self._address))
         if words[-1] == "&":
             return self._leave([sys.executable, "-m", *words[:-1], "--listen", "127.0.0.1:0"])
+        for name, make in CHANGED.items():
+            if name in words and not (self._folder / name).exists():
+                written(make(kept(self._folder / "outage")), self._folder / name)
         said = io.StringIO()
         with chdir(self._folder), redirect_stdout(said), redirect_stderr(said):
             code = run(words[1:])
@@ -73,6 +87,30 @@ class Session:
         said = process.stderr.readline()
         self._address = said.partition("http://")[2].partition(",")[0]
         return said.replace(self._address, LISTEN)
+
+
+def _altered(log: MemoryLog) -> MemoryLog:
+    """Somebody makes good, later, what was wrong."""
+    records = list(log.scan("paceline.pools", 0))
+    pool = decode(records[2].value)
+    assert isinstance(pool, PoolDefined)
+    right = replace(pool, limit=replace(pool.limit, cpu_milli=40_000))
+    records[2] = records[2]._replace(value=encode(right))
+    return changed(log, "paceline.pools", records, len(records))
+
+
+def _forged(log: MemoryLog) -> MemoryLog:
+    """Somebody has entitlement name another reason, with all hashes that follow from it."""
+
+    def other(round_: RoundCommitted) -> RoundCommitted:
+        decisions = [decode(each) for each in round_.decisions]
+        lies = [replace(each, code="NO_HOSTS") if isinstance(each, GangsHeld) else each for each in decisions]
+        return replace(round_, decisions=tuple(map(encode, lies)))
+
+    return forge(log, "entitlement", 16, other)
+
+
+CHANGED: dict[str, Callable[[MemoryLog], MemoryLog]] = {"altered": _altered, "forged": _forged}
 
 
 def _piped(lines: list[str], pipe: list[str]) -> list[str]:

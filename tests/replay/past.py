@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from events.embedded import EmbeddedLog
-from events.log import NewRecord
+from events.log import Log, NewRecord
 from events.memory import MemoryLog
 from events.topics import ALL
 from paceline.data import prepare
@@ -62,10 +62,23 @@ def played(scenario: dict[str, Any]) -> MemoryLog:
     """The log of a scenario."""
     made = session.of_scenario(Scenario.model_validate(scenario), "", session.Wanted())
     made.run.go()
+    return _copied(made.run.cell.log)
+
+
+def kept(folder: Path) -> MemoryLog:
+    """The log of a data folder."""
+    log = EmbeddedLog.open_secondary(folder / "log")
+    try:
+        return _copied(log)
+    finally:
+        log.close()
+
+
+def _copied(source: Log) -> MemoryLog:
     log = MemoryLog(lambda: 0)
     for topic in ALL:
-        log.topic(topic.name).records = list(made.run.cell.log.scan(topic.name, 0))
-        log.topic(topic.name).end = made.run.cell.log.bounds(topic.name)[1]
+        log.topic(topic.name).records = list(source.scan(topic.name, 0))
+        log.topic(topic.name).end = source.bounds(topic.name)[1]
     return log
 
 

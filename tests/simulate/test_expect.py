@@ -166,7 +166,7 @@ def test_what_is_expected_after_the_moment_at_which_it_stops_is_said_not_to_be_l
     assert run(["simulate", str(path), "--until", "6s"]) == 0
     out = capsys.readouterr().out
     assert "holds   at 5s: job a is RUNNING" in out
-    assert out.endswith("1 expectations are about a later time and weren't looked at\n")
+    assert out.endswith("not looked at: 1 of 2 expectations, about a later time\n")
     assert run(["simulate", str(path), "--until", "6s", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["expectations_not_looked_at"] == 1
 

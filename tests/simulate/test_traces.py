@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 from collections import Counter
 from itertools import islice
 
@@ -292,5 +293,7 @@ def test_pods_of_openb_are_placed_at_once_or_dropped(tmp_path, capsys):
     refused = write(tmp_path, "cpu_milli,memory_mib,num_gpu,gpu_milli\n0,0,0,0\n1000,99999999,0,0\n")
     found = told(capsys, "--trace", refused, "--format", "openb", "--machines", few)
     assert (found["jobs"], found["rejected"]) == ({"KILLED": 1}, 1)
+    for asked in (Asked(refused, "openb", machines=few), Asked(pods, "openb", machines=few, arrivals=arrivals)):
+        assert run([*shlex.split(session(asked, Wanted()).again)[1:], "--jobs", "1"]) == 0
     assert run(["simulate", *map(str, words), "--seed", "9"]) == 1
     assert "has no seed 9, only 42" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def _again(asked: Asked) -> str:
     """The command that runs it again."""
     named = {"trace": asked.path, "format": asked.form, "hosts": asked.hosts, "jobs": asked.jobs}
     named |= {"machines": asked.machines, "arrivals": asked.arrivals}
-    if asked.form == "openb":
+    if asked.arrivals is not None:
         named["seed"] = asked.seed
     options = (f"--{name} {shlex.quote(str(value))}" for name, value in named.items() if value is not None)
     return f"paceline simulate {' '.join(options)}"
