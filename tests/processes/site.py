@@ -45,7 +45,7 @@ class Site:
         self.sim_hosts = defaultdict(lambda: sim_hosts)
         """Hosts that a gateway simulates, by its name."""
         self.listens: dict[str, str] = {}
-        self._hashes = Hashes()
+        self.hashes = Hashes()
         environment = {
             "PACELINE_KAFKA": bootstrap,
             "PACELINE_TOKEN": TOKEN,
@@ -186,11 +186,11 @@ class Site:
 
     def note_hashes(self) -> None:
         """Keeps the state that each machine says it has now, to be compared with what its rounds say."""
-        self._hashes.note(self._said_hashes)
+        self.hashes.note(self._said_hashes)
 
     def note_hash(self, machine: str, round_: int, hash_: str, cell: int = 0) -> None:
         """The same for the state that a machine had after a round."""
-        self._hashes.said[cell, machine, round_] = hash_
+        self.hashes.said[cell, machine, round_] = hash_
 
     def _said_hashes(self) -> Said:
         said = {}
@@ -224,7 +224,7 @@ class Site:
                     after, ignored = rounds_in_sequence(log, name)
                     after[found.begun + found.rounds] = found.hash
                     counted["hash_mismatches"] += found.difference is not None
-                    counted["hash_mismatches"] += self._hashes.differing(cell, name, after)
+                    counted["hash_mismatches"] += self.hashes.differing(cell, name, after)
                     counted["hash_mismatches"] += sum(
                         after.get(standing.own.round) != standing.hash for standing in self._stores(cell, name)
                     )

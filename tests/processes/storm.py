@@ -106,6 +106,7 @@ class Storm:
     def result(self) -> Stormed:
         """Waits for all jobs, ends all parts and counts. Raises where views or the fan-out aren't whole."""
         self.site.finish(*self.jobs)
+        assert len(self.site.hashes.said) >= sum(map(len, self.back_s.values())), "states were noted after each fault"
         self.site.end()
         return stormed(self.site.count(), self.back_s, self.tasks, self._live)
 

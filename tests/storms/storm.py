@@ -41,7 +41,8 @@ def storm(data: Path, kills: int, seed: int, kafka: str = "") -> Stormed:
         cell.note_hashes()
     for job_id in jobs:
         cell.until(lambda job_id=job_id: cell.state(job_id) == "SUCCEEDED", 120)
-    assert len(cell.hashes.said) >= kills, "states were noted after each kill"
+    assert cell.hashes.missed == 0, "the state of each machine was noted after each kill"
+    assert len(cell.hashes.said) >= kills
     cell.stop()
     found = count(cell)
     assert found["epochs"] >= kills * len(MACHINES)
