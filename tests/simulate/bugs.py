@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
+import processors.lifecycle.hosts as lifecycle_hosts
 from events.acceptance import Chain, Verdict
 from events.codec import decode
 from events.columns import I32, I64
@@ -21,7 +22,7 @@ from hostagent.messages import Kind
 from processors.driver import Driver
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import JobRow
+from processors.entitlement.rows import Amount4, JobRow
 from processors.fold import Fold, Recorded
 from processors.lifecycle.hosts import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
@@ -87,6 +88,16 @@ def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(admission, "fits", lambda need, free, fits=admission.fits: fits(need, free) + 1)
 
 
+def asked_twice(patch: pytest.MonkeyPatch) -> None:
+    """Room within a limit is looked for as if a gang asked for twice as much."""
+    within = admission.Admission._within_limit
+
+    def twice(self: admission.Admission, pool: str, asked: Amount4) -> bool:
+        return within(self, pool, admission.plus(asked, asked, 1))
+
+    patch.setattr(admission.Admission, "_within_limit", twice)
+
+
 def old_reports_count(patch: pytest.MonkeyPatch) -> None:
     """A report of a run that is over is taken for one of the present run."""
     note = LifecycleHosts._note
@@ -95,6 +106,11 @@ def old_reports_count(patch: pytest.MonkeyPatch) -> None:
         return note(self, slots, self._tasks.arena["run"][slots], said, exit_code)
 
     patch.setattr(LifecycleHosts, "_note", of_any_run)
+
+
+def reports_count_twice(patch: pytest.MonkeyPatch) -> None:
+    """A report that comes once more ends its run once more."""
+    patch.setattr(lifecycle_hosts, "among", lambda states, which: np.ones(len(states), bool))
 
 
 def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
@@ -134,6 +150,17 @@ def released_twice(patch: pytest.MonkeyPatch) -> None:
         account(self, row, 2 * held if held < 0 else held)
 
     patch.setattr(Queues, "_account", twice)
+
+
+def never_released(patch: pytest.MonkeyPatch) -> None:
+    """What a run held is given back by jobs that hold many only."""
+    account = Queues._account
+
+    def kept(self: Queues, row: JobRow, held: int) -> None:
+        if held != -1:
+            account(self, row, held)
+
+    patch.setattr(Queues, "_account", kept)
 
 
 def memory_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -258,11 +285,14 @@ PLANTED: dict[Plant, Planted] = {
     checkpoint_before_append: Planted("ends at|is of another log"),
     partial_gang: Planted("places a part of a gang"),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
+    asked_twice: Planted("and there is room", 1),
     old_reports_count: Planted("by itself, which no host has said", 15),
+    reports_count_twice: Planted("for the second time", 5),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
     lost_wake_up: Planted("waits for .*BACKOFF"),
     released_twice: Planted("its limit is|decided otherwise"),
+    never_released: Planted("nothing runs, and"),
     memory_not_counted: Planted("of 2000 cpu_milli|of 4096 memory_mib"),
     ports_twice: Planted("has another holder"),
     preempts_anyone: Planted("which isn't preemptible", 17),

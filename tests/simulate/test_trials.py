@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from events.codec import decode, encode
 from events.log import NewRecord
 from events.records.parts import Segment
-from events.records.rounds import RoundCommitted
+from events.records.rounds import EpochStarted, RoundCommitted
 from paceline.main import run
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.draw import draw_scenario
@@ -27,8 +27,10 @@ from paceline.simulate.shrink import Shrink, as_yaml
 from paceline.simulate.soak import ACTS, Failure, Met, _one, attempt, shrunk, soak
 from paceline.simulate.trial import Found, Trial
 from paceline.simulate.views import Views
+from projections import projector
+from projections.projector import Depths
 from tests.simulate import bugs
-from tests.simulate.play import CELL, play
+from tests.simulate.play import CELL, ROOT, play
 from tests.simulate.test_docs import PAGE
 
 EVENTS_LEAST = 200_000
@@ -59,6 +61,13 @@ def test_views_that_crash_are_those_that_are_made_anew(tmp_path: Path) -> None:
     assert met["log away"] + met["read error"]
 
 
+def test_views_that_forget_the_rounds_before_a_crash_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projector, "Depths", lambda machine, older: Depths(machine, False))
+    found = (attempt(draw_scenario(seed, SMALL_ACTS), views=True) for seed in range(SEEDS_MAX))
+    failure = next(each for each in found if isinstance(each, Failure))
+    assert "the views differ from rebuilt ones" in failure.why
+
+
 def test_a_soak_under_all_kinds_compares_views_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Views, "difference", lambda self: "jobs")
     scenario = draw_scenario(0, 5)
@@ -72,14 +81,24 @@ def test_a_soak_under_all_kinds_compares_views_now_and_then(monkeypatch: pytest.
     assert VIEWS in found.faults
 
 
-def test_the_same_seed_is_the_same_trial() -> None:
-    def records(seed: int) -> dict[str, list[bytes]]:
-        trial = Trial(draw_scenario(seed, SMALL_ACTS), Faults(seed))
-        trial.run()
-        return {name: [each.value for each in topic.records] for name, topic in trial.log._topics.items()}
+def digest(seed: int) -> str:
+    """A hash over all records of a trial: topic, offset, time, key and value."""
+    trial = Trial(draw_scenario(seed, SMALL_ACTS), Faults(seed))
+    trial.run()
+    hasher = blake2b(digest_size=32)
+    for name in sorted(trial.log._topics):
+        for record in trial.log.scan(name, 0):
+            hasher.update(repr(record).encode())
+    return hasher.hexdigest()
 
-    assert records(3) == records(3)
-    assert records(3) != records(4)
+
+def test_the_same_seed_is_the_same_trial_in_any_process() -> None:
+    def elsewhere(hash_seed: str) -> str:
+        command = [sys.executable, "-c", "from tests.simulate.test_trials import digest; print(digest(3))"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert elsewhere("1").strip() == elsewhere("2").strip() == digest(3) != digest(4)
 
 
 def test_the_checker_takes_a_round_that_every_reader_takes_and_no_other() -> None:
@@ -87,9 +106,9 @@ def test_the_checker_takes_a_round_that_every_reader_takes_and_no_other() -> Non
     last = list(log.scan("paceline.placement", 0))[-1]
     before = decode(last.value)
     assert isinstance(before, RoundCommitted)
-    digest = blake2b(last.value, digest_size=32).digest()
+    last_digest = blake2b(last.value, digest_size=32).digest()
     nothing = blake2b(digest_size=32).digest()
-    next_ = replace(before, round=before.round + 1, inputs=(), decisions=(), prev_hash=digest, inputs_hash=nothing)
+    next_ = replace(before, round=before.round + 1, inputs=(), decisions=(), prev_hash=last_digest, inputs_hash=nothing)
     empty = Segment("paceline.pools", 0, 0)
     for wrong in ({"prev_hash": nothing}, {"round": before.round}, {"epoch": 0}, {"cell": 1}, {"inputs": (empty,)}):
         log.append([NewRecord("paceline.placement", b"", encode(replace(next_, **wrong)))])
@@ -101,9 +120,27 @@ def test_the_checker_takes_a_round_that_every_reader_takes_and_no_other() -> Non
     checker.look()
     assert (checker.rounds, checker.history.ignored) == (rounds + 1, 5)
     last_hash = blake2b(encode(next_), digest_size=32).digest()
-    other = replace(next_, round=next_.round + 1, prev_hash=last_hash, inputs_hash=digest)
+    other = replace(next_, round=next_.round + 1, prev_hash=last_hash, inputs_hash=last_digest)
     log.append([NewRecord("paceline.placement", b"", encode(other))])
     with pytest.raises(Violation, match="says another hash than that of the inputs"):
+        checker.look()
+
+
+def test_two_processes_that_begin_with_different_states_are_found() -> None:
+    log = play(f"{CELL}jobs: [{{job_id: a, pool: /p}}]\n").run.cell.log
+    rounds = [decode(each.value) for each in log.scan("paceline.placement", 0)]
+    claim, last = rounds[0], rounds[-1]
+    assert isinstance(claim, EpochStarted)
+    assert isinstance(last, RoundCommitted)
+    state = blake2b(digest_size=32).digest()
+    for epoch, begins in enumerate((state, state, bytes(32)), claim.epoch + 1):
+        checker = Checker(log)
+        checker.look()
+        again = replace(claim, epoch=epoch, round=last.round, start_hash=begins)
+        log.append([NewRecord("paceline.placement", b"", encode(again))])
+        if begins == state:
+            checker.look()
+    with pytest.raises(Violation, match=r"epoch 4 of placement begins with another state .* after round \d+"):
         checker.look()
 
 
