@@ -13,6 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -211,7 +212,8 @@ class EmbeddedLog:
         """Closes the database; the folder may then be opened by another."""
         with self._appending:
             self._fault = "closed"
-            self._db.close()
+            with suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
+                self._db.close()
             if self._secondary:
                 self._secondary.cleanup()
 

@@ -4,6 +4,7 @@ It may be behind the log, never ahead of it, so losing its tail costs time and n
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, cast
@@ -184,11 +185,13 @@ class RocksStore:
 
     def close(self) -> None:
         """Closes the database; the folder may then be opened by another."""
-        with self._open:
+        with self._open, suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
             self._db.close()
 
 
 def _fault_of_opening(folder: Path, error: Exception) -> StoreFault:
     if "lock" in str(error).lower():
         return StoreFault(f"The store in {folder} is in use by another process. Stop that one.")
+    if "no space" in str(error).lower():
+        return StoreFault(f"The store in {folder} can't be opened: {error}. Make room, then start again.")
     return StoreFault(f"The store in {folder} can't be opened: {error}. Delete it: it is made anew from the log.")

@@ -1,5 +1,6 @@
 """Processors as processes of their own: how a group shares cells, loses one of its members, and meets a bad cell."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,28 @@ def test_a_process_with_no_cell_left_ends_with_its_reason(site: Site) -> None:
     assert site.until_ended("entitlement") == 1
     assert "paceline: paceline.pools starts at 1" in site.said("entitlement")
     assert "Traceback" not in site.said("entitlement")
+
+
+def test_a_store_of_another_cell_or_from_before_a_gap_stops_its_cell_alone(site: Site) -> None:
+    for cell in range(CELLS):
+        pool(site, cell, f"/{cell}")
+    site.start("entitlement")
+    site.until(lambda: all(answered(site, cell) == {f"/{cell}"} for cell in range(CELLS)))
+    site.stop("entitlement")
+    own, other = (site.folder / "data" / f"cell-{cell}" / "store" / "entitlement" for cell in (0, 1))
+    shutil.rmtree(other)
+    shutil.copytree(own, other)
+    for cell in range(CELLS):
+        pool(site, cell, "/late")
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    [gone] = admin.delete_records([TopicPartition("paceline.pools", 2, 2)]).values()
+    gone.result()
+    site.start("entitlement")
+    site.until(lambda: all("/late" in answered(site, cell) for cell in (0, 3)))
+    site.until(lambda: "is of another log" in site.standing("entitlement", 1).get("failed", ""))
+    site.until(lambda: "paceline.pools starts at 2" in site.standing("entitlement", 2).get("failed", ""))
+    assert all("/late" not in answered(site, cell) for cell in (1, 2))
+    site.stop("entitlement")
 
 
 def test_wrong_starts_are_one_sentence(site: Site, tmp_path: Path) -> None:
