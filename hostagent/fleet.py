@@ -44,9 +44,9 @@ class SimHost:
 
 
 def host_id(pattern: str, number: int) -> str:
-    """`rack-###` and 7 make `rack-007`: the number stands for the `#`, at least as wide."""
+    """`rack-###` and 7 make `rack-007`: the number stands for the `#`, at least as wide; without any it is left out."""
     width = pattern.count("#")
-    return pattern.replace("#" * width, f"{number:0{width}}")
+    return pattern.replace("#" * width, f"{number:0{width}}") if width else pattern
 
 
 OnOrder = Callable[[tuple[str, ...], int, int], None]

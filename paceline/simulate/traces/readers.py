@@ -278,5 +278,5 @@ def openb_hosts(path: Path) -> list[SimHost]:
         for at, row in _table(path, file, "sn", "cpu_milli", "memory_mib", "gpu", "model"):
             with _line(path, at):
                 amounts = Amounts(int(row["cpu_milli"]), int(row["memory_mib"]), 0, int(row["gpu"]) * 1000)
-                hosts.append(SimHost(1, amounts, {"gpu_model": row["model"]} if row["model"] else {}, f"{row['sn']}-#"))
+                hosts.append(SimHost(1, amounts, {"gpu_model": row["model"]} if row["model"] else {}, row["sn"]))
     return hosts
