@@ -51,7 +51,7 @@ class Hosts:
                     self._drop(each)
             elif isinstance(event, HostLost):
                 self._host(event.host_id).lost = True
-        for gang in {self._gangs[task] for task in placed if task in self._gangs}:
+        for gang in sorted({self._gangs[task] for task in placed if task in self._gangs}):
             missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
             if missing:
                 raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")

@@ -76,8 +76,8 @@ class Pools:
                     return False
         return True
 
-    def _gangs_of(self, tasks: set[Task]) -> set[Range]:
-        return {self._gangs[task] for task in tasks if task in self._gangs}
+    def _gangs_of(self, tasks: set[Task]) -> list[Range]:
+        return sorted({self._gangs[task] for task in tasks if task in self._gangs})
 
     def _take(self, event: Event) -> None:
         match event:
@@ -124,15 +124,14 @@ class Pools:
                 self._gangs.pop(task, None)
 
     def _admit(self, gangs: Range, round_: Round) -> set[Task]:
-        tasks = set(gangs.tasks())
-        for task in tasks:
+        for task in gangs.tasks():
             if self._queued.pop(task, 0) != gangs.run:
                 raise Violation(f"{round_} admits {task} run {gangs.run}, which isn't queued")
             if task in self._held:
                 raise Violation(f"{round_} admits {task} run {gangs.run}, of which run {self._held[task]} is admitted")
             self._held[task] = gangs.run
             self._count(task, 1)
-        return tasks
+        return set(gangs.tasks())
 
     def _release(self, task: Task) -> None:
         del self._held[task]
