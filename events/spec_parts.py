@@ -117,10 +117,9 @@ class Sim(Spec):
 
 def sim_body(sim: Simulated) -> dict[str, Any]:
     """The JSON of a simulated part; what was added later only where it says something."""
-    body: dict[str, Any] = {"duration": write_ms(sim.duration_ms)}
-    if sim.durations_ms:
-        body = {"durations": [write_ms(each) for each in sim.durations_ms]}
-    body.update(exit_code=sim.exit_code, fail_runs=sim.fail_runs)
+    each = [write_ms(each) for each in sim.durations_ms]
+    length = {"durations": each} if each else {"duration": write_ms(sim.duration_ms)}
+    body: dict[str, Any] = {**length, "exit_code": sim.exit_code, "fail_runs": sim.fail_runs}
     if sim.ready_ms:
         body["ready"] = write_ms(sim.ready_ms)
     if sim.ignores_stop:

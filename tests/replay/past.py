@@ -1,5 +1,6 @@
 """A small real history: a cell of the simulator in which hosts fail, machines are lost and jobs wait."""
 
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,8 @@ def played(scenario: dict[str, Any]) -> MemoryLog:
 
 def kept(folder: Path) -> MemoryLog:
     """The log of a data folder."""
-    log = EmbeddedLog.open_secondary(folder / "log")
-    try:
+    with closing(EmbeddedLog.open_secondary(folder / "log")) as log:
         return _copied(log)
-    finally:
-        log.close()
 
 
 def _copied(source: Log) -> MemoryLog:

@@ -10,7 +10,7 @@ from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, J
 from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import RESOURCES, Range, Task, places_of, ranges_of, runs_of
+from paceline.simulate.checker.items import RESOURCES, Range, Task, gangs_of, places_of, ranges_of, runs_of
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Hosts:
                     self._drop(each)
             elif isinstance(event, HostLost):
                 self._host(event.host_id).lost = True
-        for gang in sorted({self._gangs[task] for task in placed if task in self._gangs}):
+        for gang in gangs_of(placed, self._gangs):
             missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
             if missing:
                 raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")

@@ -1,6 +1,6 @@
 """The columns of decisions as plain items."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from events.columns import ints, longs
@@ -51,6 +51,11 @@ class Range(NamedTuple):
     def tasks(self) -> Iterator[Task]:
         """Each instance."""
         return ((self.job_id, instance) for instance in range(self.first, self.first + self.size))
+
+
+def gangs_of(tasks: Iterable[Task], gangs: Mapping[Task, Range]) -> list[Range]:
+    """The gangs that tasks are of, each once."""
+    return sorted({gangs[task] for task in tasks if task in gangs})
 
 
 def runs_of(event: _Runs) -> list[tuple[Task, int]]:

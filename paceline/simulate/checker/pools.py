@@ -7,7 +7,7 @@ from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsF
 from events.records.placement import GangsReturned
 from events.records.pools import PoolDefined, PoolRemoved
 from paceline.simulate.checker.history import History, Round, Violation
-from paceline.simulate.checker.items import FINAL, RESOURCES, Range, Task, ranges_of, runs_of
+from paceline.simulate.checker.items import FINAL, RESOURCES, Range, Task, gangs_of, ranges_of, runs_of
 
 
 class Pools:
@@ -50,12 +50,12 @@ class Pools:
                     asked |= self._preempt(event, round_)
                 case EntitlementsSet():
                     self._shares(event)
-        for gang in self._gangs_of(admitted):
+        for gang in gangs_of(admitted, self._gangs):
             if missing := [
                 task for task in gang.tasks() if task not in admitted and self._ended.get(task, 0) < gang.run
             ]:
                 raise Violation(f"{round_} admits a part of a gang: {gang}, not {missing[:3]}")
-        for gang in self._gangs_of(asked):
+        for gang in gangs_of(asked, self._gangs):
             if stays := [task for task in gang.tasks() if self._asked.get(task, 0) < self._held.get(task, 0)]:
                 raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
         self._within(round_)
@@ -75,9 +75,6 @@ class Pools:
                 if not job.preemptible and getattr(pool.reservation, name) < firm.get(name, 0) + asked:
                     return False
         return True
-
-    def _gangs_of(self, tasks: set[Task]) -> list[Range]:
-        return sorted({self._gangs[task] for task in tasks if task in self._gangs})
 
     def _take(self, event: Event) -> None:
         match event:
