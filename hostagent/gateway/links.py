@@ -21,8 +21,10 @@ class NotHere(LogMissing):
 class Link(Protocol):
     """One who follows orders for one host or for many. Called on the gateway's thread; must not wait."""
 
-    heard_ms: int
-    """When it was last known to live, on the gateway's clock; 0 where its hosts say so themselves, by reports."""
+    @property
+    def heard_ms(self) -> int:
+        """When it was last known to live, on the gateway's clock; 0 where its hosts say so themselves, by reports."""
+        ...
 
     def deliver(self, orders: Orders) -> None:
         """Takes orders for some of its hosts."""

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from events.log import AppendUnknown, LogRecord, LogUnavailable, NewRecord
 from events.memory import MemoryLog, MemoryReader
 from hostagent.gateway import Gateway
-from hostagent.gateway.links import Post, Report
+from hostagent.gateway.links import Attach, Detach, Link, Post, Report
+from hostagent.messages import Orders
 from processors.store import MemoryStore, Standing
 from processors.table import RowChange
 
@@ -32,6 +33,8 @@ CHANCE = {
     "read error": 0.001,
     "scan error": 0.02,
     "store write torn": 0.003,
+    "checkpoint torn": 0.2,
+    "orders lost": 0.02,
     "report lost": 0.02,
     "report twice": 0.05,
     "report late": 0.02,
@@ -133,8 +136,11 @@ class FaultyLog:
             self.late += records
             raise AppendUnknown("late")
         offsets = self._log.append(records)
-        if hit("append written twice"):
-            self._log.append(records)
+        if draw := hit("append written twice"):
+            if draw.random() < 0.5:
+                self._log.append(records)
+            else:
+                self.late += records
         draw = hit("append acknowledged late")
         self.held_ms = draw.randrange(HELD_MAX_MS) if draw else 0
         return offsets
@@ -213,8 +219,37 @@ class FaultyStore(MemoryStore):
             raise Crashed
 
 
+class FaultyLink:
+    """A link that may break as orders are sent: they are lost, and each of its hosts connects anew."""
+
+    def __init__(self, link: Link, hosts: Collection[str], gateway: Gateway, faults: Faults) -> None:
+        self.cut, self.ask = link.cut, link.ask
+        self._link = link
+        self._hosts = hosts
+        self._gateway = gateway
+        self._faults = faults
+        self._broken = False
+
+    @property
+    def heard_ms(self) -> int:
+        """See `Link`."""
+        return self._link.heard_ms
+
+    def deliver(self, orders: Orders) -> None:
+        """See `Link.deliver`."""
+        if not self._broken and self._faults.hit("orders lost"):
+            self._broken = True
+            self._gateway.post(Detach(self))
+            for host_id in self._hosts:
+                self.cut(host_id)
+        if not self._broken:
+            self._link.deliver(orders)
+
+
 class FaultyGateway(Gateway):
-    """A gateway whose hosts' reports get lost, come twice, or late and so in another order."""
+    """A gateway that may die as it writes its checkpoint. Orders to its hosts may get lost; their reports get lost,
+    come twice, or late and so in another order.
+    """
 
     faults: Faults
     _late: list[tuple[int, Report]]
@@ -225,12 +260,22 @@ class FaultyGateway(Gateway):
         self.faults, self._late = faults, []
         return self
 
+    def checkpoint(self) -> None:
+        """See `Gateway.checkpoint`."""
+        draw = self.faults.hit("checkpoint torn")
+        if draw is None or draw.random() < 0.5:
+            super().checkpoint()
+        if draw is not None:
+            raise Crashed
+
     def post(self, post: Post) -> None:
         """See `Gateway.post`."""
         self._posts_seen += 1
         while self._late and (self.faults.calm or self._late[0][0] <= self._posts_seen):
             super().post(self._late.pop(0)[1])
-        if not isinstance(post, Report):
+        if isinstance(post, Attach):
+            super().post(Attach(post.sessions, FaultyLink(post.link, post.sessions, self, self.faults)))
+        elif not isinstance(post, Report):
             super().post(post)
         elif self.faults.hit("report lost"):  # a link breaks, and the host knows
             post.done(False)

@@ -45,7 +45,7 @@ REPLAY_EACH = 4
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where gateways keep their files, if it is there: no computer goes down in a trial, and a disk takes a tenth of it."""
 RETRY_MS = 2000
-"""A process that finds the log away starts again so much later, at most."""
+"""A process that finds the log away starts again so much later, at most; a client tries again so much later."""
 
 
 class Found(NamedTuple):
@@ -149,6 +149,8 @@ class Trial:
         self._gateway_clock = Clock(self.clock, START_MS)
         self._gateway_asleep_until = 0
         self._gateway = self._new_gateway()
+        self._facts: list[NewRecord] = []
+        self._next_fact_at = 0
 
     def run(self) -> Found:
         """Lets the scenario happen and everything go wrong, then lets the cell come to rest. Raises `Violation`."""
@@ -190,8 +192,8 @@ class Trial:
         return self._gateway
 
     def append(self, event: Event, key: bytes = USER) -> None:
-        """A user's or an operator's fact."""
-        self.log.append([NewRecord(event.topic, key, encode(event))])
+        """A user's or an operator's fact, after those before: a client sends it until the log has acknowledged it."""
+        self._facts.append(NewRecord(event.topic, key, encode(event)))
 
     def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> Part:
         """Simulated hosts that connect to the gateway."""
@@ -232,6 +234,7 @@ class Trial:
                 if not process.step():
                     break
             busy |= not process.idle
+        busy |= self._clients_step()
         busy |= self._gateway_steps()
         heard_ms = self._gateway_clock.monotonic_ms()
         for part in self.fleets:
@@ -242,11 +245,27 @@ class Trial:
             busy |= self._views.step()
         return busy
 
+    def _clients_step(self) -> bool:
+        """Sends the facts of users and operators that aren't acknowledged."""
+        busy = False
+        while self._facts and self.clock.ms >= self._next_fact_at:
+            busy, self.faulty.held_ms = True, 0
+            try:
+                self.faulty.append([self._facts[0]])
+                del self._facts[0]
+                self._next_fact_at = self.clock.ms + self.faulty.held_ms
+            except (AppendUnknown, LogUnavailable):
+                self._next_fact_at = self.clock.ms + 1 + self._order.randrange(RETRY_MS)
+        return busy
+
     def _gateway_steps(self) -> bool:
         if "gateway" in self._lost or self.clock.ms < self._gateway_asleep_until:
             return False
         self.faulty.held_ms = 0
-        busy = self._gateway.step()
+        try:
+            busy = self._gateway.step()
+        except Crashed:
+            self._gateway, busy = self._new_gateway(), True
         if self.faulty.held_ms:
             self._gateway_asleep_until = self.clock.ms + self.faulty.held_ms
         return busy
@@ -314,7 +333,7 @@ class Trial:
         self.faulty.away = False
         while self.faulty.late:
             self.faulty.write_late()
-        self._silent_until, self._lost, self._gateway_asleep_until = {}, set(), 0
+        self._silent_until, self._lost, self._gateway_asleep_until, self._next_fact_at = {}, set(), 0, 0
         self._gateway_clock.turn(rate=1)
         self._gateway = self._new_gateway()
         for process in self.processes:

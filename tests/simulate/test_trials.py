@@ -155,7 +155,7 @@ def test_a_planted_bug_is_found(plant: bugs.Plant, monkeypatch: pytest.MonkeyPat
     raise AssertionError(f"not found in {SEEDS_MAX} seeds")
 
 
-@pytest.mark.parametrize(("plant", "faults"), [(bugs.partial_gang, 0), (bugs.checkpoint_before_append, 1)])
+@pytest.mark.parametrize(("plant", "faults"), [(bugs.partial_gang, 0), (bugs.checkpoint_before_append, 2)])
 def test_a_failure_is_made_small_and_fails_again(
     plant: bugs.Plant, faults: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
