@@ -52,16 +52,25 @@ class _Topic:
 
 
 class EmbeddedLog:
-    """A log in a folder of its own, made if it isn't there. `now_ms` gives the append time (epoch milliseconds).
+    """A log in a folder of its own, made if it isn't there. `now_ms` gives the append time (epoch milliseconds);
+    `on_trouble` is told when its disk is full, and when there is room again.
 
     Raises `LogFault` where the folder is in use, not writable, damaged or of a newer version, or its disk is full.
     Thread-safe.
     """
 
-    def __init__(self, folder: Path, cell: int = 0, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cell: int = 0,
+        now_ms: Callable[[], int] | None = None,
+        on_trouble: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
         self.cell = cell
         self._folder = folder
         self._now_ms = now_ms or wall_clock_ms
+        self._on_trouble = on_trouble
+        self._full = False
         self._secondary: TemporaryDirectory[str] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -282,15 +291,19 @@ class EmbeddedLog:
         if self._fault:
             raise LogFault(f"The log in {self._folder} takes no records: {self._fault}.")
         needed = FREE_BYTES_MIN + sum(len(record.key) + len(record.value) for record in records)
-        if shutil.disk_usage(self._folder).free < needed:
-            raise LogUnavailable(self._full(needed))
+        full = shutil.disk_usage(self._folder).free < needed
+        if full != self._full:
+            self._full = full
+            self._on_trouble(self._no_room(needed) if full else f"The disk of {self._folder} has room again.")
+        if full:
+            raise LogUnavailable(self._no_room(needed))
 
     def _check_free(self) -> None:
         """Raises `LogFault` where a log that is only opened could take nothing."""
         if shutil.disk_usage(self._folder).free < FREE_BYTES_MIN:
-            raise LogFault(self._full(FREE_BYTES_MIN))
+            raise LogFault(self._no_room(FREE_BYTES_MIN))
 
-    def _full(self, needed: int) -> str:
+    def _no_room(self, needed: int) -> str:
         return f"The disk of {self._folder} has less than {needed >> 20} MiB free: make room there."
 
     def _write(self, batch: WriteBatch) -> None:

@@ -119,7 +119,7 @@ class Up:
         if not self._settings.kafka:
             from events.embedded import EmbeddedLog
 
-            return EmbeddedLog(self._data / "log", cell)
+            return EmbeddedLog(self._data / "log", cell, on_trouble=note)
         from events.kafka import KafkaLog
         from events.kafka_topics import cells, check
 

@@ -21,7 +21,10 @@ def save(path: Path, kept: dict[str, Any]) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        raise LogFault(f"can't write {path}: {error}") from error
+        raise LogFault(
+            f"The gateway's {path} can't be written: {error.strerror}. Make room, or let it write there, "
+            "then start again."
+        ) from error
 
 
 def load(path: Path, cell: int, gateway: str) -> dict[str, Any] | None:

@@ -144,16 +144,20 @@ def test_a_folder_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_refuses_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = EmbeddedLog(tmp_path)
+    said: list[str] = []
+    log = EmbeddedLog(tmp_path, on_trouble=said.append)
     log.append(new(A, b"0"))
     usage = shutil.disk_usage(tmp_path)
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: usage._replace(free=embedded.FREE_BYTES_MIN - 1))
-        with pytest.raises(LogUnavailable, match="make room"):
-            log.append(new(A, b"1"))
+        for _ in range(2):
+            with pytest.raises(LogUnavailable, match="make room"):
+                log.append(new(A, b"1"))
         with pytest.raises(LogFault, match="make room"):
             EmbeddedLog(tmp_path / "another")
     assert log.append(new(A, b"2")) == [1]
+    disk = f"The disk of {tmp_path} has"
+    assert said == [f"{disk} less than 64 MiB free: make room there.", f"{disk} room again."]
     assert values(list(log.scan(A, 0))) == [b"0", b"2"]
     log.close()
 

@@ -1,11 +1,13 @@
 """A disk of its own for a part of a cell, small enough to be filled. Needs the right to mount: `can_mount`."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+MIB = 1024 * 1024
 PIECE = b"x" * 4096
 
 
@@ -13,16 +15,18 @@ class SmallDisk:
     """A disk mounted at a folder."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._filler = folder / "filler"
 
-    def fill(self) -> None:
-        """Leaves no room for a byte."""
+    def fill(self, left_mib: int = 0) -> None:
+        """Leaves so much room, at 0 not for a byte."""
         with self._filler.open("ab", buffering=0) as file:
-            try:
-                while file.write(PIECE):
+            taken = shutil.disk_usage(self._folder).free - max(1, left_mib) * MIB
+            if taken > 0:
+                os.posix_fallocate(file.fileno(), 0, taken)
+            with suppress(OSError):
+                while not left_mib and file.write(PIECE):
                     pass
-            except OSError:
-                return
 
     def make_room(self) -> None:
         """Gives back what `fill` took."""

@@ -8,9 +8,11 @@ them from the log ("cold").
 """
 
 import random
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from events.topics import MACHINES
 from paceline.settings import ServicePart
 from tests.broker import Broker
 from tests.processes.site import Site
+from tests.processes.small_disk import SmallDisk, can_mount, small_disk
+from tests.storms.damage import FOREIGN
 from tests.storms.stormed import Stormed, stormed
 
 POOLS = ("/p", "/q")
@@ -31,8 +35,10 @@ KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.0.b", "gateway.
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
 HOSTS = "gateway.0.hosts"
 """Simulates the hosts of the live tasks. Nothing happens to it: they would end with it, as real ones don't."""
-KILLING = ("kill -9", "gone", "cold")
-"""The ways that end a process at once."""
+FULL_DISK = "full disk"
+DISK_OF, DISK = "fanout", "data/fanout"
+"""Who writes to a small disk where there is one, and the folder that it is mounted at."""
+DISK_MIB = 256
 FREEZE_S = 1.5
 """So much longer than the session of the group: where there is a standby, it takes over."""
 AWAY_S = 30.0
@@ -44,8 +50,10 @@ DAY_MS = 86_400_000
 class Storm:
     """Faults on two cells, with load beside them."""
 
-    def __init__(self, site: Site, broker: Broker, seed: int, live: int = 0) -> None:
+    def __init__(self, site: Site, broker: Broker, seed: int, live: int = 0, disk: SmallDisk | None = None) -> None:
+        """`disk`: what `DISK_OF` writes to."""
         self.site, self.broker = site, broker
+        self._disk = disk
         self.draw = random.Random(seed)
         self.jobs: list[str] = []
         self.tasks = 0
@@ -61,6 +69,8 @@ class Storm:
             "SIGSTOP": self._frozen,
             "rebalance": self._joined,
             "away": self._away,
+            "foreign store": self._of_another,
+            FULL_DISK: self._full,
         }
 
     def begin(self) -> None:
@@ -199,6 +209,36 @@ class Storm:
         self.broker.start()
         return time.monotonic()
 
+    def _of_another(self, name: str) -> float:
+        """A machine's store of the first cell is that of the second, until its own is put back."""
+        self.site.kill(name)
+        own, other = (self.site.folder / "data" / f"cell-{cell}" / "store" / name for cell in range(len(POOLS)))
+        own.rename(aside := self.site.folder / "aside")
+        shutil.copytree(other, own)
+        self.site.start(name)
+        self.site.until(
+            lambda: any(said in self.site.standing(name, 0).get("failed", "") for said in FOREIGN),
+            f"{name} to say that a store isn't its own",
+        )
+        self.site.kill(name)
+        shutil.rmtree(own)
+        aside.rename(own)
+        begin = time.monotonic()
+        self.site.start(name)
+        return begin
+
+    def _full(self, name: str) -> float:
+        """A process ends that finds no room on its disk, and is started when there is some."""
+        assert self._disk is not None
+        assert name == DISK_OF
+        self._disk.fill()
+        self.load()
+        assert self.site.until_ended(name) == 1
+        self._disk.make_room()
+        begin = time.monotonic()
+        self.site.start(name)
+        return begin
+
 
 def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed: int, live: int = 0) -> Stormed:
     """Faults, each a way and the name of a part, one after the other; what was counted. The group waits as long for a
@@ -207,15 +247,15 @@ def storm(folder: Path, broker: Broker, faults: Iterable[tuple[str, str]], seed:
     session_ms = str(ServicePart().session_timeout_ms)
     site = Site(folder, broker.address, len(POOLS), PACELINE_SERVICE__SESSION_TIMEOUT_MS=session_ms)
     site.sim_hosts |= {"gateway.0": 0, HOSTS: live // PER_HOST}  # what is gone with the first has an agent
-    try:
+    with ExitStack() as ends:
+        disk = ends.enter_context(small_disk(folder / DISK, DISK_MIB)) if can_mount() else None
+        ends.callback(site.processes.stop_all)
         site.begin(*STANDBYS, *([HOSTS] if live else []), "agent.0")
-        found = Storm(site, broker, seed, live)
+        found = Storm(site, broker, seed, live, disk)
         found.begin()
         for way, name in faults:
             found.fault(way, name)
         return found.result()
-    finally:
-        site.processes.stop_all()
 
 
 def all_faults(seed: int) -> Iterator[tuple[str, str]]:
@@ -226,6 +266,8 @@ def all_faults(seed: int) -> Iterator[tuple[str, str]]:
         *product(("rebalance",), ("placement", "lifecycle", "entitlement", "sla")),
         ("kill -9", "broker"),
         ("away", "broker"),
+        ("foreign store", "entitlement"),
+        *([(FULL_DISK, DISK_OF)] if can_mount() else []),
     ]
     draw = random.Random(seed)
     while True:

@@ -19,6 +19,7 @@ FAULTS = [
     *(("gone", kind) for kind in (*MACHINES, "fanout", "gateway.0")),
     ("rebalance", "lifecycle"),
     ("away", "broker"),
+    ("foreign store", "entitlement"),
 ]
 FILE_MAX = 16 * 1024
 """No file grows beyond it: more than what the process says, less than what it keeps of a big job."""

@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+KILLING = ("kill -9", "gone", "cold", "torn tail", "truncated log", "foreign store")
+"""The ways that end a process at once, at their beginning."""
+
 
 class Stormed(NamedTuple):
     """What was counted: seconds to full service after each fault by way and part, tasks submitted, runs of them, tasks

@@ -1,5 +1,6 @@
 """The whole cell, as a user starts it, on the embedded log and on a real Kafka: killed, interrupted, raced for."""
 
+import json
 import os
 import shutil
 import signal
@@ -15,10 +16,10 @@ from events.codec import decode
 from events.kafka import KafkaLog
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
-from events.topics import EVERY, HOSTS, SETTINGS
+from events.topics import EVERY, HOSTS, MACHINES, SETTINGS
 from tests.broker import Broker, free_ports
 from tests.storms.cell import ROOT, CellProcess, verify
-from tests.storms.storm import storm
+from tests.storms.storm import CELL, storm, ways
 
 PACELINE = [sys.executable, "-m", "paceline"]
 
@@ -35,14 +36,21 @@ def run(*arguments: str, timeout: float = 150.0) -> subprocess.CompletedProcess[
     return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, cwd=ROOT, env=environment)
 
 
-def test_killed_five_times_under_load_on_the_embedded_log(tmp_path: Path) -> None:
-    found = storm(tmp_path / "cell", kills=5, seed=1)
-    assert (found.lost, found.doubled, found.hash_mismatches, found.violations) == (0, 0, 0, 0), found
+def test_make_storm_storms_everywhere_and_counts() -> None:
+    done = run(sys.executable, "-m", "tests.storms", "3", "200", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    totals = json.loads(done.stdout.splitlines()[-1])
+    assert totals["kills"] >= 3 + len(MACHINES)  # each machine is taken over first
+    assert totals["tasks"] > 200
+    assert {totals[name] for name in ("lost", "doubled", "hash_mismatches", "violations")} == {0}
 
 
-def test_killed_five_times_under_load_on_kafka(tmp_path: Path, kafka: Broker) -> None:
-    found = storm(tmp_path / "cell", kills=5, seed=2, kafka=kafka.address)
+@pytest.mark.parametrize("embedded", [True, False], ids=["the embedded log", "kafka"])
+def test_harmed_in_each_way_under_load(tmp_path: Path, kafka: Broker, embedded: bool) -> None:
+    faults = [(way, CELL) for way in ("kill -9", *ways(embedded), "kill -9")]
+    found = storm(tmp_path, faults, 1, "" if embedded else kafka.address)
     assert (found.lost, found.doubled, found.hash_mismatches, found.violations) == (0, 0, 0, 0), found
+    assert len(found.times_s) == len(faults)
 
 
 def test_a_foreign_producer_needs_nothing_of_ours(tmp_path: Path, kafka: Broker) -> None:
