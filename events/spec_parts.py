@@ -89,6 +89,7 @@ class Sim(Spec):
     duration: Milliseconds = Field(default=1000, json_schema_extra={"default": "1s"})
     exit_code: Annotated[int, Field(ge=0, le=EXIT_CODE_MAX)] = 0
     fail_runs: Annotated[int, Field(ge=0, le=INT_MAX, description="The first so many runs exit with 1.")] = 0
+    fail_run: Annotated[int, Field(ge=0, le=INT_MAX, description="The run of this number exits with 1 too.")] = 0
     durations: list[Milliseconds] = Field(
         default=[], description="Of each instance, over and over where there are fewer, instead of `duration`."
     )
@@ -112,6 +113,7 @@ class Sim(Spec):
             durations_ms=tuple(self.durations),
             ready_ms=self.ready,
             ignores_stop=self.ignores_stop,
+            fail_run=self.fail_run,
         )
 
 
@@ -120,6 +122,8 @@ def sim_body(sim: Simulated) -> dict[str, Any]:
     each = [write_ms(each) for each in sim.durations_ms]
     length = {"durations": each} if each else {"duration": write_ms(sim.duration_ms)}
     body: dict[str, Any] = {**length, "exit_code": sim.exit_code, "fail_runs": sim.fail_runs}
+    if sim.fail_run:
+        body["fail_run"] = sim.fail_run
     if sim.ready_ms:
         body["ready"] = write_ms(sim.ready_ms)
     if sim.ignores_stop:

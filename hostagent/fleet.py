@@ -233,8 +233,8 @@ class Fleet:
         """Settles how runs that start now go on."""
         plays = [(spec.simulated if spec is not None else None) or DEFAULT for spec in orders.jobs]
         job, run = orders.job[items], orders.run[items]
-        columns = [(play.duration_ms, play.exit_code, play.fail_runs, play.ready_ms) for play in plays]
-        duration, exit_code, fail_runs, ready = np.array(columns, dtype=np.int64)[job].T
+        columns = [(each.duration_ms, each.exit_code, each.fail_runs, each.fail_run, each.ready_ms) for each in plays]
+        duration, exit_code, fail_runs, fail_run, ready = np.array(columns, dtype=np.int64)[job].T
         for at in [at for at, play in enumerate(plays) if play.durations_ms]:
             mine, listed = np.flatnonzero(job == at), np.array(plays[at].durations_ms)
             duration[mine] = listed[orders.instance[items][mine] % len(listed)]
@@ -246,7 +246,7 @@ class Fleet:
         self._report(_reports(orders, items[ready <= 0], RunReport.STARTED, 0))
         late = np.flatnonzero(ready > 0)
         self._plan(_reports(orders, items[late], RunReport.STARTED, 0), now + ready[late])
-        code = np.where(run <= fail_runs, 1, exit_code).astype(np.int32)
+        code = np.where((run <= fail_runs) | (run == fail_run), 1, exit_code).astype(np.int32)
         self._plan(_reports(orders, items, RunReport.EXITED, code), now + np.maximum(0, duration))
 
     def _plan(self, reports: Reports, due: Column) -> None:

@@ -37,6 +37,9 @@ class Simulated(Part, frozen=True):
     ignores_stop: bool = False
     """Whether a run goes on after the stop signal, until it is killed."""
 
+    fail_run: int = 0
+    """The run of this number exits with 1 too; 0: none does."""
+
 
 class Amounts(Part, frozen=True):
     """An amount of each resource, in integers."""

@@ -82,7 +82,10 @@ def _simulated(job: JobSubmitted) -> str:
             return f"simulated {name} is {wrong}, it must be 0 to {AMOUNT_MAX}"
     if not 0 <= sim.exit_code <= EXIT_CODE_MAX:
         return f"simulated exit_code is {sim.exit_code}, it must be 0 to {EXIT_CODE_MAX}"
-    return f"simulated fail_runs is {sim.fail_runs}, it must not be negative" if sim.fail_runs < 0 else ""
+    for name, number in (("fail_runs", sim.fail_runs), ("fail_run", sim.fail_run)):
+        if number < 0:
+            return f"simulated {name} is {number}, it must not be negative"
+    return ""
 
 
 def _constraints(job: JobSubmitted) -> str:

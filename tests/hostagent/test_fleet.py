@@ -74,6 +74,16 @@ def test_the_first_runs_fail_where_the_job_says_so() -> None:
     assert exits == [("j", 0, 1, "EXITED", 1), ("j", 1, 1, "EXITED", 1), ("j", 0, 2, "EXITED", 7)]
 
 
+def test_one_run_fails_where_the_job_says_which() -> None:
+    cell = Fleeted(1)
+    cell.submit(job("j", 1, Simulated(duration_ms=10, fail_run=2)))
+    for run in (1, 2, 3):
+        cell.decide(*([ended([("j", 0, run - 1)])] if run > 1 else []), ordered([("j", 0, run)], ["sim-1"]))
+        cell.pass_ms(10)
+    exits = [said[2:] for said in cell.said() if said[3] == "EXITED"]
+    assert exits == [(1, "EXITED", 0), (2, "EXITED", 1), (3, "EXITED", 0)]
+
+
 def test_a_stopped_run_ends_as_stopped_and_does_not_exit_later() -> None:
     cell = Fleeted(1)
     cell.submit(job("j", 2))

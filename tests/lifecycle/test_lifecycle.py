@@ -156,6 +156,7 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
         ({"simulated": Simulated(ready_ms=-1)}, "INVALID_SPEC"),
         ({"simulated": Simulated(exit_code=256)}, "INVALID_SPEC"),
         ({"simulated": Simulated(fail_runs=-1)}, "INVALID_SPEC"),
+        ({"simulated": Simulated(fail_run=-1)}, "INVALID_SPEC"),
         ({"instances": 1001}, "OPEN_TASKS_MAX"),
     ],
 )

@@ -133,9 +133,10 @@ def test_a_wrong_field_is_named(fields, pointer):
 
 
 def test_a_simulated_job_needs_no_command():
-    event = JobSpec.model_validate({"pool": "/a", "sim": {"duration": "2s", "fail_runs": 1}}).to_event("a")
+    sim = {"duration": "2s", "fail_runs": 1, "fail_run": 3}
+    event = JobSpec.model_validate({"pool": "/a", "sim": sim}).to_event("a")
     assert event.simulated is not None
-    assert (event.simulated.duration_ms, event.simulated.fail_runs) == (2000, 1)
+    assert (event.simulated.duration_ms, event.simulated.fail_runs, event.simulated.fail_run) == (2000, 1, 3)
 
 
 def test_the_hash_is_of_what_is_meant_and_not_of_how_it_is_written():
