@@ -21,7 +21,7 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: .venv/ready .kafka/ready
+unit: .venv/ready .kafka/ready .pythons/ready
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 SECONDS ?= 60
@@ -47,9 +47,14 @@ storm: .venv/ready .kafka/ready
 	mvn -q -B -f examples/java/pom.xml package
 	touch $@
 
+# The other versions of Python that are here, to see that they decide the same.
+.pythons/ready: .venv/ready requirements/run.txt
+	$(BIN)/python -m tests.pythons .pythons
+	mkdir -p .pythons && touch $@
+
 lock: .venv/ready
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --group dev -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --no-header pyproject.toml --extra s3 -o requirements/run.txt
 
 clean:
-	rm -rf .venv .kafka dist build
+	rm -rf .venv .kafka .pythons dist build

@@ -30,6 +30,7 @@ from paceline.simulate.views import Views
 from projections import projector
 from projections.projector import Depths
 from tests.simulate import bugs
+from tests.simulate.digest import digest
 from tests.simulate.play import CELL, ROOT, play
 from tests.simulate.test_docs import PAGE
 
@@ -81,20 +82,9 @@ def test_a_soak_under_all_kinds_compares_views_now_and_then(monkeypatch: pytest.
     assert VIEWS in found.faults
 
 
-def digest(seed: int) -> str:
-    """A hash over all records of a trial: topic, offset, time, key and value."""
-    trial = Trial(draw_scenario(seed, SMALL_ACTS), Faults(seed))
-    trial.run()
-    hasher = blake2b(digest_size=32)
-    for name in sorted(trial.log._topics):
-        for record in trial.log.scan(name, 0):
-            hasher.update(repr(record).encode())
-    return hasher.hexdigest()
-
-
 def test_the_same_seed_is_the_same_trial_in_any_process() -> None:
     def elsewhere(hash_seed: str) -> str:
-        command = [sys.executable, "-c", "from tests.simulate.test_trials import digest; print(digest(3))"]
+        command = [sys.executable, "-c", "from tests.simulate.digest import digest; print(digest(3))"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
 

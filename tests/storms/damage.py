@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rocksdict import Options, Rdict
+
 from events.embedded import EmbeddedLog
 from events.topics import MACHINES, rounds_of
+from processors.store import _FORMAT
 from tests.processes.small_disk import SmallDisk
 from tests.storms.cell import CellProcess
 
@@ -21,7 +24,7 @@ EMBEDDED_ONLY = ("torn tail", "truncated log")
 FOREIGN = ("is of another log", "records are missing")
 """What is said of the store of another cell: its last round is not where it says, or would come after the log's end."""
 FULL = "full disk"
-WAYS = ("torn tail", "truncated log", "foreign store", FULL)
+WAYS = ("torn tail", "truncated log", "foreign store", "newer store", FULL)
 """All but `kill -9`, with which each begins but the last."""
 LEFT_MIB = 32
 """A disk that has less than 64 MiB is full for the log; none at all, and not even the cell's store is written."""
@@ -46,6 +49,7 @@ class Damage:
             "torn tail": self._torn,
             "truncated log": self._truncated,
             "foreign store": self._of_another,
+            "newer store": self._newer,
             FULL: self._full,
         }
 
@@ -95,6 +99,19 @@ class Damage:
         own.rename(self._aside)
         shutil.copytree(foreign / machine, own)
         self._ends_with(*FOREIGN)
+        shutil.rmtree(own)
+        self._aside.rename(own)
+        return time.monotonic()
+
+    def _newer(self) -> float:
+        """A machine's store is of a newer version, which this one can't read; its own is put back."""
+        self._cell.kill()
+        own = self._cell.data / "store" / self._draw.choice(MACHINES)
+        shutil.copytree(own, self._aside)
+        store = Rdict(str(own), Options(raw_mode=True))
+        store[_FORMAT] = b"99"
+        store.close()
+        self._ends_with("is of a newer version of Paceline (format 99)")
         shutil.rmtree(own)
         self._aside.rename(own)
         return time.monotonic()

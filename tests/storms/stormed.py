@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-KILLING = ("kill -9", "gone", "cold", "torn tail", "truncated log", "foreign store")
+KILLING = ("kill -9", "gone", "cold", "torn tail", "truncated log", "foreign store", "newer store")
 """The ways that end a process at once, at their beginning."""
 
 
