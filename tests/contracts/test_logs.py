@@ -5,8 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from events.codec import encode
 from events.embedded import EmbeddedLog
@@ -74,11 +73,6 @@ class TestKafka(LogContract):
     def subject(self, broker: Broker, cells: Iterator[int]) -> Iterator[Subject]:
         cell = next(cells)
         log = KafkaLog(broker.address, cell, shared=self.shared)
-        admin = AdminClient({"bootstrap.servers": broker.address})
-
-        def truncate(topic: str, start: int) -> None:
-            for done in admin.delete_records([TopicPartition(topic, cell, start)]).values():
-                done.result()
 
         def leave_hole(topic: str) -> None:
             producer = Producer({"bootstrap.servers": broker.address, "transactional.id": f"hole-{cell}"})
@@ -88,7 +82,7 @@ class TestKafka(LogContract):
             producer.flush()
             producer.abort_transaction()
 
-        yield Subject(log, truncate, leave_hole)
+        yield Subject(log, log.truncate, leave_hole)
         log.close()
 
 

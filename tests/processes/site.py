@@ -8,7 +8,7 @@ import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +172,13 @@ class Site:
 
     def append(self, cell: int, *records: NewRecord) -> list[int]:
         """Writes to the log of a cell, as a stranger may."""
-        log = KafkaLog(self.bootstrap, cell)
-        try:
+        with closing(KafkaLog(self.bootstrap, cell)) as log:
             return log.append(records)
-        finally:
-            log.close()
+
+    def remove(self, cell: int, topic: str, before: int) -> None:
+        """The records of a topic before an offset are gone."""
+        with closing(KafkaLog(self.bootstrap, cell)) as log:
+            log.truncate(topic, before)
 
     def end(self) -> None:
         """Ends everything; each part must end by itself, with 0."""

@@ -5,9 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
-
 from events.codec import encode
 from events.log import NewRecord
 from events.records.pools import PoolDefined
@@ -52,9 +49,7 @@ def lose_unread(site: Site, cell: int) -> None:
     unread = NewRecord("paceline.pools", b"", b"nobody reads this")
     site.append(cell, unread)  # this one answers the fetch that it has sent already
     [offset] = site.append(cell, unread)
-    admin = AdminClient({"bootstrap.servers": site.bootstrap})
-    [gone] = admin.delete_records([TopicPartition("paceline.pools", cell, offset + 1)]).values()
-    gone.result()
+    site.remove(cell, "paceline.pools", offset + 1)
     site.thaw(MACHINE)
 
 

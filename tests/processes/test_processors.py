@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -41,12 +40,6 @@ def pool(site: Site, cell: int, path: str) -> None:
     """An admin defines a pool."""
     event = PoolDefined(path=path, command_id=path, cell=cell)
     site.append(cell, NewRecord(event.topic, path.encode(), encode(event)))
-
-
-def remove(site: Site, cell: int, before: int) -> None:
-    """The facts about pools before an offset are gone."""
-    with closing(KafkaLog(site.bootstrap, cell)) as log:
-        log.truncate("paceline.pools", before)
 
 
 def answered(site: Site, cell: int) -> set[str]:
@@ -138,7 +131,7 @@ def test_an_owner_that_is_frozen_loses_its_cells_and_does_no_harm_when_it_wakes(
 def test_a_cell_with_a_gap_stops_alone_and_says_why(site: Site) -> None:
     for cell in range(CELLS):
         pool(site, cell, "/p")
-    remove(site, 2, 1)
+    site.remove(2, "paceline.pools", 1)
     site.start("entitlement")
     site.until(lambda: all(answered(site, cell) == {"/p"} for cell in (0, 1, 3)))
     site.until(lambda: "archive" in site.standing("entitlement", 2).get("failed", ""))
@@ -151,7 +144,7 @@ def test_a_cell_with_a_gap_stops_alone_and_says_why(site: Site) -> None:
 def test_a_process_with_no_cell_left_ends_with_its_reason(site: Site) -> None:
     for cell in range(CELLS):
         pool(site, cell, "/p")
-        remove(site, cell, 1)
+        site.remove(cell, "paceline.pools", 1)
     site.start("entitlement")
     assert site.until_ended("entitlement") == 1
     assert "paceline: paceline.pools starts at 1" in site.said("entitlement")
@@ -169,7 +162,7 @@ def test_a_store_of_another_cell_or_from_before_a_gap_stops_its_cell_alone(site:
     shutil.copytree(own, other)
     for cell in range(CELLS):
         pool(site, cell, "/late")
-    remove(site, 2, 2)
+    site.remove(2, "paceline.pools", 2)
     site.start("entitlement")
     site.until(lambda: all("/late" in answered(site, cell) for cell in (0, 3)))
     site.until(lambda: "is of another log" in site.standing("entitlement", 1).get("failed", ""))
