@@ -9,7 +9,7 @@ for each job. Then, on every fourth seed, all machines decide their history agai
 
 import os
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -26,15 +26,16 @@ from hostagent.gateway import Gateway
 from paceline.machines import machines
 from paceline.simulate.cell import START_MS, USER, Part
 from paceline.simulate.checker import Checker, Violation
-from paceline.simulate.faults import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, FaultyStore, Hit
+from paceline.simulate.faults import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, Hit
+from paceline.simulate.parts import ScenarioJob
+from paceline.simulate.process import RETRY_MS, Process
 from paceline.simulate.scenario import Scenario
 from paceline.simulate.users import acts
 from paceline.simulate.views import Views
-from processors.driver import Driver, Limits, Superseded
 from processors.replay import replay
 
 REST_MS = 1_800_000
-"""So long a cell may take to come to rest once nothing goes wrong."""
+"""So long a cell may take to come to rest once nothing goes wrong and no run comes to its end any more."""
 REST_STEP_MS = 2000
 """Longer, and the gateway takes it for a pause of its own, in which nobody falls silent."""
 IDLE_MS = 120_000
@@ -44,8 +45,6 @@ REPLAY_EACH = 4
 """Every so many seeds all machines decide their history again, which takes as long as the trial itself."""
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where gateways keep their files, if it is there: no computer goes down in a trial, and a disk takes a tenth of it."""
-RETRY_MS = 2000
-"""A process that finds the log away starts again so much later, at most; a client tries again so much later."""
 
 
 class Found(NamedTuple):
@@ -58,63 +57,6 @@ class Found(NamedTuple):
     ignored: int
     faults: dict[str, int]
     unmet: set[Hit]
-
-
-class Process:
-    """One process of a machine with a disk of its own. It runs until it crashes or another has taken its place."""
-
-    def __init__(self, trial: "Trial", machine: str, name: str) -> None:
-        self.machine, self.name = machine, name
-        self.clock = Clock(trial.clock, START_MS)
-        self.asleep_until = 0
-        self.driver: Driver | None = None
-        self.idle = True
-        """Whether its last turn is over and found nothing to do."""
-        self._trial = trial
-        self._disk = FaultyStore(trial.faults)
-        self._draw = random.Random(f"{trial.scenario.seed}/{name}")
-        self._steps: Generator[str, None, object] | None = None
-
-    def start(self) -> None:
-        """Starts on what its disk holds."""
-        records, budget = self._draw.choice([1, 20, 2000, 2000]), self._draw.choice([1, 50, 20_000, 20_000])
-        limits = Limits() if self._trial.faults.calm else Limits(records=records, budget=budget)
-        made = self._trial.make[self.machine]()
-        self.driver = Driver(made, self._trial.faulty, self._disk, self.clock, self.name, limits)
-        self._steps = self.driver.recover()
-
-    def crash(self) -> None:
-        """Ends between two steps; what was not written is gone."""
-        self.driver = self._steps = None
-
-    def step(self) -> bool:
-        """One step of the loop; False when a turn has found nothing to do."""
-        if self._steps is None or self._trial.clock.ms < self.asleep_until or self._rests():
-            self.idle = True
-            return False
-        self.idle = False
-        self._trial.faulty.held_ms = 0
-        try:
-            next(self._steps)
-            if self._trial.faulty.held_ms:
-                self.asleep_until = self._trial.clock.ms + self._trial.faulty.held_ms
-        except StopIteration as end:
-            assert self.driver is not None
-            self._steps = self.driver.turn()
-            self.idle = end.value is False
-            return not self.idle
-        except (Superseded, Crashed):
-            self.crash()
-        except (AppendUnknown, LogUnavailable):
-            self.crash()
-            self.start()
-            self.asleep_until = self._trial.clock.ms + self._draw.randrange(RETRY_MS)
-        return True
-
-    def _rests(self) -> bool:
-        """Whether another turn would find nothing. While things go wrong it is taken all the same: they may in it."""
-        driver = self.driver
-        return self.idle and self._trial.faults.calm and driver is not None and driver.idle() and driver.wait_ms() != 0
 
 
 class Trial:
@@ -136,7 +78,11 @@ class Trial:
         self.faulty = FaultyLog(self.log, faults)
         self.make = machines()
         self.checker = Checker(self.log)
-        self.processes = [Process(self, machine, f"{machine}-{one}") for machine in MACHINES for one in "ab"]
+        self.processes = [
+            Process(machine, f"{machine}-{one}", self.make[machine], self.faulty, faults, self.clock, scenario.seed)
+            for machine in MACHINES
+            for one in "ab"
+        ]
         self.fleets: list[Part] = []
         self._views = None if views is None else Views(self.faulty, views, faults)
         self._order = random.Random(f"{scenario.seed}/order")
@@ -345,6 +291,8 @@ class Trial:
         self._stop([job_id for job_id, kind in self._jobs().items() if kind == "stateless"], "service")
         if self._until_idle():
             self.checker.stalled()
+        elif self._longest_ms() < REST_MS // 2:
+            raise Violation(f"runs go on, and for {REST_MS // 1000} s none has come to its end")
         self._stop([*self._jobs()], "end")
         if not self._until_idle(for_ms=0):
             raise Violation("the cell doesn't come to rest: all jobs are stopped, and some have no outcome")
@@ -354,10 +302,11 @@ class Trial:
             self.append(JobStopRequested(job_id=job_id, command_id=f"{why}-{job_id}"), job_id.encode())
 
     def _until_idle(self, for_ms: int = IDLE_MS) -> bool:
-        """Goes on until no job is open, or nothing has run for so long; False: that never came. An operator gives up
-        the hosts that don't come back.
+        """Goes on until no job is open, or nothing has run for so long; False: that doesn't come, though no run comes
+        to its end any more. An operator gives up the hosts that don't come back.
         """
         end, idle_since, confirmed = self.clock.ms + REST_MS, self.clock.ms, set[str]()
+        came_to_end = self.checker.came_to_end
         submitted = self._jobs()
         put_off = HOUR_MS * sum(hit.kind == "clock jump" for hit in self.faults.hits)
         """So long may be put off what a clock has timed that jumped each time."""
@@ -367,6 +316,8 @@ class Trial:
             self.checker.look()
             if not self.checker.open_jobs(submitted):
                 return True
+            if self.checker.came_to_end != came_to_end:
+                came_to_end, end = self.checker.came_to_end, max(end, self.clock.ms + REST_MS)
             if self.checker.live():
                 idle_since = self.clock.ms
             elif 0 < for_ms <= self.clock.ms - idle_since:
@@ -381,10 +332,17 @@ class Trial:
             self.clock.ms += REST_STEP_MS
         return False
 
+    def _submitted(self) -> list[ScenarioJob]:
+        return [*self.scenario.jobs, *(event.submit for event in self.scenario.events if event.submit)]
+
     def _jobs(self) -> dict[str, str]:
         """The jobs that were submitted, and of what kind they are."""
-        submitted = [*self.scenario.jobs, *(event.submit for event in self.scenario.events if event.submit)]
-        return {str(job.job_id): job.kind for job in submitted}
+        return {str(job.job_id): job.kind for job in self._submitted()}
+
+    def _longest_ms(self) -> int:
+        """How long a run of a batch job takes at most."""
+        plays = [job.fact(self.scenario.seed).simulated for job in self._submitted() if job.kind == "batch"]
+        return max((max((play.duration_ms, *play.durations_ms)) for play in plays if play), default=0)
 
     def _replay(self) -> None:
         """Each machine decides its history again, to the same state."""

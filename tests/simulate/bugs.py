@@ -12,6 +12,7 @@ import processors.entitlement.admission as admission
 import processors.lifecycle.hosts as lifecycle_hosts
 from events.acceptance import Chain, Verdict
 from events.codec import decode
+from events.codes import RunReport
 from events.columns import I32, I64
 from events.log import LogRecord
 from events.records.base import Event
@@ -265,6 +266,16 @@ def stops_what_is_wanted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wanted, "whole", only_stops)
 
 
+def ends_unheard(patch: pytest.MonkeyPatch) -> None:
+    """Lifecycle takes no notice of runs that end by themselves."""
+    note = LifecycleHosts._note
+
+    def but_exits(self: LifecycleHosts, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
+        return note(self, slots, run, np.where(said == RunReport.EXITED, 0, said), exit_code)
+
+    patch.setattr(LifecycleHosts, "_note", but_exits)
+
+
 def gang_goes_on(patch: pytest.MonkeyPatch) -> None:
     """A member of a gang that fails leaves the others alone."""
     patch.setattr(LifecycleJobs, "gang_failures", lambda self, slots, outcome: None)
@@ -303,6 +314,7 @@ PLANTED: dict[Plant, Planted] = {
     half_a_gang_preempted: Planted("preempts a part of a gang", 23),
     columns_out_of_step: Planted("which nobody has ordered"),
     inputs_hashed_without_time: Planted("says another hash"),
+    ends_unheard: Planted("none has come to its end"),
     gang_goes_on: Planted("of a gang of which"),
     stops_what_is_wanted: Planted("which nobody has told to"),
 }

@@ -52,6 +52,11 @@ class Checker:
         """Hosts that are silent and not given up."""
         return self._hosts.silent()
 
+    @property
+    def came_to_end(self) -> int:
+        """Runs that have ended by themselves."""
+        return self._runs.came_to_end
+
     def live(self) -> bool:
         """Whether anything runs."""
         return self._runs.live()

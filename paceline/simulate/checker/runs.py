@@ -37,6 +37,8 @@ class Runs:
     def __init__(self) -> None:
         self.answered: set[str] = set()
         """Jobs that were accepted or rejected."""
+        self.came_to_end = 0
+        """Runs that have ended by themselves."""
         self._jobs: dict[str, JobAccepted] = {}
         self._ports: dict[str, int] = {}
         self._final: dict[str, str] = {}
@@ -202,6 +204,7 @@ class Runs:
         if outcome in BY_ITSELF and (task, run) not in self._over:
             raise Violation(f"{round_} ends {task} run {run} by itself, which no host has said")
         self._ended[task] = run
+        self.came_to_end += outcome in BY_ITSELF
         if task in self._live and self._live[task][0] == run:
             del self._live[task]
         if outcome != SUCCEEDED and self._gang_of(task):
