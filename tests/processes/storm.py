@@ -26,7 +26,7 @@ from paceline.settings import ServicePart
 from tests.broker import Broker
 from tests.processes.site import Site
 from tests.processes.small_disk import SmallDisk, can_mount, small_disk
-from tests.storms.damage import FOREIGN
+from tests.storms.damage import FOREIGN, FULL, put_aside
 from tests.storms.stormed import Stormed, stormed
 
 POOLS = ("/p", "/q")
@@ -35,7 +35,6 @@ KINDS = (*MACHINES, "projector", "fanout", "gateway.0", "gateway.0.b", "gateway.
 STANDBYS = ("placement.b", "lifecycle.b", "gateway.0.b")
 HOSTS = "gateway.0.hosts"
 """Simulates the hosts of the live tasks. Nothing happens to it: they would end with it, as real ones don't."""
-FULL_DISK = "full disk"
 DISK_OF, DISK = "fanout", "data/fanout"
 """Who writes to a small disk where there is one, and the folder that it is mounted at."""
 DISK_MIB = 256
@@ -70,7 +69,7 @@ class Storm:
             "rebalance": self._joined,
             "away": self._away,
             "foreign store": self._of_another,
-            FULL_DISK: self._full,
+            FULL: self._full,
         }
 
     def begin(self) -> None:
@@ -213,16 +212,14 @@ class Storm:
         """A machine's store of the first cell is that of the second, until its own is put back."""
         self.site.kill(name)
         own, other = (self.site.folder / "data" / f"cell-{cell}" / "store" / name for cell in range(len(POOLS)))
-        own.rename(aside := self.site.folder / "aside")
-        shutil.copytree(other, own)
-        self.site.start(name)
-        self.site.until(
-            lambda: any(said in self.site.standing(name, 0).get("failed", "") for said in FOREIGN),
-            f"{name} to say that a store isn't its own",
-        )
-        self.site.kill(name)
-        shutil.rmtree(own)
-        aside.rename(own)
+        with put_aside(own, self.site.folder / "aside"):
+            shutil.copytree(other, own)
+            self.site.start(name)
+            self.site.until(
+                lambda: any(said in self.site.standing(name, 0).get("failed", "") for said in FOREIGN),
+                f"{name} to say that a store isn't its own",
+            )
+            self.site.kill(name)
         begin = time.monotonic()
         self.site.start(name)
         return begin
@@ -267,7 +264,7 @@ def all_faults(seed: int) -> Iterator[tuple[str, str]]:
         ("kill -9", "broker"),
         ("away", "broker"),
         ("foreign store", "entitlement"),
-        *([(FULL_DISK, DISK_OF)] if can_mount() else []),
+        *([(FULL, DISK_OF)] if can_mount() else []),
     ]
     draw = random.Random(seed)
     while True:

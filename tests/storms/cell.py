@@ -112,6 +112,13 @@ class CellProcess:
         os.kill(self.process.pid, number)
         return self.process.wait(timeout=60)
 
+    def until_ended(self) -> int:
+        """Waits until it has ended by itself; returns its code."""
+        process = self.process
+        assert process is not None
+        self.until(lambda: process.poll() is not None)
+        return process.returncode
+
     def stop(self) -> None:
         assert self.kill(signal.SIGTERM) == 0, self.output.read_text()[-3000:]
 

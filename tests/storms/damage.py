@@ -8,7 +8,8 @@ import random
 import shutil
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rocksdict import Options, Rdict
@@ -33,6 +34,15 @@ HAVE_ROUNDS = tuple(machine for machine in MACHINES if machine != "sla")
 TORN = struct.Struct("<IHB")
 """Head of a record in a journal of RocksDB: checksum, length, kind."""
 TORN_BYTES, WHOLE, BLOCK = 1000, 1, 32 * 1024
+
+
+@contextmanager
+def put_aside(folder: Path, aside: Path) -> Iterator[None]:
+    """Something else stands in place of a folder, until that is put back."""
+    folder.rename(aside)
+    yield
+    shutil.rmtree(folder)
+    aside.rename(folder)
 
 
 class Damage:
@@ -80,14 +90,13 @@ class Damage:
         """A machine without a store finds that the beginning of its log is gone; a copy of all files is put back."""
         self._cell.kill()
         machine = self._draw.choice(MACHINES)
-        shutil.copytree(self._cell.data, self._aside)
-        shutil.rmtree(self._cell.data / "store" / machine)
-        log = EmbeddedLog(self._cell.data / "log")
-        log.truncate(rounds_of(machine), log.bounds(rounds_of(machine))[1])
-        log.close()
-        self._ends_with(f"{rounds_of(machine)} starts at")
-        shutil.rmtree(self._cell.data)
-        self._aside.rename(self._cell.data)
+        with put_aside(self._cell.data, self._aside):
+            shutil.copytree(self._aside, self._cell.data)
+            shutil.rmtree(self._cell.data / "store" / machine)
+            log = EmbeddedLog(self._cell.data / "log")
+            log.truncate(rounds_of(machine), log.bounds(rounds_of(machine))[1])
+            log.close()
+            self._ends_with(f"{rounds_of(machine)} starts at")
         return time.monotonic()
 
     def _of_another(self) -> float:
@@ -96,24 +105,21 @@ class Damage:
         self._cell.kill()
         machine = self._draw.choice(HAVE_ROUNDS)
         own = self._cell.data / "store" / machine
-        own.rename(self._aside)
-        shutil.copytree(foreign / machine, own)
-        self._ends_with(*FOREIGN)
-        shutil.rmtree(own)
-        self._aside.rename(own)
+        with put_aside(own, self._aside):
+            shutil.copytree(foreign / machine, own)
+            self._ends_with(*FOREIGN)
         return time.monotonic()
 
     def _newer(self) -> float:
         """A machine's store is of a newer version, which this one can't read; its own is put back."""
         self._cell.kill()
         own = self._cell.data / "store" / self._draw.choice(MACHINES)
-        shutil.copytree(own, self._aside)
-        store = Rdict(str(own), Options(raw_mode=True))
-        store[_FORMAT] = b"99"
-        store.close()
-        self._ends_with("is of a newer version of Paceline (format 99)")
-        shutil.rmtree(own)
-        self._aside.rename(own)
+        with put_aside(own, self._aside):
+            shutil.copytree(self._aside, own)
+            store = Rdict(str(own), Options(raw_mode=True))
+            store[_FORMAT] = b"99"
+            store.close()
+            self._ends_with("is of a newer version of Paceline (format 99)")
         return time.monotonic()
 
     def _stores_of_another(self) -> Path:
@@ -132,8 +138,7 @@ class Damage:
         cell = self._cell
         said = len(cell.output.read_text())
         cell.launch()
-        assert cell.process is not None
-        cell.until(lambda: cell.process is not None and cell.process.poll() == 1)
+        assert cell.until_ended() == 1
         last = cell.output.read_text()[said:].splitlines()[-1]
         assert any(sentence in last for sentence in sentences), last
 
@@ -146,7 +151,7 @@ class Damage:
         said = len(cell.output.read_text())
         disk.fill(0 if cell.kafka else LEFT_MIB)
         if cell.kafka:
-            cell.until(lambda: cell.process is not None and cell.process.poll() == 1)
+            assert cell.until_ended() == 1
         cell.until(lambda: "ake room" in cell.output.read_text()[said:])
         disk.make_room()
         return time.monotonic()

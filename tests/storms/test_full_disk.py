@@ -22,16 +22,19 @@ def test_a_cell_whose_disk_is_full_loses_nothing(tmp_path: Path, left_mib: int) 
         cell.submit("before", 20)
         cell.submit("running", 20, duration="4s")
         disk.fill(left_mib)
-        cell.until(lambda: "ake room" in cell.output.read_text())
         if left_mib:
+            cell.until(lambda: "has less than 64 MiB free: make room there" in cell.output.read_text())
             spec = {"job_id": "refused", "pool": "/p", "command": ["true"]}
             assert cell.request("POST", "/v1/jobs", spec).status_code == 503
         else:
+            cell.until(lambda: "ake room" in cell.output.read_text())
             if cell.process is not None and cell.process.poll() is None:
                 cell.stop()
+            else:
+                assert cell.until_ended() == 1
             cell.launch()
-            cell.until(lambda: cell.process is not None and cell.process.poll() == 1)
-            assert "ake room" in cell.output.read_text().splitlines()[-1]
+            assert cell.until_ended() == 1
+            assert "Make room" in cell.output.read_text().splitlines()[-1]
         disk.make_room()
         if not left_mib:
             cell.start()

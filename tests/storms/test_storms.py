@@ -47,7 +47,7 @@ def test_make_storm_storms_everywhere_and_counts() -> None:
 
 @pytest.mark.parametrize("embedded", [True, False], ids=["the embedded log", "kafka"])
 def test_harmed_in_each_way_under_load(tmp_path: Path, kafka: Broker, embedded: bool) -> None:
-    faults = [(way, CELL) for way in ("kill -9", *ways(embedded), "kill -9")]
+    faults = [(way, CELL) for way in ("kill -9", *ways(embedded), "kill -9", "kill -9")]
     found = storm(tmp_path, faults, 1, "" if embedded else kafka.address)
     assert (found.lost, found.doubled, found.hash_mismatches, found.violations) == (0, 0, 0, 0), found
     assert len(found.times_s) == len(faults)
