@@ -23,6 +23,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from events.lines import Lines
 from events.locks import hold
 from events.records.parts import Amounts
 from events.structs import known
@@ -35,7 +36,6 @@ from hostagent.messages import (
     Hello,
     JobOrder,
     Kind,
-    Line,
     LogLine,
     OrdersLine,
     Refused,
@@ -44,6 +44,7 @@ from hostagent.messages import (
     Welcome,
     page_headers,
 )
+from hostagent.orders import Reading, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.runs import RunKey, Runs
 
@@ -59,6 +60,8 @@ REPORTS_MAX = 10_000
 """Most runs in one report."""
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """What a run gets of the agent's environment; the rest stays with the agent."""
+READ = Reading(None)
+"""Nothing that could not be read."""
 
 log = logging.getLogger("paceline.agent")
 
@@ -309,25 +312,34 @@ class Agent:
         params = {"session": session}
         async with self._client.stream("GET", self._at("orders"), params=params) as response:
             self._check(response)
-            async for text in response.aiter_lines():
-                self.runs.contact()
-                line = msgspec.json.decode(text, type=Line)
-                if isinstance(line, OrdersLine):
-                    await self._obey(line)
-                elif isinstance(line, LogLine):
-                    await self._answer(line)
+            lines = Lines()
+            async for chunk in response.aiter_bytes():
+                for text in lines.feed(chunk):
+                    self.runs.contact()
+                    await self._take(read(text))
         raise SessionLost("the stream of orders ended")
 
-    async def _obey(self, orders: OrdersLine) -> None:
-        """Does what orders ask, unless their position was reached before."""
+    async def _take(self, reading: Reading) -> None:
+        for fault in reading.unnamed:
+            self._note(f"an order was ignored, which this agent can't read: {fault}")
+        if isinstance(reading.line, OrdersLine):
+            await self._obey(reading.line, reading)
+        elif isinstance(reading.line, LogLine):
+            await self._answer(reading.line)
+
+    async def _obey(self, orders: OrdersLine, reading: Reading = READ) -> None:
+        """Does what orders ask, unless their position was reached before. What can't be read is refused for its run."""
         if orders.position < self.standing.position or (orders.position == self.standing.position and not orders.whole):
             return
         if orders.position > self.standing.position:
             self.standing.position = orders.position
             self._remember()
-        if orders.whole:
+        if orders.whole and not reading.unnamed:  # else a run that is there may be one that can't be told
             wanted = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
-            self.runs.keep_only(wanted)
+            self.runs.keep_only(wanted | {each.key for each in reading.refused})
+        for refusal in reading.refused:
+            self._note(f"run {refusal.key.run} of {refusal.key.job_id}/{refusal.key.instance}: {refusal.reason}")
+            self.runs.refuse(*refusal)
         for item in orders.items:
             self._do(orders.jobs[item.job], item)
             await asyncio.sleep(0)  # starting a thousand runs must not keep reports waiting

@@ -141,9 +141,9 @@ class RunOrder(msgspec.Struct, array_like=True):
     """One item of orders; `job` indexes the jobs of its line."""
 
     kind: Kind
-    job: int
-    instance: int
-    run: int
+    job: Count
+    instance: Count
+    run: Count
     ports: tuple[int, ...] = ()
 
 

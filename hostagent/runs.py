@@ -134,13 +134,18 @@ class Runs:
             order |= {"contact": str(self._contact), "ports": list(ports), "port_locks": str(self._locks)}
             shim.write_durably(str(folder / "order.json"), json.dumps(order))
             run.shim = _spawn(folder)
-        except OSError as error:
-            if error.errno in FULL:
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in FULL:
                 del self._runs[key]
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
             self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
         return run
+
+    def refuse(self, key: RunKey, reason: str) -> None:
+        """Reports a run that is not known here as not started. Raises `OSError` where that can't be written."""
+        if key not in self._runs:
+            self._never(key, RunReport.NOT_STARTED, 127, reason)
 
     def stop(self, key: RunKey) -> None:
         """Asks a run to end: its stop signal, its grace, then the kill. Nothing happens to one that has ended; one that
@@ -149,10 +154,7 @@ class Runs:
         """
         run = self._runs.get(key)
         if run is None:
-            run = Run(key, self._folder(key))
-            run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._runs[key] = run
-            self._ended(run, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
+            run = self._never(key, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
         if not run.alive or run.stopping:
             return
         shim.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
@@ -266,6 +268,14 @@ class Runs:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process["pid"], signal.SIGKILL)
         self._ended(run, RunReport.EXITED, LOST_CODE, reason)
+
+    def _never(self, key: RunKey, state: RunReport, exit_code: int, reason: str) -> Run:
+        """Notes a run that never begins here."""
+        run = Run(key, self._folder(key))
+        run.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._runs[key] = run
+        self._ended(run, state, exit_code, reason)
+        return run
 
     def _ended(self, run: Run, state: RunReport, exit_code: int, reason: str) -> None:
         run.state, run.exit_code, run.reason = int(state), exit_code, reason

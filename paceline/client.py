@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import httpx2
 
+from events.lines import Lines
 from paceline import running
 from paceline.bodies import Answer, Explanation, Happening, Host, Job, Output, Pool, StreamEvent, Task
 from paceline.errors import ApiError, NotAuthorised, NotFound, Refused, Unavailable, Unreachable
@@ -186,7 +187,7 @@ class Client:
                 if response.is_error:
                     response.read()
                     raise _error(response)
-                yield from _stream(response.iter_lines())
+                yield from _stream(response.iter_bytes())
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
 
@@ -297,10 +298,11 @@ def _error(response: httpx2.Response) -> ApiError:
     return (Refused if status < 500 else Unavailable)(status, problem)
 
 
-def _stream(lines: Iterator[str]) -> Iterator[StreamEvent]:
-    """The events in the lines of a `text/event-stream`."""
+def _stream(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:
+    """The events of a `text/event-stream`."""
     last, kind, data = "", "message", list[str]()
-    for line in lines:
+    lines = Lines()
+    for line in (each.decode().removesuffix("\r") for chunk in chunks for each in lines.feed(chunk)):
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if not line:

@@ -10,6 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from events.lines import ascii_json
 from events.structs import known
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.facts import columns_of
@@ -87,7 +88,7 @@ class StreamLink:
                     item = await self._queue.get()
             if item is None:
                 return
-            yield msgspec.json.encode(line(item) if isinstance(item, Orders) else item) + b"\n"
+            yield ascii_json(line(item) if isinstance(item, Orders) else item) + b"\n"
 
     def _put(self, item: Orders | Line | None) -> None:
         _call(self._loop, self._offer, item)

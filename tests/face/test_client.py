@@ -134,6 +134,13 @@ def test_the_stream_of_events(cell, client):
     assert cell.asked[0].headers["last-event-id"] == "p:0"
 
 
+def test_the_stream_of_events_is_divided_at_newlines_only(cell, client):
+    text = "a\u2028b\u2029c\x85d\x1c\x1d\x1e\x0b\x0c\u202e"
+    data = json.dumps({"command": text}, ensure_ascii=False)
+    cell.answer("GET", "/v1/events", f"id: p:1\ndata: {data}\n\n".encode())
+    assert [each.data for each in client.events()] == [{"command": text}]
+
+
 def test_a_stream_that_is_refused(cell, client):
     cell.problem("GET", "/v1/events", 503, "TOO_MANY_STREAMS", "64 are open")
     with pytest.raises(Unavailable, match="64 are open"):
