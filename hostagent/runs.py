@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from events.codes import RunReport
-from hostagent import shim
+from hostagent import descriptors, shim
 from hostagent.messages import LOG_BYTES_MAX, NAME, REASON_CHARS_MAX, LogPage, RunState
 from hostagent.ports import LOCKS
 
@@ -320,7 +320,15 @@ def _spawn(folder: Path) -> subprocess.Popen[bytes]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with (folder / "shim.log").open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", str(Path(shim.__file__)), str(folder), str(lock)],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(Path(shim.__file__)),
+                    str(folder),
+                    str(lock),
+                    str(descriptors.given()),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,4 +1,4 @@
-"""The parent of one run: `python -I -S shim.py FOLDER LOCK_FD`, started by the agent and independent of it.
+"""The parent of one run: `python -I -S shim.py FOLDER LOCK_FD [FILES]`, started by the agent and independent of it.
 
 It is a file of its own and imports nothing but the standard library, so that it starts in some milliseconds and goes
 on whatever becomes of the agent or of the installation. In FOLDER it finds `order.json` and leaves
@@ -9,7 +9,8 @@ on whatever becomes of the agent or of the installation. In FOLDER it finds `ord
 * `exit.json`: how the run ended, on disk before the shim ends.
 
 The lock LOCK_FD, taken by the agent before the start, is held as long as the shim lives. A file `stop` asks for the
-end of the run; its text is the state to report. SIGTERM does the same, and looks for the file at once.
+end of the run; its text is the state to report. SIGTERM does the same, and looks for the file at once. FILES: how many
+the run may have open.
 
 A run with ports begins when no other run of this machine has one of them and nobody listens there; it holds them (see
 `lock_bytes`) until it has ended.
@@ -21,6 +22,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import struct
@@ -364,6 +366,8 @@ def main() -> None:
     """Runs; the agent has made this process the leader of a session."""
     os.set_inheritable(int(sys.argv[2]), False)
     os.umask(0o077)
+    if len(sys.argv) > 3:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     Shim(sys.argv[1]).run()
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from fastapi import FastAPI
 
 from events.clock import SystemClock
@@ -27,6 +26,7 @@ from events.records.parts import Amounts
 from hostagent.agent import AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
+from hostagent.server import Server
 from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
 from paceline.output import note
@@ -45,6 +45,8 @@ SWITCH_INTERVAL_S = 0.0002
 """The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
 GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
+GRACE_S = 3
+"""So long requests that are being answered may go on at the end."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
 
 
@@ -184,9 +186,8 @@ class Up:
             others.append(self._agent)
         return WhileOwned(self._gateway, others, lambda: all(each.decides for each in self._processors))
 
-    def _serve(self) -> uvicorn.Server:
-        config = uvicorn.Config(self._app(), log_level="warning", access_log=False, lifespan="off")
-        server = uvicorn.Server(config)
+    def _serve(self) -> Server:
+        server = Server(self._app(), GRACE_S)
         self._server_thread = threading.Thread(
             target=server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
         )

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import uvicorn
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -25,6 +24,7 @@ from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
 from hostagent.gateway.pump import PumpedLog
 from hostagent.listening import bound
+from hostagent.server import Server
 
 SWITCH_INTERVAL_S = 0.0005
 """Threads give way this often: agents get their answers while much is folded."""
@@ -62,15 +62,7 @@ def run_gateway(
     with bound(listen) as listening, _hold(folder):
         host, port = listening.getsockname()[:2]
         turning = Turning(log, folder, name, sim_hosts, lambda: on_ready(f"{host}:{port}"), stop)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                _app(turning.gateway, token, trouble),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=GRACE_S,
-            )
-        )
+        server = Server(_app(turning.gateway, token, trouble), GRACE_S)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
         serving.start()

@@ -3,15 +3,14 @@
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from events.topics import ALL
+from hostagent.server import Server
 from paceline.data import prepare
 from paceline.history.bring import info, open_history
 from paceline.history.cut import write_time
@@ -24,6 +23,9 @@ from projections.api.app import create_app
 from projections.api.guards import READS
 from projections.api.problems import Problem
 from projections.views import Views
+
+GRACE_S = 3
+"""So long requests that are being answered may go on at the end."""
 
 
 class ReadOnly:
@@ -57,11 +59,16 @@ def serve(data: Path, listen: str) -> None:
     app.add_middleware(ReadOnly, what=what)
     file = data / FILE
     file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again once it has ended
-        signal.signal(number, lambda *_: sys.exit(0))
+    server = Server(app, GRACE_S)
+
+    def end(*_: Any) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
     try:
         note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")).run([held])
+        server.run([held])
     finally:
         file.unlink(missing_ok=True)
         log.close()

@@ -13,12 +13,12 @@ from prometheus_client import Gauge
 from hostagent import capacity
 from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.listening import bound
+from hostagent.server import Server
 from paceline import running
 from paceline.data import CannotStart
 from paceline.errors import Unreachable
 from paceline.services.health import Health, pages
 from paceline.services.logs import configure, logger
-from paceline.services.serving import Server
 from paceline.settings import SERVICE_PORTS, Settings
 
 GRACE_S = 1

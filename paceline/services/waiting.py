@@ -6,8 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-import uvicorn
-
+from hostagent.server import Server
 from paceline.services.health import Health, waiting
 
 GRACE_S = 1
@@ -23,7 +22,7 @@ class WaitingPages:
         self._listening = listening
         self._tell = tell
         self._trouble = ""
-        self._serving: tuple[uvicorn.Server, socket.socket, threading.Thread] | None = None
+        self._serving: tuple[Server, socket.socket, threading.Thread] | None = None
 
     def wait_for(self, trouble: str) -> None:
         """Says it from now on. Raises what `listening` raises."""
@@ -33,10 +32,7 @@ class WaitingPages:
             return
         held = self._listening()
         app = waiting(lambda: Health(False, False, {"trouble": self._trouble}), lambda: self._trouble)
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S
-        )
-        server = uvicorn.Server(config)
+        server = Server(app, GRACE_S)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, name="waiting", daemon=True)
         self._serving = server, held, thread
         thread.start()

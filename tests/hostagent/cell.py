@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import uvicorn
 from fastapi import FastAPI
 
 from events.acceptance import Chain
@@ -23,6 +22,8 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from hostagent.gateway import Gateway
 from hostagent.gateway.http import output_routes, routes
+from hostagent.listening import bound
+from hostagent.server import Server as HttpServer
 
 TOKEN = "secret"
 Task = tuple[str, int, int]
@@ -214,13 +215,13 @@ class Server:
         app = FastAPI()
         app.include_router(routes(gateway, TOKEN))
         app.include_router(output_routes(gateway, TOKEN))
-        self._server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        held = bound("127.0.0.1:0")
+        self._server = HttpServer(app, grace_s=1)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [held]}, daemon=True)
         self._thread.start()
         while not self._server.started:
             time.sleep(0.005)
-        port = self._server.servers[0].sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{held.getsockname()[1]}"
 
     def stop(self) -> None:
         self._server.should_exit = True

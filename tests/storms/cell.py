@@ -46,13 +46,25 @@ class CellProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.output = data.with_suffix(".out")
         self.hashes = Hashes()
+        self.under: tuple[str, ...] = ()
+        """A command that runs the cell's as its own."""
 
     def start(self, ready_s: float = 60.0) -> None:
         self.launch()
         self.until(self.answers, ready_s)
 
     def launch(self) -> None:
-        command = [sys.executable, "-m", "paceline", "up", "--data", str(self.data), "--listen", self.listen]
+        command = [
+            *self.under,
+            sys.executable,
+            "-m",
+            "paceline",
+            "up",
+            "--data",
+            str(self.data),
+            "--listen",
+            self.listen,
+        ]
         command += ["--sim-hosts", str(self.sim_hosts)] if self.sim_hosts else []
         command += ["--kafka", self.kafka, "--cell", str(self.cell)] if self.kafka else []
         (self.data / "cell.json").unlink(missing_ok=True)

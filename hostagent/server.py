@@ -1,0 +1,253 @@
+"""The HTTP server of every process: uvicorn with limits, so that no peer takes what the log and the stores need.
+
+A peer has so long for the head of a request, for its body, between requests, and to take what is sent to it. Half of
+the descriptors of the process are for connections. When they are all open, or one address has half of them, a new one
+takes the place of the one that has waited longest without asking anything; where all are being answered it is refused.
+Answers that their readers leave unread are bounded in all: past that the connection that has left one unread longest is
+cut.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Literal
+
+import uvicorn
+from prometheus_client import Counter as Count
+from prometheus_client import Gauge
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hostagent.descriptors import raised
+from hostagent.listening import BACKLOG
+
+HEAD_S = 10.0
+"""From the first byte of a request, or from the connection on, to the end of its head."""
+BODY_S = 60.0
+"""From there to the end of its body."""
+IDLE_S = 20
+"""Between an answer and the next request on the same connection."""
+UNREAD_S = 30.0
+"""So long a reader may take nothing of an answer that is over 64 KiB ahead of it."""
+HEAD_BYTES_MAX = 64 * 1024
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+"""Of a whole request as it comes, its chunks and trailers included; the routes bound bodies more closely."""
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+"""Of all connections together."""
+CONNECTIONS_MAX = 32_768
+
+OPEN = Gauge("paceline_http_connections", "Connections that are open.")
+ENDED = Count("paceline_http_connections_ended_total", "Connections that were refused or cut, by reason.", ("reason",))
+_WHY = b"all connections are in use; try again"
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_WHY), _WHY)
+)
+
+
+class Connections:
+    """All connections of a server: which are open, which ask nothing now, which leave an answer unread. Each in the
+    order in which they came to be so.
+    """
+
+    def __init__(self, most: int, most_of_address: int) -> None:
+        self.most = most
+        self.most_of_address = most_of_address
+        self._open: set[Connection] = set()
+        self._of: Counter[str] = Counter()
+        self._idle: dict[Connection, None] = {}
+        self._idle_of: dict[str, dict[Connection, None]] = {}
+        self._unread: dict[Connection, None] = {}
+
+    def enter(self, connection: "Connection") -> bool:
+        """Takes a new connection, where need be in the place of an idle one; False: there is no room for it."""
+        address = connection.address
+        if self._of[address] >= self.most_of_address:
+            place = next(iter(self._idle_of.get(address, ())), None)
+        elif len(self._open) >= self.most:
+            place = next(iter(self._idle), None)
+        else:
+            place = connection
+        if place is None:
+            return False
+        if place is not connection:
+            place.cut("replaced")
+        self._open.add(connection)
+        self._of[address] += 1
+        self.idle(connection)
+        OPEN.inc()
+        return True
+
+    def leave(self, connection: "Connection") -> None:
+        """A connection has ended, or ends."""
+        if connection not in self._open:
+            return
+        self.busy(connection)
+        self.read(connection)
+        self._open.discard(connection)
+        self._of[connection.address] -= 1
+        if not self._of[connection.address]:
+            del self._of[connection.address]
+            self._idle_of.pop(connection.address, None)
+        OPEN.dec()
+
+    def idle(self, connection: "Connection") -> None:
+        """A connection waits for a request, or for the rest of its head."""
+        self._idle[connection] = None
+        self._idle_of.setdefault(connection.address, {})[connection] = None
+
+    def busy(self, connection: "Connection") -> None:
+        """A connection has asked something."""
+        self._idle.pop(connection, None)
+        self._idle_of.get(connection.address, {}).pop(connection, None)
+
+    def unread(self, connection: "Connection") -> None:
+        """The reader of a connection is behind."""
+        self._unread[connection] = None
+        while sum(each.unread_bytes() for each in self._unread) > UNREAD_BYTES_MAX:
+            next(iter(self._unread)).cut("unread")
+
+    def read(self, connection: "Connection") -> None:
+        """It has caught up."""
+        self._unread.pop(connection, None)
+
+
+class Connection(HttpToolsProtocol):
+    """One connection: its time-outs, and how much it may send."""
+
+    limits: ClassVar[Connections]
+    _timer: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    _part: Literal["head", "body", ""] = ""
+    """What of a request is awaited."""
+    _timed: Literal["head", "body", ""] = ""
+    """Which of them `_timer` measures."""
+    _bytes = 0
+    address = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        if not self.limits.enter(self):
+            ENDED.labels("full").inc()
+            transport.write(_FULL)
+            transport.close()
+            return
+        self._part = "head"
+        self._time()
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self.transport.is_closing():
+            return
+        self._part = self._part or "head"
+        self._bytes += len(data)
+        super().data_received(data)
+        if self._part and self._bytes > (HEAD_BYTES_MAX if self._part == "head" else REQUEST_BYTES_MAX):
+            self.cut("too large")
+        elif self._part != self._timed:
+            self._time()
+
+    def on_headers_complete(self) -> None:
+        """The head of a request is there."""
+        self._part = "body"
+        self.limits.busy(self)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """A request is there to its end."""
+        self._part = ""
+        self._bytes = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer was given to the transport."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self.limits.idle(self)
+
+    def pause_writing(self) -> None:
+        """See `asyncio.BaseProtocol`: the reader is behind."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(UNREAD_S, self.cut, "unread")
+        self.limits.unread(self)
+
+    def resume_writing(self) -> None:
+        """See `asyncio.BaseProtocol`."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+        self.limits.read(self)
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._leave()
+        super().connection_lost(exc)
+
+    def unread_bytes(self) -> int:
+        """How much of its answers the reader has not taken."""
+        return self.transport.get_write_buffer_size()
+
+    def cut(self, reason: str) -> None:
+        """Ends the connection at once."""
+        ENDED.labels(reason).inc()
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
+        self.limits.leave(self)
+        self._part = ""
+        for timer in (self._timer, self._stalled):
+            if timer is not None:
+                timer.cancel()
+
+    def _time(self) -> None:
+        """Begins to measure the part of a request that is awaited now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._part:
+            self._timer = self.loop.call_later(HEAD_S if self._part == "head" else BODY_S, self.cut, "slow")
+        self._timed = self._part
+
+
+class Server(uvicorn.Server):
+    """Uvicorn with these limits, without its handlers of signals, which would take the place of ours. `grace_s`: so
+    long requests may go on when it ends.
+    """
+
+    def __init__(self, app: ASGIApp, grace_s: int, connections_max: int = 0) -> None:
+        most = connections_max or max(16, min(CONNECTIONS_MAX, raised() // 2))
+
+        class Limited(Connection):
+            limits = Connections(most, max(8, most // 2))
+
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Limited,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=IDLE_S,
+                timeout_graceful_shutdown=grace_s,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """See uvicorn."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn. Streams that are cut off at the end are no errors."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await super().shutdown(sockets)
