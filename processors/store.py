@@ -43,7 +43,7 @@ class Store(Protocol):
         ...
 
     def rows(self) -> Iterator[RowChange]:
-        """All rows."""
+        """All rows, by table and packed key."""
         ...
 
     def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
@@ -72,7 +72,7 @@ class MemoryStore:
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""
-        for (table, key), row in self._rows.items():
+        for (table, key), row in sorted(self._rows.items()):
             yield RowChange(table, key, row)
 
     def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from events.codec import decode, encode
 from events.columns import ints, pack_ints
 from events.records.base import Event
-from processors.machine import Decided, Fact, Machine, PeerRound
+from processors.machine import Decided, Fact, Input, Machine, PeerRound
 from processors.table import RowChange, State
 
 M = TypeVar("M", bound=Machine)
@@ -17,15 +17,23 @@ Range = tuple[str, int, int, int, int]
 
 START_MS = 1_700_000_000_000
 PASSES_MAX = 10_000
+FOLLOWED = 4
+"""How many restored copies hear the same inputs at a time; each is followed for as many passes."""
 
 
 class Alone(Generic[M]):
-    """Whoever uses it adds what users, hosts and other machines say, in their words."""
+    """Whoever uses it adds what users, hosts and other machines say, in their words.
+
+    After every pass a copy is restored from the rows. It and the copies before it hear what the live machine hears, and
+    must decide the same and come to the same state.
+    """
 
     def __init__(self, make: Callable[[], M], budget: int = 1000) -> None:
         self.now = START_MS
         self.budget = budget
         self.caught_up = True
+        self.busy = False
+        """Inputs are applied and nothing is decided, as while a machine reads what has piled up."""
         self.offsets: dict[str, int] = {}
         """Of each topic the offset of its last fact."""
         self.said: list[Event] = []
@@ -33,6 +41,7 @@ class Alone(Generic[M]):
         self._stored: dict[tuple[str, bytes], bytes] = {}
         self.machine = make()
         self.state = State(self.machine.tables, self.machine.peers)
+        self._copies: list[tuple[M, State]] = []
 
     def take(self, topic: str, *facts: Event) -> list[Event]:
         """Facts of a topic; decides after all of them."""
@@ -43,38 +52,53 @@ class Alone(Generic[M]):
     def catch(self, topic: str, event: Event) -> None:
         """A fact that is applied and not decided on yet."""
         self.offsets[topic] = self.offsets.get(topic, -1) + 1
-        self.machine.apply(Fact(topic, self.offsets[topic], self.now, event))
+        self.apply(Fact(topic, self.offsets[topic], self.now, event))
 
     def peer(self, machine: str, *decisions: Event) -> list[Event]:
         """A round of another machine."""
-        self.machine.apply(PeerRound(machine, 1, self.now, decisions))
+        self.apply(PeerRound(machine, 1, self.now, decisions))
         return self.quiet()
 
+    def apply(self, record: Input) -> None:
+        """The live machine and its copies hear the same."""
+        for machine in (self.machine, *(copy for copy, _ in self._copies)):
+            machine.apply(record)
+
     def quiet(self) -> list[Event]:
-        """Decides until nothing is left, and checks that deciding changes nothing that is hashed, and that another
-        process on the same rows decides the same.
+        """Decides until nothing is left, and checks that deciding changes nothing that is hashed, and that processes
+        which took over from the rows, now or some passes ago, decide the same.
         """
         said: list[Event] = []
+        if self.busy:
+            return said
         for _ in range(PASSES_MAX):
             self._store()
             before = self.state.rehash()
             assert before == self.state.hash, "a row changed and nobody said so"
+            self._copies = [*self._copies[1 - FOLLOWED :], self.restored()]
             wakeup = self.machine.next_wakeup()
             decisions = self._decide(self.machine)
             assert self._decide(self.machine) == decisions
             assert self.state.rehash() == before, "deciding changed the state"
-            copy, _ = self.restored()
-            assert self._decide(copy) == decisions, "a machine that was restored decides otherwise"
-            self.look(copy)
+            self._compare(wakeup, decisions)
+            self.look(self._copies[-1][0])
             if not decisions:
                 self.said += said
                 assert not self.caught_up or wakeup is None or wakeup > self.now, "a due timer decided nothing"
                 return said
             for decision in decisions:
                 assert decode(encode(decision)) == decision
-                self.machine.apply(Decided(self.now, decision))
+                self.apply(Decided(self.now, decision))
             said += decisions
         raise AssertionError(f"{self.machine.name} never comes to rest")
+
+    def _compare(self, wakeup: int | None, decisions: list[Event]) -> None:
+        """The copies stand where the live machine stands, and decide as it does."""
+        for copy, state in self._copies:
+            state.take_changes()
+            assert state.hash == self.state.hash, "a machine that was restored came to another state"
+            assert copy.next_wakeup() == wakeup, "a machine that was restored wakes at another time"
+            assert self._decide(copy) == decisions, "a machine that was restored decides otherwise"
 
     def look(self, copy: M) -> None:
         """What else must hold before decisions are applied; `copy` was restored from the rows."""

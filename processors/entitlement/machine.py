@@ -47,7 +47,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 4
+    logic: ClassVar[int] = 5
     state: ClassVar[int] = 1
 
     def __init__(self, cell: int = 0) -> None:
@@ -214,7 +214,7 @@ class Entitlement:
         entitlement = {pool: row.entitlement for pool, row in shares.items()}
         allocation = {pool: row.allocation for pool, row in shares.items()}
         out = Admission(self.queues, self.pools, self.cell, entitlement, allocation).decide(budget)
-        for job_id in list(self.queues.untold)[:budget]:
+        for job_id in self.queues.next_untold(budget):
             row = self.queues.jobs[job_id]
             gang, _ = self.queues.units(row)
             out.append(held(job_id, row, row.queued, Why(Code(row.returned), row.pool, NOTHING), 0, max(1, len(gang))))

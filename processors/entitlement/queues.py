@@ -169,6 +169,10 @@ class Queues:
             heapq.heappop(self._later)
         return self._later[0][0] if self._later else None
 
+    def next_untold(self, most: int) -> list[str]:
+        """The jobs aside that were not told so, at most `most`, in the order of acceptance."""
+        return heapq.nsmallest(most, self.untold, key=lambda job_id: self.jobs[job_id].number)
+
     def queued_slots(self, row: JobRow) -> I64:
         """The tasks of a job that wait."""
         if row.instances == 1:

@@ -32,7 +32,7 @@ class Hosts:
     def restored(self) -> None:
         """Finds numbers and unanswered inventories again."""
         self._ids = sorted(self.table, key=lambda host_id: self.table[host_id].number)
-        self._inventories = {host_id: None for host_id in sorted(self.table) if self.table[host_id].inventory}
+        self._inventories = {host_id: None for host_id, row in self.table.items() if row.inventory}
 
     def number(self, host_id: str, session: int) -> int:
         """The number of a host, from 1; given when it is first seen."""
@@ -124,7 +124,7 @@ class Hosts:
     def decide(self) -> list[Event]:
         """Answers the inventories."""
         out: list[Event] = []
-        for host_id in self._inventories:
+        for host_id in sorted(self._inventories, key=lambda host_id: self.table[host_id].number):
             row = self.table[host_id]
             if row.orphans:
                 out.append(orphans(row.orphans, host_id))

@@ -67,7 +67,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 5
+    logic: ClassVar[int] = 6
     state: ClassVar[int] = 2
 
     def __init__(self, cell: int = 0) -> None:

@@ -1,0 +1,339 @@
+"""Random histories of each machine by itself: what it hears fits together as far as the machine may rely on it."""
+
+from random import Random
+from typing import Any
+
+from events.codes import Code, RunReport, TaskState
+from events.columns import pack_ints, pack_longs
+from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.hosts import GatewayBeat
+from events.records.lifecycle import JobChanged, JobsForgotten
+from events.records.parts import Amounts, Constraint
+from events.records.placement import GangsReturned, HostLost, TasksPlaced
+from events.records.pools import CellConfigured, PoolDefined
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from processors.lifecycle.tasks import LIVE
+from tests.entitlement.harness import World as EntitlementWorld
+from tests.lifecycle.harness import World as LifecycleWorld
+from tests.machines import Alone, Run, columns, ranges
+from tests.placement.harness import World as PlacementWorld
+from tests.sla.harness import World as SlaWorld
+
+HOSTS = ("host-b", "host-c", "host-a", "h")
+"""Not in the order in which a store has them."""
+JOB_NAMES = ("m", "kk", "z", "a")
+
+
+class History:
+    """A world and what happens in it. What it hears piles up while the machine is busy."""
+
+    def __init__(self, world: Alone[Any], draw: Random) -> None:
+        self.world = world
+        self.draw = draw
+        self.came = 0
+
+    def play(self, steps: int) -> None:
+        """So many things happen, and the machine comes to rest."""
+        kinds = [getattr(self, name) for name in sorted(dir(self)) if name.startswith("do_")]
+        for _ in range(steps):
+            self.world.busy = self.draw.random() < 0.6
+            self.world.budget = self.draw.choice([1, 3, 1000])
+            self.world.caught_up = self.draw.random() < 0.8
+            self.draw.choice(kinds)()
+        self.world.busy, self.world.caught_up = False, True
+        self.world.quiet()
+
+    def do_let_time_pass(self) -> None:
+        self.world.now += self.draw.choice([1, 300, 1000, 2500, 60_000])
+        self.world.quiet()
+
+    def name(self) -> str:
+        """Of a new job; names don't sort as they come."""
+        self.came += 1
+        return f"{self.draw.choice(JOB_NAMES)}{self.came}"
+
+    def some(self, of: list[Any], most: int = 4) -> list[Any]:
+        """Some of these, in any order."""
+        return self.draw.sample(of, min(len(of), self.draw.randint(1, most)))
+
+
+class Lifecycle(History):
+    world: LifecycleWorld
+
+    def __init__(self, draw: Random) -> None:
+        super().__init__(LifecycleWorld(), draw)
+        self.sessions = dict.fromkeys(HOSTS, 1)
+        self.pool_offset = 0
+        self.define("/q")
+
+    def define(self, path: str) -> None:
+        self.world.catch("paceline.pools", PoolDefined(path=path, command_id="", open_jobs_max=30, open_tasks_max=100))
+        self.answer()
+
+    def answer(self) -> None:
+        self.pool_offset += 1
+        done = PoolAnswered(path="", pools_offset=self.pool_offset, command_id="", code=Code.DONE)
+        self.world.peer("entitlement", done)
+
+    def runs(self, *states: int) -> list[Run]:
+        arena = self.world.machine.tasks.arena
+        return [
+            (job_id, at, int(arena["run"][row.base + at]))
+            for job_id, row in self.world.machine.jobs.items()
+            for at in range(row.instances)
+            if arena["state"][row.base + at] in states
+        ]
+
+    def do_submit(self) -> None:
+        instances = self.draw.randint(1, 5)
+        kind = self.draw.choice(["batch", "batch", "stateless"])
+        spec: dict[str, Any] = {"kind": kind, "instances": instances, "retries_max": self.draw.randint(0, 2)}
+        if kind == "batch" and instances > 1:
+            spec["gang_min"] = self.draw.choice([0, 2, instances])
+        if kind == "stateless":
+            spec["max_unavailable"] = self.draw.choice([None, 1])
+        spec["ports"] = self.draw.choice([(), ("http",)])
+        self.world.submit(self.name(), pool=self.draw.choice(["/p", "/q", "/q", "/none"]), **spec)
+
+    def do_stop(self) -> None:
+        jobs = sorted(self.world.machine.jobs)
+        self.world.stop(self.draw.choice(jobs) if jobs else "none")
+
+    def do_place(self) -> None:
+        runs = self.some(self.runs(TaskState.QUEUED), 8)
+        hosts = [self.draw.choice(HOSTS) for _ in runs]
+        counts = [self.world.machine.jobs[job_id].ports for job_id in dict.fromkeys(job for job, _, _ in runs)]
+        ports = sum(self.world.machine.jobs[job].ports for job, _, _ in runs)
+        placed = TasksPlaced(
+            **columns(runs),
+            host_ids=HOSTS,
+            host_session=pack_longs([self.sessions[host] for host in HOSTS]),
+            host=pack_ints([HOSTS.index(host) for host in hosts]),
+            ports=pack_ints(range(31_000, 31_000 + ports)),
+            port_count=pack_ints(counts) if ports else b"",
+        )
+        self.world.peer("placement", placed)
+
+    def do_report(self) -> None:
+        runs = self.some(self.runs(*LIVE), 8)
+        state = self.draw.choice([RunReport.STARTED, RunReport.STARTED, RunReport.EXITED, *RunReport])
+        self.world.report(state, *runs, exit_code=self.draw.randint(0, 1))
+
+    def do_list_what_a_host_has(self) -> None:
+        host = self.draw.choice(HOSTS)
+        self.sessions[host] += 1
+        strange = [("stranger", self.draw.randint(0, 3), 1), ("other", 0, 2)]
+        runs = self.some([*self.runs(*LIVE), *strange], 6)
+        self.world.inventory(self.sessions[host], *runs, host=host)
+
+    def do_lose_a_host(self) -> None:
+        host = self.draw.choice(HOSTS)
+        lost = HostLost(host_id=host, session=self.sessions[host], code=Code.SILENT, silent_ms=1)
+        self.world.peer("placement", lost)
+
+    def do_preempt(self) -> None:
+        runs = self.some(self.runs(TaskState.QUEUED, TaskState.RUNNING, *LIVE))
+        order = PreemptionsOrdered(**columns(runs), for_pool="/p", from_pool="/q", code=Code.BELOW_RESERVATION)
+        self.world.peer("entitlement", order)
+
+    def do_allow(self) -> None:
+        self.world.peer("sla", DisruptionAllowed(**columns(self.some(self.runs(*LIVE)))))
+
+    def do_defer(self) -> None:
+        for job_id, instance, run in self.some(self.runs(*LIVE)):
+            deferred = DisruptionDeferred(
+                job_id=job_id, instance=instance, run=run, code="", unavailable=1, max_unavailable=1
+            )
+            self.world.peer("sla", deferred)
+
+    def do_set_the_cell(self) -> None:
+        after = self.draw.choice([0, 2000, 100_000])
+        self.world.catch("paceline.pools", CellConfigured(command_id="", forget_after_ms=after))
+        self.answer()
+
+    def do_define_a_pool_without_an_answer(self) -> None:
+        self.world.catch("paceline.pools", PoolDefined(path="/none", command_id="", open_jobs_max=1))
+        if self.draw.random() < 0.9:
+            self.answer()
+
+
+class Entitlement(History):
+    world: EntitlementWorld
+
+    def __init__(self, draw: Random) -> None:
+        super().__init__(EntitlementWorld(Amounts(cpu_milli=20, memory_mib=20)), draw)
+        reserved = Amounts(cpu_milli=draw.randint(0, 8))
+        self.leaves = ("/a/x", "/a/y", "/b", "/late")
+        self.world.define("/a", reservation=reserved)
+        self.world.define("/a/x", reservation=reserved)
+        self.world.define("/a/y")
+        self.world.define("/b", reservation=Amounts(cpu_milli=draw.randint(0, 8)))
+
+    def runs(self, column: str) -> list[tuple[str, int, int, int]]:
+        """Runs as (job, instance, run, size of the gang it is in)."""
+        queues = self.world.machine.queues
+        values = queues.arena[column]
+        return [
+            (job_id, at, int(values[row.base + at]), row.gang_min if at < row.gang_min else 0)
+            for job_id, row in queues.jobs.items()
+            for at in range(row.instances)
+            if values[row.base + at]
+        ]
+
+    def do_submit(self) -> None:
+        instances = self.draw.randint(1, 6)
+        need = Amounts(cpu_milli=self.draw.randint(0, 5), memory_mib=self.draw.choice([0, 0, 3, 30]))
+        self.world.submit(
+            self.name(),
+            pool=self.draw.choice(self.leaves),
+            instances=instances,
+            need=need,
+            priority=self.draw.randint(0, 2),
+            preemptible=self.draw.random() < 0.7,
+            gang_min=min(instances, self.draw.choice([0, 0, 2, 3])),
+        )
+
+    def do_end(self) -> None:
+        kept = int(self.draw.random() < 0.3)
+        again = self.draw.random() < 0.5
+        for job_id, at, run, gang in self.some(self.runs("held")):
+            runs = [(job_id, one, run) for one in (range(gang) if gang else [at])]
+            self.world.end(*runs, kept=kept if not gang else 0)
+            if gang and again:
+                self.world.requeue_gang(job_id, gang, run + 1)
+            elif again and not kept:
+                self.world.requeue((job_id, at, run + 1))
+
+    def do_give_back(self) -> None:
+        parts = [
+            (job_id, 0 if gang else at, gang or 1, run, int(gang > 0))
+            for job_id, at, run, gang in self.some(self.runs("held"), 6)
+        ]
+        when = self.draw.choice([0, self.world.now + 1000, self.world.now + 2500])
+        code = self.draw.choice([Code.NO_HOST_FITS, Code.NEVER_FITS])
+        returns = [GangsReturned(**ranges([part]), code=code, not_before_ms=when) for part in dict.fromkeys(parts)]
+        self.world.peer("placement", *returns)
+
+    def do_change_hosts(self) -> None:
+        self.world.capacity(Amounts(cpu_milli=self.draw.randint(1, 40), memory_mib=20))
+
+    def do_define(self) -> None:
+        defined = PoolDefined(path=self.draw.choice(["/late", "/b"]), command_id=f"{self.came}-{self.draw.random()}")
+        self.world.fact(defined)
+
+    def do_forget(self) -> None:
+        jobs = self.some(list(self.world.machine.queues.jobs), 2)
+        self.world.peer("lifecycle", *(JobChanged(job_id=job_id, state="KILLED") for job_id in jobs))
+        self.world.forget(*jobs)
+
+
+class Placement(History):
+    world: PlacementWorld
+
+    def __init__(self, draw: Random) -> None:
+        super().__init__(PlacementWorld(), draw)
+
+    def do_connect(self) -> None:
+        host = self.draw.choice(HOSTS)
+        rack = self.draw.choice(["r0", "r1"])
+        cpu = 1000 * self.draw.randint(0, 6)
+        self.world.connect(host, cpu=cpu, port_last=30_999 + self.draw.randint(1, 4), attributes={"rack": rack})
+        if self.draw.random() < 0.8:
+            self.world.reconcile(host)
+
+    def do_lose_touch(self) -> None:
+        hosts = self.some(sorted(self.world.sessions))
+        self.world.silence(*hosts)
+        if self.draw.random() < 0.3:
+            self.world.hear(hosts[0]) if hosts else None
+
+    def do_beat(self) -> None:
+        self.world.fact(GatewayBeat(gateway="g"))
+
+    def do_confirm(self) -> None:
+        self.world.confirm(self.draw.choice(HOSTS), command=str(self.draw.random()))
+
+    def do_run(self) -> None:
+        instances = self.draw.randint(1, 5)
+        rules = self.draw.choice([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
+        self.world.run(
+            self.name(),
+            instances,
+            cpu=1000 * self.draw.randint(0, 3),
+            ports=self.draw.choice([0, 0, 1, 2]),
+            gang_min=min(instances, self.draw.choice([0, 0, 2, 3])),
+            priority=self.draw.randint(0, 2),
+            strategy=self.draw.choice(["pack", "spread"]),
+            constraints=rules,
+        )
+
+    def do_end(self) -> None:
+        runs = self.world.machine.runs
+        waiting, placed = runs.arena["waiting"], runs.arena["placed"]
+        found = [
+            (job_id, at, int(max(waiting[row.base + at], placed[row.base + at])))
+            for job_id, row in runs.jobs.items()
+            for at in range(row.instances)
+            if waiting[row.base + at] or placed[row.base + at]
+        ]
+        over = self.some(found, 6)
+        if over:
+            self.world.end(*over)
+            again = [
+                (job_id, at, 1, run + 1, 0)
+                for job_id, at, run in over
+                if at >= runs.jobs[job_id].gang and self.draw.random() < 0.5
+            ]
+            if again:
+                self.world.requeue(*again)
+
+    def do_forget(self) -> None:
+        jobs = self.some(list(self.world.machine.runs.jobs), 2)
+        self.world.peer("lifecycle", JobsForgotten(job_ids=tuple(jobs)))
+
+
+class Sla(History):
+    world: SlaWorld
+
+    def __init__(self, draw: Random) -> None:
+        super().__init__(SlaWorld(), draw)
+        self.number: dict[str, list[int]] = {}
+
+    def do_start(self) -> None:
+        job_id, instances = self.name(), self.draw.randint(1, 4)
+        self.number[job_id] = [1] * instances
+        self.world.service(job_id, instances, self.draw.choice([None, 0, 1, 2]), running=self.draw.random() < 0.8)
+
+    def runs(self) -> list[Run]:
+        found = [(job_id, at, run) for job_id, numbers in self.number.items() for at, run in enumerate(numbers)]
+        return self.some(found, 5) if found else []
+
+    def do_ask(self) -> None:
+        self.world.ask(*self.runs())
+
+    def do_withdraw(self) -> None:
+        self.world.withdraw(*self.runs())
+
+    def do_report(self) -> None:
+        self.world.up(*self.runs())
+
+    def do_end(self) -> None:
+        runs = self.runs()
+        self.world.down(*runs)
+        for job_id, at, _ in runs:
+            self.number[job_id][at] += 1
+
+    def do_forget(self) -> None:
+        for job_id in self.some(list(self.number), 1):
+            self.world.over(job_id)
+            if self.draw.random() < 0.5:
+                self.world.forget(job_id)
+                del self.number[job_id]
+
+
+KINDS: dict[str, type[Any]] = {
+    "lifecycle": Lifecycle,
+    "entitlement": Entitlement,
+    "placement": Placement,
+    "sla": Sla,
+}
