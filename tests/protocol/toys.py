@@ -84,7 +84,7 @@ class Left(Toy):
                         self.balls.put(ball, Ball(4))
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        asked = [ball for ball, row in self.balls.items() if row.stage == 1][:budget]
+        asked = [ball for ball, row in sorted(self.balls.items()) if row.stage == 1][:budget]
         mark = self.tally["all"].order.hex()[:8]
         out: list[Event] = [CommandAnswered(job_id=mark, jobs_offset=0, command_id=ball, code="DONE") for ball in asked]
         due = self.next_wakeup()
@@ -120,7 +120,7 @@ class Right(Toy):
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         mark = self.tally["all"].order.hex()[:8]
-        ready = [ball for ball, row in self.balls.items() if row.stage == 2][:budget]
+        ready = [ball for ball, row in sorted(self.balls.items()) if row.stage == 2][:budget]
         return [PoolAnswered(path=mark, pools_offset=0, command_id=ball, code="DONE") for ball in ready]
 
 
