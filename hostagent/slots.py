@@ -39,6 +39,18 @@ class Slots:
             self._grow()
         self._stretches[job_id] = (start, tasks)
 
+    def widen(self, job_id: str, tasks: int) -> None:
+        """Gives a job that has slots more of them, if it has fewer."""
+        start, size = self._stretches[job_id]
+        if size >= tasks:
+            return
+        held = {name: column[start : start + size].copy() for name, column in self._columns.items()}
+        self.give_back(job_id)
+        self.take(job_id, tasks)
+        start, _ = self._stretches[job_id]
+        for name, column in self._columns.items():
+            column[start : start + size] = held[name]
+
     def give_back(self, job_id: str) -> None:
         """Frees the slots of a job, if it has any; their columns are 0 again."""
         start, tasks = self._stretches.pop(job_id, (0, 0))

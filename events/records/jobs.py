@@ -29,7 +29,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.jobs"
 
     job_id: str
-    """Made by the client, never used again: 1 to 128 characters of a-z, 0-9, dot, dash, underscore."""
+    """Made by the client, for this job alone: 1 to 128 characters of a-z, 0-9, dot, dash, underscore. It may return
+    once a job that ended is forgotten.
+    """
 
     pool: str
     """Path of the pool, a leaf: /maps/tiles."""

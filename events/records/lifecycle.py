@@ -156,6 +156,10 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     max_unavailable: int | None = None
     """SLA; null: none."""
 
+    first_run: int = 1
+    """The number of the first run of its tasks: 1, or above all runs of an earlier job of this id that was forgotten.
+    """
+
 
 class JobChanged(Event, frozen=True, kw_only=True):
     """The state of a job changed."""
@@ -203,12 +207,15 @@ class JobRejected(Event, frozen=True, kw_only=True):
 
 
 class JobsForgotten(Event, frozen=True, kw_only=True):
-    """Ended jobs that leave the state of all machines."""
+    """Ended jobs of which nothing is kept any more: their ids may be submitted again, and the views drop them."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
 
-    job_ids: tuple[str, ...]
-    """The jobs."""
+    job_ids: tuple[str, ...] = ()
+    """The jobs, as the first releases named them."""
+
+    digests: bytes = b""
+    """The jobs: of each id the first 16 bytes of its BLAKE2b-256, one after another."""
 
 
 class PreemptionDeferred(Event, frozen=True, kw_only=True):

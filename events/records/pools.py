@@ -44,7 +44,10 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """How long a pool must be below its reservation with work waiting before it preempts."""
 
     forget_after_ms: int = 604800000
-    """How long an ended job is kept in the state of the machines."""
+    """How long after its end a job is known: repeats are recognised, and the views show it."""
+
+    ended_jobs_max: int = 1000000
+    """How many ended jobs are known at most; the oldest are forgotten before their time."""
 
 
 class PoolDefined(Event, frozen=True, kw_only=True):

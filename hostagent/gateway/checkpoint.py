@@ -8,7 +8,7 @@ import msgspec
 
 from events.log import LogFault
 
-FORMAT = 4
+FORMAT = 5
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

@@ -6,18 +6,20 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from events.codes import ENDED_JOBS
 from events.columns import I32, Names, distinct, indexed, ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     JobAccepted,
+    JobChanged,
     JobRejected,
-    JobsForgotten,
     RunsEnded,
     RunsOrdered,
     RunsStopping,
 )
+from events.records.parts import Simulated
 from events.structs import known
 from hostagent.messages import Kind, Orders
 from hostagent.slots import Column, Slots
@@ -73,11 +75,10 @@ class Wanted:
                 return self._stopping(decision)
             case RunsEnded():
                 return self._ended(decision)
-            case JobsForgotten():
-                for job_id in decision.job_ids:
-                    self._slots.give_back(job_id)
-                    self._jobs.pop(job_id, None)
-                    self._ports.pop(job_id, None)
+            case JobChanged() if decision.state in ENDED_JOBS:
+                self._slots.give_back(decision.job_id)
+                self._jobs.pop(decision.job_id, None)
+                self._ports.pop(decision.job_id, None)
         return None
 
     def where(self, job_id: str, instance: int, run: int) -> int | None:
@@ -161,6 +162,8 @@ class Wanted:
             return
         if job.job_id != decision.job_id:
             job = msgspec.structs.replace(job, job_id=decision.job_id)
+        if job.simulated is not None and decision.first_run > 1:
+            job = msgspec.structs.replace(job, simulated=_later(job.simulated, decision.first_run - 1))
         self._jobs[decision.job_id] = job
         self._slots.take(decision.job_id, decision.instances)
         if job.ports:
@@ -228,6 +231,12 @@ class Wanted:
             mine = np.flatnonzero(job == at)
             out[mine, : table.shape[1]] = table[instance[mine]]
         return out
+
+
+def _later(simulated: Simulated, runs: int) -> Simulated:
+    """The same failures, so many runs later."""
+    fails, one = simulated.fail_runs, simulated.fail_run
+    return msgspec.structs.replace(simulated, fail_runs=fails + runs if fails else 0, fail_run=one + runs if one else 0)
 
 
 def only(piece: Piece, hosts: Sequence[int]) -> Piece:

@@ -62,7 +62,7 @@ class Seeker:
         sight = self.sight
         match kind:
             case "job":
-                return name in sight.lifecycle.jobs
+                return sight.lifecycle.state_of(name) is not None
             case "pool":
                 return name in sight.entitlement.pools
             case "host":

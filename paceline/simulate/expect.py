@@ -29,6 +29,7 @@ from pydantic import TypeAdapter, ValidationError
 from events.codes import Code, JobState, TaskState
 from events.quantities import Mebibytes, Milli, write_mib, write_milli
 from events.records import BY_NAME
+from events.records.lifecycle import JobChanged
 from paceline.simulate.story import HostThen, Told
 from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
@@ -159,8 +160,7 @@ def _job(text: str, words: list[str]) -> Assertion:
             state = _known(" ".join(rest), JOB_STATES)
 
             def look(sight: Sight) -> Seen:
-                row = sight.lifecycle.jobs.get(job_id)
-                have = row.state if row is not None else "ABSENT"
+                have = sight.lifecycle.state_of(job_id) or "ABSENT"
                 reason = _reason(sight, job_id)
                 return Seen(have == state, f"job {job_id} is {have}" + (f", waits for {reason}" if reason else ""))
 
@@ -194,8 +194,17 @@ def _reason(sight: Sight, job_id: str) -> str:
 
 
 def _tasks(sight: Sight, job_id: str, state: TaskState) -> int:
-    row = sight.lifecycle.jobs.get(job_id)
-    return row.counts[state] if row is not None else 0
+    row, ended = sight.lifecycle.jobs.get(job_id), sight.story.ended.get(job_id)
+    if row is not None:
+        return row.counts[state]
+    return _outcomes(ended, state) if ended is not None and sight.lifecycle.state_of(job_id) else 0
+
+
+def _outcomes(ended: JobChanged, state: TaskState) -> int:
+    """How many tasks of a job that has ended are in a state."""
+    return {TaskState.SUCCEEDED: ended.succeeded, TaskState.FAILED: ended.failed, TaskState.KILLED: ended.killed}.get(
+        state, 0
+    )
 
 
 def _where(job_id: str, wanted: tuple[str, ...]) -> Callable[[Sight], Seen]:
@@ -271,7 +280,7 @@ def _cell(text: str, words: list[str]) -> Assertion:
     state = TaskState[_known((*words[2:3], "")[0], TASK_STATES)]
 
     def tasks(sight: Sight) -> int:
-        return sum(row.counts[state] for row in sight.lifecycle.jobs.values())
+        return sum(_tasks(sight, job_id, state) for job_id in {*sight.lifecycle.jobs, *sight.story.ended})
 
     return Assertion(text, _count(words[3:], tasks, f"cell tasks {state.name}"))
 

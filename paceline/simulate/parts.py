@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
+from events.bounds import INT_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
@@ -191,9 +192,11 @@ class Settings(Spec):
     restart_backoff_max: Milliseconds | None = None
     preemption_delay: Milliseconds | None = None
     forget_after: Milliseconds | None = None
+    ended_jobs_max: Annotated[int, Field(ge=0, le=INT_MAX)] | None = None
 
     def fact(self, command_id: str) -> CellConfigured:
         """The fact to append."""
         said = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
-        fields = {name if name.endswith("minute") else f"{name}_ms": value for name, value in sorted(said.items())}
+        plain = CellConfigured.__struct_fields__
+        fields = {name if name in plain else f"{name}_ms": value for name, value in sorted(said.items())}
         return CellConfigured(command_id=command_id, **fields)

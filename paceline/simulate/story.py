@@ -67,6 +67,8 @@ class HostThen(NamedTuple):
 class Told:
     """The past of a cell as it was told so far, as far as expectations ask for it."""
 
+    ended: dict[str, JobChanged] = field(default_factory=dict)
+    """How the jobs that have ended did so, with the counts of their tasks."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Of each job that waits the last reason."""
     preempted: Counter[str] = field(default_factory=Counter)
@@ -224,6 +226,8 @@ class Story:
             job.ended_ms = now
             del self.open[event.job_id]
             self.told.reasons.pop(event.job_id, None)
+            if self._keep:
+                self.told.ended[event.job_id] = event
             self._on_end(job)
 
     def _placed(self, event: TasksPlaced) -> None:

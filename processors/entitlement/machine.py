@@ -10,7 +10,7 @@ from events.codes import ENDED_JOBS, Code
 from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten, RunsEnded
+from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
@@ -47,8 +47,8 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 5
-    state: ClassVar[int] = 1
+    logic: ClassVar[int] = 6
+    state: ClassVar[int] = 2
 
     def __init__(self, cell: int = 0) -> None:
         self._number = cell
@@ -71,7 +71,6 @@ class Entitlement:
             GangsQueued: self._queued,
             RunsEnded: self._ended,
             JobChanged: self._job_changed,
-            JobsForgotten: lambda event, now: self.queues.forget(event.job_ids),
             GangsReturned: self._returned,
             CapacityChanged: self._capacity,
             PoolAnswered: self._answered,
@@ -333,7 +332,7 @@ class Entitlement:
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
         if event.state in ENDED_JOBS:
-            self.queues.end(event.job_id)
+            self.queues.drop(event.job_id)
 
     def _capacity(self, event: CapacityChanged, now: int) -> None:
         row = self._cell.change("cell")

@@ -59,7 +59,7 @@ class Queues:
         self._numbers.restored()
         for job_id in sorted(self.jobs, key=lambda each: self.jobs[each].number):
             row = self.jobs[job_id]
-            self.open_jobs[row.pool] += not row.ended
+            self.open_jobs[row.pool] += 1
             self._account(row, row.held)
             if row.aside:
                 self._stand_aside(job_id, row)
@@ -89,28 +89,21 @@ class Queues:
             event.gang_min if event.gang_min > 1 else 0,
         )
         self.jobs.put(event.job_id, row)
+        self.arena.fill("ended", row.base, row.instances, event.first_run - 1)
         self.at[row.base] = event.job_id
         self.open_jobs[event.pool] += 1
 
-    def forget(self, job_ids: tuple[str, ...]) -> None:
-        """Ended jobs leave the state."""
-        for job_id in job_ids:
-            row = self.jobs.get(job_id)
-            if row is None:
-                continue
-            self.count(job_id, -row.queued, -row.held)
-            self.open_jobs[row.pool] -= not row.ended
-            self.arena.give_back(row.base, row.instances)
-            self.jobs.remove(job_id)
-            self._numbers.give_back(row.number)
-            del self.at[row.base]
-
-    def end(self, job_id: str) -> None:
-        """A job is over."""
-        if job_id in self.jobs and not self.jobs[job_id].ended:
-            row = self.jobs.change(job_id)
-            row.ended = True
-            self.open_jobs[row.pool] -= 1
+    def drop(self, job_id: str) -> None:
+        """A job has ended and leaves the state; what others still say of it is void."""
+        row = self.jobs.get(job_id)
+        if row is None:
+            return
+        self.count(job_id, -row.queued, -row.held)
+        self.open_jobs[row.pool] -= 1
+        self.arena.give_back(row.base, row.instances)
+        self.jobs.remove(job_id)
+        self._numbers.give_back(row.number)
+        del self.at[row.base]
 
     def count(self, job_id: str, queued: int, held: int) -> None:
         """Tasks of a job began or ceased to wait, or to hold."""

@@ -79,7 +79,6 @@ class JobRow(msgspec.Struct, array_like=True):
     for_change: bool = False
     returned: str = ""
     said: str = ""
-    ended: bool = False
 
     @property
     def aside(self) -> bool:

@@ -5,14 +5,15 @@ from typing import Protocol
 
 from events.acceptance import digest
 from events.codec import decode, encode
-from events.codes import ENDED_JOBS, Code, no_pool
+from events.codes import Code, no_pool
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
 from events.records.parts import Amounts
 from events.records.pools import CellConfigured
-from processors.lifecycle.rows import AskRow, ForgottenRow, JobRow, PoolFactRow, PoolRow
+from processors.lifecycle.ended import EndedJobs, spec_digest
+from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow
 from processors.lifecycle.specs import refusal
 from processors.table import Table
 
@@ -28,17 +29,12 @@ class View(Protocol):
     pool_facts: Table[int, PoolFactRow]
     foreign: Table[str, int]
     asks: Table[int, AskRow]
-    forgotten: Table[str, ForgottenRow]
+    ended: EndedJobs
 
     @property
     def settings(self) -> CellConfigured:
         """The settings of the cell."""
         ...
-
-
-def forgotten_key(job_id: str) -> str:
-    """Under which a forgotten job's id is remembered."""
-    return digest(job_id.encode())[:16].hex()
 
 
 def hash_of(job: JobSubmitted) -> bytes:
@@ -57,7 +53,7 @@ class Answers:
         self._stopped: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
-        self._fresh: list[JobSubmitted] = []
+        self._fresh: list[tuple[JobSubmitted, int]] = []
 
     def all(self, budget: int) -> Iterator[Event]:
         """The answers to at most `budget` facts, in the order of the log."""
@@ -71,9 +67,9 @@ class Answers:
             yield first_queued(self._fresh)
 
     def _submission(self, offset: int, ask: AskRow, job: JobSubmitted) -> Iterator[Event]:
-        known = self._known_hash(job.job_id)
+        known = self._known_spec(job.job_id)
         if known is not None:
-            same = known == hash_of(job)
+            same = known == spec_digest(hash_of(job))
             if same:
                 message = "this job was submitted before with the same content; nothing was done again"
                 yield CommandAnswered(
@@ -91,11 +87,12 @@ class Answers:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
             yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
             return
-        self._accepted[job.job_id] = hash_of(job)
+        self._accepted[job.job_id] = spec_digest(hash_of(job))
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
-        self._fresh.append(job)
-        yield accepted(offset, job)
+        first_run = self._view.ended.first_run(job.job_id)
+        self._fresh.append((job, first_run))
+        yield accepted(offset, job, first_run)
 
     def _may_come(self, pool: str, at_ms: int) -> bool:
         """Whether a pool may be defined before the job: what the log holds is not read yet, or not answered."""
@@ -103,9 +100,11 @@ class Answers:
             return True
         return not (self._caught_up and self._now >= at_ms + POOL_WAIT_MS)
 
-    def _known_hash(self, job_id: str) -> bytes | None:
-        row = self._view.jobs.get(job_id) or self._view.forgotten.get(forgotten_key(job_id))
-        return row.spec_hash if row else self._accepted.get(job_id)
+    def _known_spec(self, job_id: str) -> bytes | None:
+        row, ended = self._view.jobs.get(job_id), self._view.ended.get(job_id)
+        if row is not None:
+            return spec_digest(row.spec_hash)
+        return ended.spec if ended is not None else self._accepted.get(job_id)
 
     def _pool_refusal(self, job: JobSubmitted) -> tuple[Code, str] | None:
         pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)
@@ -128,11 +127,11 @@ class Answers:
         return None
 
     def _stop(self, offset: int, stop: JobStopRequested) -> Event:
-        row = self._view.jobs.get(stop.job_id)
-        if row is None and stop.job_id not in self._accepted:
-            code, message = Code.NOT_FOUND, f"there is no job {stop.job_id[:140]}"
-        elif row is not None and row.state in ENDED_JOBS:
-            code, message = Code.ALREADY_ENDED, f"the job is {row.state}"
+        row, ended = self._view.jobs.get(stop.job_id), self._view.ended.get(stop.job_id)
+        if ended is not None:
+            code, message = Code.ALREADY_ENDED, f"the job is {ended.state}"
+        elif row is None and stop.job_id not in self._accepted:
+            code, message = Code.NOT_FOUND, f"there is no job {stop.job_id[:140]}, or it ended and is forgotten"
         elif (row is not None and row.stopping) or stop.job_id in self._stopped:
             code, message = Code.REPEATED, "the job is being stopped already"
         else:
@@ -143,7 +142,7 @@ class Answers:
         )
 
 
-def accepted(offset: int, job: JobSubmitted) -> JobAccepted:
+def accepted(offset: int, job: JobSubmitted, first_run: int) -> JobAccepted:
     """What the other machines need of a job."""
     return JobAccepted(
         job_id=job.job_id,
@@ -159,19 +158,19 @@ def accepted(offset: int, job: JobSubmitted) -> JobAccepted:
         constraints=job.constraints,
         strategy=job.strategy,
         max_unavailable=job.max_unavailable,
+        first_run=first_run,
     )
 
 
-def first_queued(jobs: Sequence[JobSubmitted]) -> GangsQueued:
+def first_queued(jobs: Sequence[tuple[JobSubmitted, int]]) -> GangsQueued:
     """All gangs of jobs at their first run: of each job its gang as one, the others as a range."""
-    parts: list[tuple[int, int, int, int]] = []
-    for number, job in enumerate(jobs):
+    parts: list[tuple[int, int, int, int, int]] = []
+    for number, (job, first_run) in enumerate(jobs):
         members = job.gang_min if job.gang_min > 1 else 0
         if members:
-            parts.append((number, 0, members, 1))
+            parts.append((number, 0, members, first_run, 1))
         if members < job.instances:
-            parts.append((number, members, job.instances - members, 0))
-    number_, first, count, gang = (pack_ints(column) for column in zip(*parts, strict=True))
-    ones, zeros = pack_ints([1] * len(parts)), pack_ints([0] * len(parts))
-    job_ids = tuple(job.job_id for job in jobs)
-    return GangsQueued(job_ids=job_ids, job=number_, first=first, count=count, run=ones, gang=gang, admitted=zeros)
+            parts.append((number, members, job.instances - members, first_run, 0))
+    number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))
+    zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _ in jobs)
+    return GangsQueued(job_ids=job_ids, job=number_, first=first, count=count, run=run, gang=gang, admitted=zeros)

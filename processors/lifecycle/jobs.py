@@ -1,6 +1,7 @@
-"""Jobs: their rows, the counts of their tasks and the states that follow, gangs that restart, jobs to forget."""
+"""Jobs: their rows, the counts of their tasks and the states that follow, gangs that restart, and what is
+kept of jobs that have ended.
+"""
 
-import heapq
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from events.columns import I64, distinct, indexed, pack_ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
-from processors.lifecycle.answers import forgotten_key, hash_of
-from processors.lifecycle.rows import ForgottenRow, JobRow, PoolRow
+from processors.lifecycle.answers import hash_of
+from processors.lifecycle.ended import EndedJob, EndedJobs, job_digest, spec_digest
+from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
 from processors.numbers import Numbers
 from processors.table import Table, struct_table
@@ -25,14 +27,13 @@ class Jobs:
 
     def __init__(self, tasks: Tasks, pools: Table[str, PoolRow]) -> None:
         self.table: Table[str, JobRow] = struct_table("jobs", JobRow)
-        self.forgotten: Table[str, ForgottenRow] = struct_table("forgotten", ForgottenRow)
+        self.ended = EndedJobs()
         self.at: dict[int, str] = {}
         """The job at a base."""
         self._tasks = tasks
         self._pools = pools
         self._touched: dict[str, None] = {}
         self._gangs: dict[str, None] = {}
-        self._to_forget: list[tuple[int, int, str]] = []
         self._numbers = Numbers(lambda: (row.number for row in self.table.values()))
 
     def restored(self) -> None:
@@ -42,8 +43,7 @@ class Jobs:
         self._touched = dict.fromkeys(sorted(self.table))
         self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
         self._numbers.restored()
-        self._to_forget = [(row.ended_ms, row.number, job_id) for job_id, row in self.table.items() if row.ended_ms]
-        heapq.heapify(self._to_forget)
+        self.ended.restored()
 
     def stretch(self, job_id: str) -> tuple[int, int] | None:
         """Base and size of a job in the arena."""
@@ -173,43 +173,36 @@ class Jobs:
         return out
 
     def changed(self, event: JobChanged, now: int) -> None:
-        """The state of a job was said."""
+        """The state of a job was said. One that has ended leaves the columns: all its runs are over, and what a host
+        says of them later is as of runs that nobody wants.
+        """
         row = self.table.change(event.job_id)
         row.state = event.state
-        if event.state in ENDED_JOBS:
-            row.ended_ms = now
-            heapq.heappush(self._to_forget, (now, row.number, event.job_id))
-            pool = self._pools.get(row.pool)
-            if pool is not None:
-                pool = self._pools.change(row.pool)
-                pool.open_jobs -= 1
-                pool.open_tasks -= row.instances
+        if event.state not in ENDED_JOBS:
+            return
+        arena = self._tasks.arena
+        highest = int(arena["run"][row.base : row.base + row.instances].max())
+        kept = EndedJob(spec_digest(row.spec_hash), now, highest, JobState(event.state))
+        self.ended.add(event.job_id, kept)
+        arena.give_back(row.base, row.instances)
+        self.table.remove(event.job_id)
+        self._numbers.give_back(row.number)
+        del self.at[row.base]
+        self._touched.pop(event.job_id, None)
+        self._gangs.pop(event.job_id, None)
+        if row.pool in self._pools:
+            pool = self._pools.change(row.pool)
+            pool.open_jobs -= 1
+            pool.open_tasks -= row.instances
 
-    def next_forget_ms(self, after_ms: int) -> int | None:
-        """When the next ended job is forgotten."""
-        return self._to_forget[0][0] + after_ms if self._to_forget else None
+    def forgettable(self, now: int, after_ms: int, most: int) -> list[Event]:
+        """Ended jobs that are kept no longer."""
+        due = self.ended.due(now, after_ms, most, FORGET_MAX)
+        return [JobsForgotten(digests=due)] if due else []
 
-    def forgettable(self, now: int, after_ms: int) -> list[Event]:
-        """Jobs that ended long enough ago."""
-        if not self._to_forget or self._to_forget[0][0] + after_ms > now:
-            return []
-        due = [job_id for ended, _, job_id in heapq.nsmallest(FORGET_MAX, self._to_forget) if ended + after_ms <= now]
-        return [JobsForgotten(job_ids=tuple(due))] if due else []
-
-    def forget(self, event: JobsForgotten, now: int) -> None:
-        """Jobs leave the state; their ids stay as digests."""
-        for job_id in event.job_ids:
-            row = self.table[job_id]
-            self._tasks.arena.give_back(row.base, row.instances)
-            self.forgotten.put(forgotten_key(job_id), ForgottenRow(row.spec_hash))
-            self.table.remove(job_id)
-            self._numbers.give_back(row.number)
-            del self.at[row.base]
-            self._touched.pop(job_id, None)
-            self._gangs.pop(job_id, None)
-        gone = set(event.job_ids)
-        self._to_forget = [entry for entry in self._to_forget if entry[2] not in gone]
-        heapq.heapify(self._to_forget)
+    def forgotten(self, event: JobsForgotten, now: int) -> None:
+        """Ended jobs leave the state. Records of the first releases name them."""
+        self.ended.forget(event.digests + b"".join(map(job_digest, event.job_ids)))
 
 
 def job_state(row: JobRow) -> JobState:

@@ -57,9 +57,6 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.settings import CellSettings
 from processors.table import Table, struct_table
 
-FORGET_MAX = 1000
-"""Jobs forgotten in one round."""
-
 
 class Lifecycle:
     """See `processors.machine.Machine`."""
@@ -67,8 +64,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 6
-    state: ClassVar[int] = 2
+    logic: ClassVar[int] = 7
+    state: ClassVar[int] = 3
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
@@ -82,7 +79,7 @@ class Lifecycle:
         self.tasks = Tasks()
         self._jobs = Jobs(self.tasks, self.pools)
         self.jobs = self._jobs.table
-        self.forgotten = self._jobs.forgotten
+        self.ended = self._jobs.ended
         self.stretch = self._jobs.stretch
         self.hosts = Hosts(self.tasks, self.stretch)
         self._lookup = Lookup(
@@ -112,7 +109,7 @@ class Lifecycle:
             PreemptionDeferred: lambda event, now: self._move_ask(event, (Ask.DEFERRED,), Ask.WAITING),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._jobs.changed,
-            JobsForgotten: self._jobs.forget,
+            JobsForgotten: self._jobs.forgotten,
         }
 
     @property
@@ -124,7 +121,8 @@ class Lifecycle:
             self.foreign,
             self.pool_facts,
             self.asks,
-            self.forgotten,
+            self.ended.table,
+            self.ended.floors,
             self.ports,
             self._settings.pending,
             self._settings.kept,
@@ -136,6 +134,13 @@ class Lifecycle:
     def settings(self) -> CellConfigured:
         """The settings of the cell."""
         return self._settings.now
+
+    def state_of(self, job_id: str) -> str | None:
+        """The state of a job; None where it was not accepted, or is forgotten."""
+        row, ended = self.jobs.get(job_id), self.ended.get(job_id)
+        if row is not None:
+            return row.state
+        return None if ended is None else ended.state
 
     def restored(self) -> None:
         """See `Machine.restored`."""
@@ -172,7 +177,7 @@ class Lifecycle:
         out += self._jobs.gang_decisions()
         out += self._jobs.changes()
         if caught_up:
-            out += self._jobs.forgettable(now, self.settings.forget_after_ms)
+            out += self._jobs.forgettable(now, self.settings.forget_after_ms, self.settings.ended_jobs_max)
         return out
 
     def next_wakeup(self) -> int | None:
@@ -180,7 +185,7 @@ class Lifecycle:
         times = [self.tasks.next_due_ms()]
         if not len(self.pool_facts):  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
-        times.append(self._jobs.next_forget_ms(self.settings.forget_after_ms))
+        times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
         return min((time for time in times if time is not None), default=None)
 
     # What inputs say.
@@ -253,7 +258,7 @@ class Lifecycle:
 
     def _note_ports(self, event: TasksPlaced, known: np.ndarray[Any, Any]) -> None:
         counts = ints(event.port_count).tolist()
-        if not counts:  # of a release that didn't say; a job of it may be forgotten by now
+        if not counts:  # of a release that didn't say; a job of it may have ended by now
             counts = [row.ports if (row := self.jobs.get(job_id)) else 0 for job_id in event.job_ids]
         ports, at = ints(event.ports).tolist(), 0
         for index, instance, wanted in zip(ints(event.job), ints(event.instance), known, strict=True):

@@ -23,7 +23,6 @@ class JobRow(msgspec.Struct, array_like=True):
     counts: list[int]
     state: str = JobState.PENDING
     stopping: bool = False
-    ended_ms: int = 0
     gang_restarts: bool = False
     """A member of the gang is over before its time; it is queued again when all are."""
     gang_final: bool = False
@@ -68,9 +67,3 @@ class AskRow(msgspec.Struct, array_like=True):
 
     at_ms: int
     value: bytes
-
-
-class ForgottenRow(msgspec.Struct, array_like=True):
-    """An ended job that left the state; its key is the digest of its id."""
-
-    spec_hash: bytes

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, PoolAnswered
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobsForgotten, RunsEnded
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
@@ -31,8 +31,8 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 3
-    state: ClassVar[int] = 1
+    logic: ClassVar[int] = 4
+    state: ClassVar[int] = 2
 
     def __init__(self) -> None:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
@@ -59,7 +59,7 @@ class Placement:
             GangsAdmitted: self.runs.admitted,
             GangsQueued: self.runs.queued,
             RunsEnded: self.runs.ended,
-            JobsForgotten: self.runs.forgotten,
+            JobChanged: self.runs.changed,
             TasksPlaced: self.runs.placed,
             GangsUnplaced: self.runs.unplaced,
             GangsReturned: self.runs.returned,

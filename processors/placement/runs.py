@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import AMOUNT_MAX
+from events.codes import ENDED_JOBS
 from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.records.entitlement import GangsAdmitted
-from events.records.lifecycle import GangsQueued, JobAccepted, JobsForgotten, RunsEnded
+from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from processors.arena import Arena, locate, locate_ranges
 from processors.placement.hosts import RESOURCES, Hosts, values_of
@@ -109,6 +110,7 @@ class Runs:
             return
         cell = self._cell.change("cell")
         base = self.arena.take(event.instances)
+        self.arena.fill("ended", base, event.instances, event.first_run - 1)
         self._at[base] = event.job_id
         need = [*values_of(event.need), event.ports]
         self.jobs.put(
@@ -178,18 +180,17 @@ class Runs:
         void = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= over)]
         self._stop_waiting(self._whole_gangs(void))
 
-    def forgotten(self, event: JobsForgotten, now: int) -> None:
-        """Jobs leave the state."""
-        for job_id in event.job_ids:
-            row = self.jobs.get(job_id)
-            if row is None:
-                continue
-            slots = np.arange(row.base, row.base + row.instances)
-            self._release(slots[self.arena["placed"][slots] > 0])
-            self._stop_waiting(slots[self.arena["waiting"][slots] > 0])
-            self.arena.give_back(row.base, row.instances)
-            del self._at[row.base]
-            self.jobs.remove(job_id)
+    def changed(self, event: JobChanged, now: int) -> None:
+        """A job that has ended leaves the state; what others still say of it is void."""
+        row = self.jobs.get(event.job_id)
+        if row is None or event.state not in ENDED_JOBS:
+            return
+        slots = np.arange(row.base, row.base + row.instances)
+        self._release(slots[self.arena["placed"][slots] > 0])
+        self._stop_waiting(slots[self.arena["waiting"][slots] > 0])
+        self.arena.give_back(row.base, row.instances)
+        del self._at[row.base]
+        self.jobs.remove(event.job_id)
 
     # How.
 

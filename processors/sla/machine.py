@@ -19,7 +19,6 @@ from events.records.lifecycle import (
     DisruptionWithdrawn,
     JobAccepted,
     JobChanged,
-    JobsForgotten,
     RunsAvailable,
     RunsEnded,
 )
@@ -44,8 +43,8 @@ class Sla:
     name: ClassVar[str] = "sla"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
-    logic: ClassVar[int] = 1
-    state: ClassVar[int] = 1
+    logic: ClassVar[int] = 2
+    state: ClassVar[int] = 2
 
     def __init__(self) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
@@ -57,7 +56,6 @@ class Sla:
         self._on: dict[type[Event], Callable[[Any], None]] = {
             JobAccepted: self._accepted,
             JobChanged: self._changed,
-            JobsForgotten: self._forgotten,
             RunsAvailable: self._available,
             RunsEnded: self._ended,
             DisruptionAsked: self._asked,
@@ -158,29 +156,20 @@ class Sla:
 
     def _stretch(self, job_id: str) -> tuple[int, int] | None:
         row = self.jobs.get(job_id)
-        return (row.base, row.instances) if row and not row.ended else None
+        return (row.base, row.instances) if row else None
 
     def _accepted(self, event: JobAccepted) -> None:
         if event.max_unavailable is not None:
             base = self.arena.take(event.instances)
+            self.arena.fill("ended", base, event.instances, event.first_run - 1)
             self.jobs.put(event.job_id, JobRow(base, event.instances, event.max_unavailable))
 
     def _changed(self, event: JobChanged) -> None:
-        if event.state in ENDED_JOBS and event.job_id in self.jobs:
-            row = self.jobs.change(event.job_id)
-            row.ended = True
-            slots = np.arange(row.base, row.base + row.instances)
-            for column in ("available", "asked", "told", "allowed"):
-                self.arena.set(column, slots, 0)
+        row = self.jobs.get(event.job_id)
+        if row is not None and event.state in ENDED_JOBS:
+            self.arena.give_back(row.base, row.instances)
+            self.jobs.remove(event.job_id)
             self._waiting.pop(event.job_id, None)
-
-    def _forgotten(self, event: JobsForgotten) -> None:
-        for job_id in event.job_ids:
-            row = self.jobs.get(job_id)
-            if row is not None:
-                self.arena.give_back(row.base, row.instances)
-                self.jobs.remove(job_id)
-                self._waiting.pop(job_id, None)
 
     def _available(self, event: RunsAvailable) -> None:
         slots, run = self._locate(event)

@@ -9,4 +9,3 @@ class JobRow(msgspec.Struct, array_like=True):
     base: int
     instances: int
     max_unavailable: int
-    ended: bool = False

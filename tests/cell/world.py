@@ -88,7 +88,7 @@ class Cell:
         return machine
 
     def state(self, job_id: str) -> str:
-        return self.lifecycle.jobs[job_id].state
+        return self.lifecycle.state_of(job_id) or "ABSENT"
 
     def verify(self) -> dict[str, Replayed]:
         """Replays every machine and checks that it comes to the same decisions and the same state."""

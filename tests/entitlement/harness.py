@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten, RunsEnded
+from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Amounts
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
@@ -105,9 +105,6 @@ class World(Alone[Entitlement]):
 
     def over(self, job_id: str) -> None:
         self.peer("lifecycle", JobChanged(job_id=job_id, state="SUCCEEDED"))
-
-    def forget(self, *job_ids: str) -> None:
-        self.peer("lifecycle", JobsForgotten(job_ids=job_ids))
 
     def holds(self, pool: str) -> int:
         """CPU that a leaf holds."""

@@ -234,13 +234,13 @@ def test_a_successor_goes_on_with_the_same_queues() -> None:
     assert world.end(("j3", 0, 1)) == [("j1", 0, 1)], "its time has come, and it stands before j5 and j0"
 
 
-def test_forgotten_jobs_leave_their_place() -> None:
+def test_jobs_that_have_ended_leave_their_place() -> None:
     world = World(cpu(4))
     world.define("/p")
     world.submit("a", instances=3)
     world.end(*(("a", at, 1) for at in range(3)))
     world.over("a")
-    world.forget("a", "unknown")
+    world.over("unknown")
     world.submit("b", instances=2)
     assert world.machine.queues.jobs["b"].base == 0
     assert world.holds("/p") == 2

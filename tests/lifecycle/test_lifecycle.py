@@ -14,7 +14,6 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobRejected,
-    JobsForgotten,
     PreemptionDeferred,
     RunsAvailable,
     RunsEnded,
@@ -23,7 +22,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Constraint, Simulated
 from events.records.placement import HostLost, TasksPlaced
-from events.records.pools import CellConfigured, PoolDefined
+from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from tests.lifecycle.harness import World
 from tests.machines import columns, kinds, one, runs_of
@@ -113,7 +112,7 @@ def test_a_placement_that_comes_after_the_stop_is_void() -> None:
     world.submit("a")
     said = world.stop("a")
     assert kinds(said)[:2] == ["CommandAnswered", "RunsEnded"]
-    assert world.machine.jobs["a"].state == "KILLED"
+    assert world.machine.state_of("a") == "KILLED"
     assert world.place(A0) == []
 
 
@@ -328,18 +327,6 @@ def test_a_stop_that_has_not_reached_its_host_is_answered_by_the_host() -> None:
     said = world.inventory(2)
     assert RunsEnded not in map(type, said), "its order may still come, and with it the stop: it ends when that is said"
     assert runs_of(one(world.report(RunReport.STOPPED, A0), RunsEnded)) == [A0]
-
-
-def test_ended_jobs_are_forgotten_and_their_ids_are_not() -> None:
-    world = World()
-    world.fact("paceline.pools", CellConfigured(command_id="c", forget_after_ms=1000))
-    world.peer("entitlement", PoolAnswered(path="/", pools_offset=1, command_id="c", code="DONE"))
-    world.submit("a")
-    world.stop("a")
-    assert one(world.later(1000), JobsForgotten).job_ids == ("a",)
-    assert len(world.machine.jobs) == 0
-    assert one(world.submit("a"), CommandAnswered).code == "REPEATED"
-    assert one(world.submit("a", instances=2), JobRejected).code == "ID_TAKEN"
 
 
 def test_a_process_that_takes_over_goes_on_alike() -> None:

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
-from events.records.lifecycle import JobsForgotten
+from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost
 from tests.machines import Run, of, ranges_of
@@ -171,13 +171,13 @@ class History(RuleBasedStateMachine):
         self.take(self.world.requeue(what) if kept else self.world.admit(what))
 
     @rule(data=st.data())
-    def a_job_is_forgotten(self, data: st.DataObject) -> None:
+    def a_job_ends(self, data: st.DataObject) -> None:
         over = sorted(self.jobs.keys() - {job for job, _ in (*self.held, *self.waiting)})
         if over:
             job = data.draw(st.sampled_from(over))
             for instance in range(self.jobs.pop(job)[0]):
                 del self.runs[job, instance]
-            self.take(self.world.peer("lifecycle", JobsForgotten(job_ids=(job,))))
+            self.take(self.world.peer("lifecycle", JobChanged(job_id=job, state="KILLED")))
 
     @rule(budget=st.sampled_from([1, 3, 1000]))
     def rounds_have_another_budget(self, budget: int) -> None:

@@ -5,7 +5,7 @@ import pytest
 from events.codes import Code
 from events.columns import ints
 from events.records.entitlement import GangsAdmitted
-from events.records.lifecycle import JobsForgotten
+from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from tests.machines import of, one, ranges_of
@@ -286,10 +286,10 @@ def test_a_budget_does_not_hide_who_finds_no_place(world: World) -> None:
     assert len(ranges_of(one(world.later(PATIENCE_MS + 1000), GangsReturned))) == 3
 
 
-def test_forgotten_jobs_hold_nothing(world: World) -> None:
+def test_ended_jobs_hold_nothing(world: World) -> None:
     world.run("a", 2, ports=1)
     world.run("wait", 9, cpu=4000)
-    world.peer("lifecycle", JobsForgotten(job_ids=("a", "wait", "unknown")))
+    world.peer("lifecycle", *(JobChanged(job_id=job_id, state="KILLED") for job_id in ("a", "wait", "unknown")))
     assert world.free("h1") == [4000, 4000, 10_000, 0, 1000]
     assert not len(world.machine.runs.jobs)
     assert not len(world.machine.runs.ports)

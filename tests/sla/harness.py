@@ -7,7 +7,6 @@ from events.records.lifecycle import (
     DisruptionWithdrawn,
     JobAccepted,
     JobChanged,
-    JobsForgotten,
     RunsAvailable,
     RunsEnded,
 )
@@ -66,9 +65,6 @@ class World(Alone[Sla]):
 
     def over(self, job_id: str) -> list[Run]:
         return self.hear(JobChanged(job_id=job_id, state="KILLED"))
-
-    def forget(self, *job_ids: str) -> list[Run]:
-        return self.hear(JobsForgotten(job_ids=job_ids))
 
 
 def let_go(said: list[Event]) -> list[Run]:

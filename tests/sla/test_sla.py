@@ -99,12 +99,12 @@ def test_a_run_that_ended_meanwhile_needs_no_verdict() -> None:
     assert world.up(("web", 0, 2), ("web", 1, 2)) == [], "it ended while it waited"
 
 
-def test_a_forgotten_job_leaves_its_place() -> None:
+def test_a_job_that_has_ended_leaves_its_place() -> None:
     world = World()
     world.service("web", 3, max_unavailable=1)
     world.ask(("web", 0, 1), ("web", 1, 1))
     world.over("web")
-    world.forget("web", "unknown")
+    world.over("unknown")
     world.service("other", 3, max_unavailable=1)
     assert world.machine.jobs["other"].base == 0
     assert world.ask(("other", 1, 1), ("other", 2, 1)) == [("other", 1, 1)]

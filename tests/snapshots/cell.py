@@ -163,7 +163,7 @@ class StoredCell(Cell):
         for job in jobs:
             self.submit(job, instances=3, duration_ms=300)
         for _ in range(1000):
-            if all(job in self.lifecycle.jobs and self.state(job) == "SUCCEEDED" for job in jobs):
+            if all(self.state(job) == "SUCCEEDED" for job in jobs):
                 return
             self.run(100)
         raise AssertionError("the jobs never ended")

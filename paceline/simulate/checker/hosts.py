@@ -6,11 +6,21 @@ from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobsForgotten, RunsEnded
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import RESOURCES, Range, Task, gangs_of, places_of, ranges_of, runs_of
+from paceline.simulate.checker.items import (
+    FINAL,
+    RESOURCES,
+    Range,
+    Task,
+    gangs_of,
+    places_of,
+    ranges_of,
+    runs_of,
+    tasks_of,
+)
 
 
 @dataclass
@@ -65,6 +75,7 @@ class Hosts:
             case JobAccepted():
                 self._jobs[event.job_id] = event
                 self._ports[event.job_id] = event.ports
+                self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
             case GangsAdmitted():
                 for each in ranges_of(event):
                     self._wait(each)
@@ -75,11 +86,12 @@ class Hosts:
             case RunsEnded():
                 for task, run in runs_of(event):
                     self._end(task, run)
-            case JobsForgotten():
-                gone = set(event.job_ids)
-                for held in (self._ended, self._waits, self._gangs, self._held):
-                    for task in [task for task in held if task[0] in gone]:
-                        del held[task]
+            case JobChanged() if event.state in FINAL:
+                for task in tasks_of(self._jobs[event.job_id]):
+                    if task in self._held:
+                        raise Violation(f"{event.job_id} is {event.state}, {task} still has a place")
+                    for kept in (self._ended, self._waits, self._gangs):
+                        kept.pop(task, None)
             case _:
                 self._take_of_host(event)
 

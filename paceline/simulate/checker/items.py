@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from events.columns import ints, longs
-from events.records.lifecycle import RunsOrdered
+from events.records.lifecycle import JobAccepted, RunsOrdered
 from events.records.placement import TasksPlaced
 
 RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
@@ -51,6 +51,11 @@ class Range(NamedTuple):
     def tasks(self) -> Iterator[Task]:
         """Each instance."""
         return ((self.job_id, instance) for instance in range(self.first, self.first + self.size))
+
+
+def tasks_of(job: JobAccepted) -> list[Task]:
+    """Each task of a job."""
+    return [(job.job_id, instance) for instance in range(job.instances)]
 
 
 def gangs_of(tasks: Iterable[Task], gangs: Mapping[Task, Range]) -> list[Range]:

@@ -3,11 +3,11 @@
 from events.columns import ints, longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten, RunsEnded
+from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned
 from events.records.pools import PoolDefined, PoolRemoved
 from paceline.simulate.checker.history import History, Round, Violation
-from paceline.simulate.checker.items import FINAL, RESOURCES, Range, Task, gangs_of, ranges_of, runs_of
+from paceline.simulate.checker.items import FINAL, RESOURCES, Range, Task, gangs_of, ranges_of, runs_of, tasks_of
 
 
 class Pools:
@@ -80,6 +80,7 @@ class Pools:
         match event:
             case JobAccepted():
                 self._jobs[event.job_id] = event
+                self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
             case GangsQueued():
                 kept = ints(event.admitted).tolist()
                 for each, flag in zip(ranges_of(event), kept, strict=True):
@@ -103,11 +104,9 @@ class Pools:
                 holds = [task for task in self._held if task[0] == event.job_id]
                 if holds:
                     raise Violation(f"{event.job_id} is {event.state}, its pool still holds {holds}")
-            case JobsForgotten():
-                gone = set(event.job_ids)
-                for held in (self._ended, self._queued, self._gangs, self._held, self._asked):
-                    for task in [task for task in held if task[0] in gone]:
-                        del held[task]
+                for task in tasks_of(self._jobs[event.job_id]):
+                    for held in (self._ended, self._queued, self._gangs, self._asked):
+                        held.pop(task, None)
 
     def _queue(self, gangs: Range, kept: bool) -> None:
         for task in gangs.tasks():

@@ -1,6 +1,7 @@
 """What must hold at lifecycle's positions: one live run of a task, one outcome of a run, one end of a job."""
 
 from collections.abc import Callable
+from hashlib import blake2b
 
 from events.codes import RunReport
 from events.columns import ints
@@ -19,7 +20,7 @@ from events.records.placement import GangsReturned, GangsUnplaced, HostLost, Tas
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of
+from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of, tasks_of
 
 SUCCEEDED = 1
 PREEMPTED = 4
@@ -42,6 +43,10 @@ class Runs:
         self._jobs: dict[str, JobAccepted] = {}
         self._ports: dict[str, int] = {}
         self._final: dict[str, str] = {}
+        self._named: dict[bytes, str] = {}
+        """The jobs of `_final`, by what stands for their ids when they are forgotten."""
+        self._highest: dict[str, int] = {}
+        """The highest run of each job that is forgotten."""
         self._placed: dict[Task, tuple[int, str, list[int]]] = {}
         self._ordered: set[tuple[Task, int, str]] = set()
         self._live: dict[Task, tuple[int, str]] = {}
@@ -137,13 +142,13 @@ class Runs:
         running = self._goes_on.setdefault(task, {})
         if state > RunReport.STARTED:
             self._over.add((task, run))
-        over = task[0] in self._final or run <= self._ended.get(task, 0)  # and may be stopped by whoever finds it
+        over = self._is_over(task, run)  # and may be stopped by whoever finds it
         if state == RunReport.STOPPED and not over and run > self._stopping.get(task, 0):
             raise Violation(f"{round_} hears that {task} run {run} was stopped, which nobody has told to")
         if state == RunReport.STARTED:
             if (task, run, host_id) not in self._ordered:
                 raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
-            if (task, run) in self._over or (task, run) in self._gone or run <= self._ended.get(task, 0):
+            if (task, run) in self._over or (task, run) in self._gone or self._is_over(task, run):
                 return  # late, or of a host that was given up and is back
             running[host_id] = run
             if len({*running.values()}) > 1:
@@ -156,7 +161,10 @@ class Runs:
             case JobAccepted():
                 if event.job_id in self._jobs:
                     raise Violation(f"{round_} accepts {event.job_id} for the second time")
+                if event.first_run <= (highest := self._highest.get(event.job_id, 0)):
+                    raise Violation(f"{round_} begins {event.job_id} with {event.first_run} after run {highest}")
                 self._jobs[event.job_id], self._ports[event.job_id] = event, event.ports
+                self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
                 self.answered.add(event.job_id)
             case JobRejected():
                 self.answered.add(event.job_id)
@@ -172,14 +180,15 @@ class Runs:
             case JobChanged():
                 self._changed(event, round_)
             case JobsForgotten():
-                self._forget(set(event.job_ids), round_)
+                named = [event.digests[at : at + 16] for at in range(0, len(event.digests), 16)]
+                self._forget({*event.job_ids, *(self._named.get(each, each.hex()) for each in named)}, round_)
 
     def _order(self, task: Task, run: int, host_id: str, ports: list[int], round_: Round) -> None:
         if self._placed.get(task) != (run, host_id, ports):
             raise Violation(f"{round_} orders {task} run {run} on {host_id}; placed was {self._placed.get(task)}")
         if task in self._live:
             raise Violation(f"{round_} orders {task} run {run} while run {self._live[task]} is live")
-        if run <= self._ended.get(task, 0) or task[0] in self._final:
+        if self._is_over(task, run):
             raise Violation(f"{round_} orders {task} run {run}, which is over")
         for other in self._gang_of(task):
             if self._live.get(other, (run, ""))[0] != run:
@@ -190,13 +199,16 @@ class Runs:
 
     def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
         self._stopping[task] = max(run, self._stopping.get(task, 0))
-        if run <= self._ended.get(task, 0) or task[0] in self._final:  # a host came back with what was given up
+        if self._is_over(task, run):  # a host came back with what was given up
             return
         if self._live.get(task, (0, ""))[0] != run:
             raise Violation(f"{round_} stops {task} run {run}, which isn't live")
         job = self._jobs[task[0]]
         if cause == PREEMPTED and job.max_unavailable is not None and (task, run) not in self._allowed:
             raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
+
+    def _is_over(self, task: Task, run: int) -> bool:
+        return task[0] in self._final or task[0] not in self._jobs or run <= self._ended.get(task, 0)
 
     def _end(self, task: Task, run: int, outcome: int, round_: Round) -> None:
         if run <= self._ended.get(task, 0):
@@ -230,6 +242,7 @@ class Runs:
         if event.state not in FINAL:
             return
         self._final[event.job_id] = event.state
+        self._named[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
         job = self._jobs[event.job_id]
         counted = event.succeeded + event.failed + event.killed
         if counted != job.instances:
@@ -241,8 +254,10 @@ class Runs:
         if early := gone - self._final.keys():
             raise Violation(f"{round_} forgets {sorted(early)[:3]}, which have no outcome")
         for job_id in gone:
-            self._held.pop(job_id, None)
-            self._unplaced.pop(job_id, None)
+            runs = (self._ended.get(task, 0) for task in tasks_of(self._jobs[job_id]))
+            self._highest[job_id] = max(runs, default=0)
+            for told in (self._jobs, self._final, self._held, self._unplaced):
+                told.pop(job_id, None)
         self._over = {each for each in self._over if each[0][0] not in gone}
         self._gone = {each for each in self._gone if each[0][0] not in gone}
         for held in (self._placed, self._live, self._ended, self._goes_on, self._stopping):
