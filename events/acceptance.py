@@ -1,40 +1,115 @@
-"""The acceptance rule: which rounds of a machine every reader takes, and why the others are ignored (design law 4).
+"""The acceptance rule: which rounds of a machine every reader takes, and what other records mean (design law 4).
 
 A machine's topic may hold more than its history: a late round of a process that has lost the cell, a record written
-twice, bytes of a stranger. The rule needs nothing but the topic itself, so all readers take the same rounds.
+twice, bytes of a stranger. The rule needs nothing but the keys in the topic, and a key has a form that never changes,
+so that all readers of all builds take the same rounds (docs/decisions/017).
 """
 
+import re
 from enum import StrEnum
 from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
-from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.rounds import RoundCommitted
 
 NO_HASH = bytes(32)
+CLAIM, ROUND = "claim", "round"
+_KEY = re.compile(
+    rb"paceline (claim|round) machine=([a-z]{1,40}) cell=(\d{1,9}) epoch=(\d{1,18}) round=(\d{1,18}) "
+    rb"prev=([0-9a-f]{64}) schema=([0-9a-f]{16}) build=([\w.+!-]{1,60}) hash=([0-9a-f]{64})"
+)
 
 
 class Verdict(StrEnum):
-    """What becomes of a record in a machine's topic; all but ACCEPTED are counted and ignored."""
+    """What becomes of a record in a machine's topic."""
 
     ACCEPTED = "ACCEPTED"
+
+    # Strays: counted and ignored.
+    NO_KEY = "NO_KEY"
+    """It has no key of a claim or round."""
+    DAMAGED = "DAMAGED"
+    """Its value is not the one that its key is of."""
     FOREIGN = "FOREIGN"
     """Not of this machine and cell."""
     OLD_EPOCH = "OLD_EPOCH"
     """Of an epoch that is over, or a claim that came second."""
+    REPEATED = "REPEATED"
+    """A round that was there before."""
+
+    # A broken history: only a writer that has read records which this reader lacks writes such.
     NOT_CLAIMED = "NOT_CLAIMED"
     """Of an epoch that nobody has claimed, or a claim that leaves one out."""
     NOT_NEXT = "NOT_NEXT"
-    """Its number is not the next."""
+    """Rounds before it are missing."""
+    HASH_DOESNT_FIT = "HASH_DOESNT_FIT"
+    """It continues another history."""
     INPUTS_DONT_FIT = "INPUTS_DONT_FIT"
     """Its inputs don't continue where the last round's ended."""
-    HASH_DOESNT_FIT = "HASH_DOESNT_FIT"
-    """It doesn't continue the chain of hashes."""
+    NOT_ITS_KEY = "NOT_ITS_KEY"
+    """Its value says otherwise than its key."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether such a record shows that records of the history are missing or were changed."""
+        return self in _BROKEN
+
+
+_BROKEN = frozenset(
+    (
+        Verdict.NOT_CLAIMED,
+        Verdict.NOT_NEXT,
+        Verdict.HASH_DOESNT_FIT,
+        Verdict.INPUTS_DONT_FIT,
+        Verdict.NOT_ITS_KEY,
+    )
+)
 
 
 def digest(value: bytes) -> bytes:
     """BLAKE2b-256 of a record's bytes."""
     return blake2b(value, digest_size=32).digest()
+
+
+class RoundKey(NamedTuple):
+    """The key of a claim or round. `round` and `prev`: of a round its number and the hash of the record of the round
+    before it; of a claim the last round that the claimant has folded, and its hash. `schema`: fingerprint of the
+    value's schema in hexadecimal; `build`: the version of Paceline that wrote it; `hash`: of the value, which binds
+    both.
+    """
+
+    kind: str
+    machine: str
+    cell: int
+    epoch: int
+    round: int
+    prev: bytes
+    schema: str
+    build: str
+    hash: bytes
+
+    def pack(self) -> bytes:
+        """The key as it stands in the log. This form never changes: builds of all times judge by it."""
+        return (
+            f"paceline {self.kind} machine={self.machine} cell={self.cell} epoch={self.epoch} round={self.round} "
+            f"prev={self.prev.hex()} schema={self.schema} build={self.build} hash={self.hash.hex()}"
+        ).encode()
+
+    def __str__(self) -> str:
+        what = f"round {self.round}" if self.kind == ROUND else f"the claim of epoch {self.epoch}"
+        return f"{what} of {self.machine} in cell {self.cell}"
+
+
+def parse(key: bytes) -> RoundKey | None:
+    """The key of a claim or round; None: it is no such key."""
+    found = _KEY.fullmatch(key)
+    if found is None:
+        return None
+    kind, machine, cell, epoch, round_, prev, schema, build, hash_ = (part.decode() for part in found.groups())
+    numbers = int(cell), int(epoch), int(round_)
+    return RoundKey(kind, machine, *numbers, bytes.fromhex(prev), schema, build, bytes.fromhex(hash_))
 
 
 class Chain(msgspec.Struct):
@@ -46,34 +121,52 @@ class Chain(msgspec.Struct):
     position: int = 0
     inputs: dict[str, int] = {}
 
-    def judge(self, record: EpochStarted | RoundCommitted, machine: str, cell: int) -> Verdict:
-        """Whether the record at the next position is part of the history. Changes nothing."""
-        if record.machine != machine or record.cell != cell:
-            return Verdict.FOREIGN
-        if isinstance(record, EpochStarted):
-            if record.epoch <= self.epoch:
-                return Verdict.OLD_EPOCH
-            return Verdict.ACCEPTED if record.epoch == self.epoch + 1 else Verdict.NOT_CLAIMED
-        if record.epoch != self.epoch or not self.epoch:
-            return Verdict.OLD_EPOCH if record.epoch < self.epoch else Verdict.NOT_CLAIMED
-        if record.round != self.round + 1:
-            return Verdict.NOT_NEXT
-        if record.prev_hash != self.hash:
-            return Verdict.HASH_DOESNT_FIT
-        ends = dict(self.inputs)
-        for segment in record.inputs:
-            if segment.start != ends.get(segment.topic, 0) or segment.end <= segment.start:
-                return Verdict.INPUTS_DONT_FIT
-            ends[segment.topic] = segment.end
-        return Verdict.ACCEPTED
+    def judge(self, key: RoundKey, machine: str, cell: int) -> Verdict:
+        """What the record with this key at the next position is, if its value is the key's. Changes nothing.
 
-    def follow(self, record: EpochStarted | RoundCommitted, value: bytes, position: int) -> None:
-        """Takes an accepted record; `value` is its bytes, `position` the offset after it."""
+        One process writes in an epoch, once it has read back its claim, and each round once it has read back the last.
+        So a record of an epoch that isn't over which doesn't continue this history was written by a process that has
+        read another: what it had read is missing here, or was changed.
+        """
+        if key.machine != machine or key.cell != cell:
+            return Verdict.FOREIGN
+        if key.kind == CLAIM:
+            return self._judge_claim(key)
+        if key.epoch > self.epoch:
+            return Verdict.NOT_CLAIMED
+        if key.epoch < self.epoch or not self.epoch:
+            return Verdict.OLD_EPOCH
+        if key.round > self.round + 1:
+            return Verdict.NOT_NEXT
+        if key.round == self.round + 1:
+            return Verdict.ACCEPTED if key.prev == self.hash else Verdict.HASH_DOESNT_FIT
+        return Verdict.REPEATED if key.round < self.round or key.hash == self.hash else Verdict.HASH_DOESNT_FIT
+
+    def _judge_claim(self, key: RoundKey) -> Verdict:
+        if key.epoch <= self.epoch:
+            return Verdict.OLD_EPOCH
+        if key.epoch > self.epoch + 1:
+            return Verdict.NOT_CLAIMED
+        if key.round > self.round:
+            return Verdict.NOT_NEXT
+        return Verdict.HASH_DOESNT_FIT if key.round == self.round and key.prev != self.hash else Verdict.ACCEPTED
+
+    def continues(self, round_: RoundCommitted) -> bool:
+        """Whether the inputs of the next round begin where those of the last one ended."""
+        ends = dict(self.inputs)
+        for segment in round_.inputs:
+            if segment.start != ends.get(segment.topic, 0) or segment.end <= segment.start:
+                return False
+            ends[segment.topic] = segment.end
+        return True
+
+    def follow(self, key: RoundKey, round_: RoundCommitted | None, position: int) -> None:
+        """Takes an accepted record: a round, or (None) a claim. `position`: the offset after it."""
         self.position = position
-        if isinstance(record, EpochStarted):
-            self.epoch = record.epoch
+        self.epoch = key.epoch
+        if round_ is None:
             return
-        self.round = record.round
-        self.hash = digest(value)
-        for segment in record.inputs:
+        self.round = key.round
+        self.hash = key.hash
+        for segment in round_.inputs:
             self.inputs[segment.topic] = segment.end

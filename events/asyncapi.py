@@ -31,6 +31,12 @@ KEYS = {
     "paceline.tasks": "Id of the host; name of the gateway for RunsReported.",
 }
 """Keys of facts; those of the fan-out stand with their schemas."""
+ROUND_KEY = (
+    "paceline KIND machine=M cell=C epoch=E round=R prev=H schema=F build=V hash=H: what decides whether the record is "
+    "part of the history. KIND is claim or round, prev the BLAKE2b-256 of the value of the round before (of a claim, "
+    "of round R), schema the fingerprint of the value's schema, build the version of Paceline that wrote it, hash the "
+    "BLAKE2b-256 of the value; hashes and fingerprint in hexadecimal."
+)
 
 
 def description() -> dict[str, Any]:
@@ -108,7 +114,7 @@ def _message(path: Path) -> dict[str, Any]:
 
 def _key(topic: Topic | None, schema: Any) -> dict[str, str]:
     if topic is None:
-        return {"type": "string", "description": "Name of the machine."}
+        return {"type": "string", "description": ROUND_KEY}
     text = KEYS.get(topic.name) or schema["doc"].partition("Key: ")[2]
     return {"type": "string", "description": text[0].upper() + text[1:]}
 

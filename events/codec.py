@@ -173,6 +173,16 @@ def decode(data: bytes) -> Event:
     return _remembered(data) if len(data) <= REMEMBERED_BYTES_MAX else _decode(data)
 
 
+def check_schema(data: bytes) -> None:
+    """Raises `CodecError` where this build doesn't have the schema that wrote these bytes, and as `decode`."""
+    _head(data)
+
+
+def fingerprint_in(encoded: bytes) -> str:
+    """The fingerprint of its schema in an encoded record, in hexadecimal."""
+    return encoded[2:HEADER_BYTES].hex()
+
+
 def _decode(data: bytes) -> Event:
     if len(data) > VALUE_BYTES_MAX:
         raise CodecError("TOO_LARGE", f"{len(data)} bytes, at most {VALUE_BYTES_MAX}")

@@ -7,46 +7,25 @@ its question, not even by way of a third machine. Among what may come next: topi
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
-from events.acceptance import Chain, Verdict, digest
+from events.acceptance import Chain
 from events.codec import CodecError, decode
-from events.log import Log, LogRecord
+from events.log import LogRecord
 from events.records.base import Event
-from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.rounds import RoundCommitted
+from events.rounds import Delivered, follow, judge
 from events.topics import FACT_BYTES_MAX, RANK, rounds_of
 
 ID_CHARS_MAX = 1024
 
 
-class Delivered(NamedTuple):
-    """A record in its turn: what it holds, and what the acceptance rule says of it where it is of a machine's topic.
-
-    `event` is None for bytes that are no record of that topic; `fault` then says why.
-    """
-
-    record: LogRecord
-    event: Event | None
-    fault: str = ""
-    verdict: Verdict = Verdict.ACCEPTED
-
-
-def in_log(log: Log, topic: str, position: int, hash: bytes) -> bool:
-    """Whether the record before `position` is the round of this hash; one that the log has no more is believed."""
-    if position <= log.bounds(topic)[0]:
-        return True
-    record = next(iter(log.scan(topic, position - 1)), None)
-    return record is not None and record.offset == position - 1 and digest(record.value) == hash
-
-
-def read(record: LogRecord, machine: str | None) -> Delivered:
-    """Decodes a record and checks that it belongs where it stands. `machine`: whose rounds the topic carries."""
+def read_fact(record: LogRecord) -> Delivered:
+    """Decodes a record in a topic of facts and checks that it belongs there."""
     try:
         event = decode(record.value)
     except CodecError as error:
         return Delivered(record, None, error.code)
-    fits = isinstance(event, EpochStarted | RoundCommitted) if machine else event.topic == record.topic
-    if not fits:
+    if event.topic != record.topic:
         return Delivered(record, None, "WRONG_TOPIC")
     if len(record.value) > FACT_BYTES_MAX and _unanswerable(event):
         return Delivered(record, None, "TOO_LARGE")
@@ -56,17 +35,6 @@ def read(record: LogRecord, machine: str | None) -> Delivered:
 def _unanswerable(event: Event) -> bool:
     """Whether a fact that is too large could not even be refused: the answer names what may be large in it."""
     return hasattr(event, "command_id") or len(getattr(event, "job_id", "")) > ID_CHARS_MAX
-
-
-def judge(delivered: Delivered, chain: Chain, machine: str, cell: int) -> Delivered:
-    """Applies the acceptance rule to the next record of a machine's topic and takes it into the chain if it passes."""
-    event = delivered.event
-    if not isinstance(event, EpochStarted | RoundCommitted):
-        return delivered
-    verdict = chain.judge(event, machine, cell)
-    if verdict is Verdict.ACCEPTED:
-        chain.follow(event, delivered.record.value, delivered.record.offset + 1)
-    return delivered if verdict is delivered.verdict else delivered._replace(verdict=verdict)
 
 
 class Inbox:
@@ -103,7 +71,8 @@ class Inbox:
     def deliver(self, limit: int) -> Iterator[Delivered]:
         """Up to `limit` records in causal order; each counts as delivered when the next is asked for.
 
-        A round that is delivered as ACCEPTED has been taken into its chain.
+        A round that is delivered as ACCEPTED has been taken into its chain. Raises `RoundFault` where the next record
+        is of a history that can't be read on, and again whenever it is asked.
         """
         given = 0
         while given < limit:
@@ -112,10 +81,11 @@ class Inbox:
                 return
             queue, machine = self._waiting[topic], self._machines.get(topic)
             while queue and given < limit:
-                delivered = self._heads.pop(topic, None) or read(queue[0], machine)
+                delivered = read_fact(queue[0]) if machine is None else self._judged(topic, machine)
                 record = queue.popleft()
                 if machine is not None:
-                    delivered = judge(delivered, self._chains[machine], machine, self._cell)
+                    del self._heads[topic]
+                    follow(delivered, self._chains[machine])
                     self._learn(delivered)
                 self.positions[topic] = record.offset + 1
                 if self.known.get(topic, 0) <= record.offset:
@@ -128,25 +98,25 @@ class Inbox:
     def _next(self) -> str | None:
         """The first topic by rank whose next record may be delivered: a fact at once, a round after what it saw."""
         for topic, queue in self._waiting.items():
-            if queue and self._ready(topic, queue[0]):
+            if queue and self._ready(topic):
                 return topic
         return None
 
-    def _ready(self, topic: str, record: LogRecord) -> bool:
+    def _ready(self, topic: str) -> bool:
         machine = self._machines.get(topic)
         if machine is None:
             return True
-        head = self._heads.get(topic)
-        if head is None:
-            head = self._heads[topic] = read(record, machine)
-        if not isinstance(head.event, RoundCommitted):
-            return True
-        for seen in head.event.seen:
-            if self.positions.get(seen.topic, seen.position) < seen.position:
-                return self._chains[machine].judge(head.event, machine, self._cell) is not Verdict.ACCEPTED
-        return True
+        event = self._judged(topic, machine).event
+        seen = event.seen if isinstance(event, RoundCommitted) else ()
+        return all(self.positions.get(each.topic, each.position) >= each.position for each in seen)
+
+    def _judged(self, topic: str, machine: str) -> Delivered:
+        """The next record of a machine's topic: its chain stays as it is until that is delivered."""
+        if topic not in self._heads:
+            self._heads[topic] = judge(self._waiting[topic][0], self._chains[machine], machine, self._cell)
+        return self._heads[topic]
 
     def _learn(self, delivered: Delivered) -> None:
-        if delivered.verdict is Verdict.ACCEPTED and isinstance(delivered.event, RoundCommitted):
+        if isinstance(delivered.event, RoundCommitted):
             for seen in delivered.event.seen:
                 self.known[seen.topic] = max(self.known.get(seen.topic, 0), seen.position)

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from events.acceptance import NO_HASH, Chain, Verdict
+from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
 from events.codec import CodecError, decode
 from events.kafka_groups import Group
 from events.log import Log, LogRecord
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import RoundFault, accept, key_of
 from events.topics import rounds_of
 from processors.machine import Machine
 
@@ -28,7 +29,7 @@ SILENT_S = 30
 @dataclass(slots=True)
 class History:
     """The end of a machine's topic, judged. `first` is the offset where the judging began, 0 for the whole history;
-    `last` the newest accepted record, `ignored` counts the records that were refused or could not be read.
+    `last` the newest accepted record; `accepted` and `ignored` count records. `fault`: why the judging ended.
     """
 
     chain: Chain
@@ -37,13 +38,10 @@ class History:
     last: LogRecord | None = None
     hash: bytes = b""
     hash_round: int = 0
+    accepted: int = 0
     ignored: int = 0
+    fault: str = ""
     seen: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def accepted(self) -> bool:
-        """Whether there is any history."""
-        return self.last is not None
 
 
 @dataclass(slots=True)
@@ -81,17 +79,15 @@ def history(log: Log, machine: str) -> History:
     """Judges the end of a machine's topic. Raises `LogError`."""
     topic = rounds_of(machine)
     start, _, records = _tail(log, topic)
-    read = [(record, _round(record)) for record in records]
     if start == 0:
-        return _judge(read, History(Chain(), 0), machine, log.cell)
-    found, most = History(Chain(), start), 0
-    beginnings = [(at, event) for at, (_, event) in enumerate(read) if event is not None]
-    for at, event in beginnings[:BEGINNINGS]:
-        tried = _judge(read[at:], History(_before(event), read[at][0].offset), machine, log.cell)
-        accepted = len(read) - at - tried.ignored
-        if accepted > most:
-            found, most = tried, accepted
-        if 2 * most > len(read):
+        return _judge(records, History(Chain(), 0), machine, log.cell)
+    found = History(Chain(), start)
+    beginnings = [(at, key) for at, record in enumerate(records) if (key := key_of(record)) is not None]
+    for at, key in beginnings[:BEGINNINGS]:
+        tried = _judge(records[at:], History(_before(key), records[at].offset), machine, log.cell)
+        if tried.accepted > found.accepted:
+            found = tried
+        if 2 * found.accepted > len(records):
             break
     return found
 
@@ -107,7 +103,9 @@ def stand(log: Log, machine: Machine, ends: Mapping[str, int], group: Group | No
     where = f"{machine.name} of cell {log.cell}"
     if not runner:
         out.problems.append(f"Nobody runs {where}. Start `paceline processor {machine.name}`, or `paceline up`.")
-    elif not found.accepted:
+    if found.fault:
+        out.problems.append(found.fault)
+    elif runner and not found.accepted:
         out.problems.append(f"{where} has decided nothing yet. Look at what {runner} says.")
     late = sum(behind.values())
     if runner and group and late > BEHIND_MAX:
@@ -150,40 +148,35 @@ def _event(record: LogRecord) -> Event | None:
         return None
 
 
-def _round(record: LogRecord) -> EpochStarted | RoundCommitted | None:
-    event = _event(record)
-    return event if isinstance(event, EpochStarted | RoundCommitted) else None
+def _before(key: RoundKey) -> Chain:
+    """What a reader must have known for the record with this key to be accepted next."""
+    if key.kind == CLAIM:
+        return Chain(epoch=key.epoch - 1, round=key.round, hash=key.prev)
+    return Chain(epoch=key.epoch, round=key.round - 1, hash=key.prev)
 
 
-def _before(event: EpochStarted | RoundCommitted) -> Chain:
-    """What a reader must have known for this record to be accepted next."""
-    if isinstance(event, EpochStarted):
-        return Chain(epoch=event.epoch - 1, round=event.round)
-    return Chain(epoch=event.epoch, round=event.round - 1, hash=event.prev_hash)
-
-
-def _judge(
-    read: Iterable[tuple[LogRecord, EpochStarted | RoundCommitted | None]], out: History, machine: str, cell: int
-) -> History:
+def _judge(records: Iterable[LogRecord], out: History, machine: str, cell: int) -> History:
     chain, partly = out.chain, out.first > 0
-    for record, event in read:
+    for record in records:
+        key = parse(record.key)
+        judged = partly and key is not None and chain.judge(key, machine, cell) is Verdict.ACCEPTED
+        event = _event(record) if judged else None
+        if isinstance(event, RoundCommitted):
+            for segment in event.inputs:  # where a topic begins that hasn't come yet, this round says
+                chain.inputs.setdefault(segment.topic, segment.start)
+        try:
+            event = accept(record, chain, machine, cell).event
+        except RoundFault as fault:
+            out.fault = str(fault)
+            break
         if event is None:
             out.ignored += 1
             continue
-        if partly and isinstance(event, RoundCommitted):
-            for segment in event.inputs:  # where a topic begins that hasn't come yet, this round says
-                chain.inputs.setdefault(segment.topic, segment.start)
-            if chain.hash == NO_HASH:  # so far only a claim is known, which doesn't say
-                chain.hash = event.prev_hash
-        if chain.judge(event, machine, cell) is not Verdict.ACCEPTED:
-            out.ignored += 1
-            continue
-        chain.follow(event, record.value, record.offset + 1)
+        out.accepted += 1
         out.last = record
-        out.hash = event.start_hash
         if isinstance(event, EpochStarted):
-            out.claim, out.hash_round = event, event.round
-        else:
-            out.hash_round = event.round - 1
+            out.claim, out.hash, out.hash_round = event, event.start_hash, event.round
+        elif isinstance(event, RoundCommitted):
+            out.hash, out.hash_round = event.start_hash, event.round - 1
             out.seen = {seen.topic: seen.position for seen in event.seen}
     return out

@@ -5,19 +5,22 @@ each of them. A host runs them to their end with `run`.
 """
 
 from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from events.acceptance import Verdict
+from events.acceptance import CLAIM
 from events.clock import Clock
 from events.codec import encode
-from events.delivery import Inbox, in_log
-from events.log import Log, LogRecord, LogUnavailable, NewRecord, Reader
+from events.delivery import Inbox
+from events.log import AppendUnknown, Log, LogFault, LogRecord, NewRecord, Reader
 from events.records.base import Event
 from events.records.parts import Seen
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import UnreadableRound, accept, in_log, sealed
 from events.topics import ROUND_BYTES_MAX
-from processors.fold import SEGMENTS_MAX, Fold, Recorded, judged, own_record
+from processors.ends import Ends
+from processors.fold import PARTS_MAX, Fold, Recorded
 from processors.machine import Machine
 from processors.store import Store, StoreFault
 from processors.table import RowChange
@@ -30,6 +33,8 @@ ENDS_AGE_MS = 500
 HEAD_BYTES, PART_BYTES = 512, 128
 """More than a round takes without its parts, and more than one of them takes: a segment, a position, a length."""
 
+READ_BACK_POLLS = 30
+"""So often a round that was appended is waited for, a second each time."""
 LAG_AGE_MS = 5000
 STRETCH_MS = 500
 """A fold of the log stops so often, for its host has other work too: a membership to keep, an end to look for."""
@@ -38,6 +43,10 @@ DUE_WAIT_S = 0.005
 
 class Superseded(Exception):
     """Another process has this machine of this cell now. Whoever meets this stops deciding at once."""
+
+
+class ForeignRound(LogFault):
+    """Somebody else writes rounds in the epoch of this process."""
 
 
 class StuckTimer(AssertionError):
@@ -90,6 +99,7 @@ class Driver:
         self._clock = clock
         self._claimant = claimant
         self._limits = limits or Limits()
+        self._parts_max = min(PARTS_MAX, self._limits.round_bytes // 4 // PART_BYTES)
         self._observer = observer
         self._readers: list[Reader] = []
         self._again = True
@@ -98,7 +108,6 @@ class Driver:
         self._starved = False
         """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
         self._anchor = (0, clock.monotonic_ms())
-        self._ends: tuple[int, dict[str, int]] | None = None
 
     def recover(self) -> Generator[str, None, None]:
         """Restores the state from the store and the log, then takes the cell. Raises `Superseded` where another
@@ -125,11 +134,12 @@ class Driver:
             round=fold.own.round,
             start_hash=fold.state.hash,
         )
-        offset = self._append(encode(claim))
+        offset = self._append(sealed(claim, fold.own.hash))
         yield "claimed"
         yield from self._catch_up(recorded, claim=offset)
         self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
         self._reader = self._open(fold.positions())
+        self._ends = Ends(self._reader, self._clock)
         self._own_reader = self._open({fold.topic: fold.own.position})
         self.epoch = claim.epoch  # from here on others may look at it
         yield "owned"
@@ -144,24 +154,25 @@ class Driver:
         applied = self._apply()
         self._starved = applied == 0
         yield "applied"
-        wakeup = self.machine.next_wakeup()
-        forced = len(self.fold.segments) >= SEGMENTS_MAX
-        if not (applied or self._again or forced or (wakeup is not None and wakeup <= self._now(True))):
+        wakeup, unrecorded = self.machine.next_wakeup(), self.fold.due_ms()
+        full = self.fold.is_full(self._parts_max)
+        if not (applied or self._again or full or _passed(self._now(True), wakeup, unrecorded)):
             return False
         caught_up = self._caught_up()
         now = self._now(caught_up)
-        due = wakeup is not None and wakeup <= now
-        if not (applied or self._again or forced or (due and caught_up)):
+        due = caught_up and _passed(now, wakeup)
+        forced = full or _passed(now, unrecorded)
+        if not (applied or self._again or forced or due):
             return False
         self._again = False
         made = self._decide(now, caught_up, forced)
         yield "decided"
         if made is None:
-            if due and caught_up:
+            if due:
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
             return applied > 0
-        record, decisions, value = made
-        offset = self._append(value)
+        record, decisions, new = made
+        offset = self._append(new)
         yield "appended"
         self._read_back(offset)
         yield "read back"
@@ -169,7 +180,7 @@ class Driver:
         yield "finished"
         self._keep(changes)
         if self._observer:
-            self._observer.committed(record, decisions, len(value))
+            self._observer.committed(record, decisions, len(new.value))
         yield "stored"
         return True
 
@@ -197,16 +208,17 @@ class Driver:
             self._inbox.add(self._reader.poll(self._limits.records, seconds))
 
     def wait_ms(self) -> int | None:
-        """How long until the next deadline of the machine, as far as time passes like now; None: no deadline."""
-        wakeup = self.machine.next_wakeup()
-        return None if wakeup is None else max(0, wakeup - self._now(True))
+        """How long until the next deadline of the machine, or of a round for what was applied, as far as time passes
+        like now; None: no deadline.
+        """
+        deadlines = [at for at in (self.machine.next_wakeup(), self.fold.due_ms()) if at is not None]
+        return max(0, min(deadlines) - self._now(True)) if deadlines else None
 
     def lag(self) -> dict[str, int]:
         """Records not applied yet, per input topic."""
-        self._look_at_ends(LAG_AGE_MS)
+        self._ends.look(LAG_AGE_MS)
         positions = self._inbox.positions
-        ends = self._ends[1] if self._ends else {}
-        return {topic: max(0, end - positions[topic]) for topic, end in ends.items()}
+        return {topic: max(0, end - positions[topic]) for topic, end in self._ends.known.items()}
 
     def positions(self) -> dict[str, int]:
         """How far each input topic was applied."""
@@ -214,9 +226,10 @@ class Driver:
 
     def close(self) -> None:
         """Gives back reader and store; the state is what the store holds."""
-        for reader in self._readers:
-            reader.close()
-        self._store.close()
+        with ExitStack() as held:
+            held.callback(self._store.close)
+            for reader in self._readers:
+                held.callback(reader.close)
 
     def _open(self, positions: dict[str, int]) -> Reader:
         self._readers.append(self._log.reader(positions))
@@ -227,9 +240,11 @@ class Driver:
         fold = self.fold
         accepted, began = False, self._clock.monotonic_ms()
         for record in self._log.scan(fold.topic, fold.own.position):
-            event = self._fold_own(record, recorded)
+            delivered = accept(record, fold.own, self.machine.name, fold.cell)
+            if isinstance(delivered.event, RoundCommitted):
+                self._keep(recorded.finish(delivered))
             if record.offset == claim:
-                accepted = isinstance(event, EpochStarted)
+                accepted = delivered.event is not None
                 self._anchor = (record.at_ms, self._clock.monotonic_ms())
                 break
             if self._clock.monotonic_ms() - began >= STRETCH_MS:
@@ -238,13 +253,6 @@ class Driver:
         if claim is not None and not accepted:
             raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
 
-    def _fold_own(self, record: LogRecord, recorded: Recorded) -> EpochStarted | RoundCommitted | None:
-        fold = self.fold
-        peek = own_record(record, fold)
-        if isinstance(peek, RoundCommitted):
-            self._keep(recorded.finish(peek))
-        return peek
-
     def _keep(self, changes: list[RowChange]) -> None:
         """Writes the end of a round to the store, which rows of another format leave before."""
         if self._stale:
@@ -252,30 +260,48 @@ class Driver:
             self._stale = False
         self._store.commit(changes, self.fold.standing())
 
-    def _append(self, value: bytes) -> int:
-        return self._log.append([NewRecord(self.fold.topic, self.machine.name.encode(), value)])[0]
+    def _append(self, record: NewRecord) -> int:
+        return self._log.append([record])[0]
 
     def _look(self, record: LogRecord, mine: int | None) -> bool:
-        """Judges a record of the own topic; True where it is our own round at offset `mine`."""
-        event, verdict = judged(record, self.fold)
-        if verdict is not Verdict.ACCEPTED:
+        """Judges a record of the own topic; True where it is our own round at offset `mine`. A claim is believed by its
+        key alone.
+        """
+        try:
+            delivered = accept(record, self.fold.own, self.machine.name, self.fold.cell)
+        except UnreadableRound as newer:
+            if newer.key.kind == CLAIM:
+                raise self._superseded(f"Paceline {newer.key.build}", newer.key.epoch) from newer
+            raise
+        if isinstance(delivered.event, EpochStarted):
+            raise self._superseded(delivered.event.claimant, delivered.event.epoch)
+        if delivered.event is None:
             if record.offset == mine:
-                raise Superseded(f"the round at offset {mine} of {self.fold.topic} was not accepted: {verdict}")
+                raise Superseded(f"the round at {record.topic}:{mine} was not accepted: {delivered.verdict}")
             if self._observer:
-                self._observer.ignored(record.topic, str(verdict or "NO_ROUND"))
-        elif isinstance(event, EpochStarted):
-            raise Superseded(
-                f"{event.claimant} has taken {self.machine.name} of cell {self._log.cell}: epoch {event.epoch}"
+                self._observer.ignored(record.topic, delivered.verdict)
+        elif record.offset != mine:
+            raise ForeignRound(
+                f"{delivered.key} at {record.topic}:{record.offset} is of epoch {self.epoch}, which is this process's, "
+                "and this process hasn't written it. Find out who writes to that topic, and stop that."
             )
         return record.offset == mine
 
+    def _superseded(self, claimant: str, epoch: int) -> Superseded:
+        return Superseded(f"{claimant} has taken {self.machine.name} of cell {self._log.cell}: epoch {epoch}")
+
     def _read_back(self, offset: int) -> None:
-        found = False
-        while not found:
-            for record in self._own_reader.poll(self._limits.records, 1.0):
-                if self._look(record, offset):
-                    found = True
-                    self._anchor = (record.at_ms, self._clock.monotonic_ms())
+        empty = 0
+        while empty < READ_BACK_POLLS and self._own_reader.position(self.fold.topic) <= offset:
+            found = self._own_reader.poll(self._limits.records, 1.0)
+            empty += not found
+            if mine := [record for record in found if self._look(record, offset)]:
+                self._anchor = (mine[0].at_ms, self._clock.monotonic_ms())
+                return
+        raise AppendUnknown(
+            f"the round appended at {self.fold.topic}:{offset} doesn't come back from the log in {READ_BACK_POLLS} s. "
+            "Look whether somebody removes records of that topic."
+        )
 
     def _apply(self) -> int:
         applied = 0
@@ -284,12 +310,12 @@ class Driver:
             applied += 1
             if self._observer and delivered.verdict != "ACCEPTED":
                 self._observer.ignored(delivered.record.topic, delivered.verdict)
-            if len(self.fold.segments) >= SEGMENTS_MAX:
+            if self.fold.is_full(self._parts_max):
                 break
         return applied
 
-    def _decide(self, now: int, caught_up: bool, forced: bool) -> tuple[RoundCommitted, list[Event], bytes] | None:
-        """A round and its bytes; None: there is nothing to decide, and no round is forced."""
+    def _decide(self, now: int, caught_up: bool, forced: bool) -> tuple[RoundCommitted, list[Event], NewRecord] | None:
+        """A round and what is to be appended; None: there is nothing to decide, and no round is forced."""
         budget = self._limits.budget
         while True:
             decisions = self.machine.decide(now, caught_up, budget)
@@ -300,7 +326,7 @@ class Driver:
             if size <= self._limits.round_bytes:
                 self._decide_on(now, caught_up, budget, decisions, encoded)
                 record = self._round(now, caught_up, budget, encoded)
-                return record, decisions, encode(record)
+                return record, decisions, sealed(record)
             if budget <= 1:
                 raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {size} bytes")
             budget //= 2
@@ -352,19 +378,7 @@ class Driver:
         )
 
     def _caught_up(self) -> bool:
-        if not self._look_at_ends(ENDS_AGE_MS) or self._ends is None or self._inbox.waiting():
-            return False
-        return all(self._reader.position(topic) >= end for topic, end in self._ends[1].items())
-
-    def _look_at_ends(self, age_ms: int) -> bool:
-        """Asks for the ends of the topics where those that are known are older; False where nobody answers."""
-        at = self._clock.monotonic_ms()
-        if self._ends is None or at - self._ends[0] >= age_ms:
-            try:
-                self._ends = (at, self._reader.ends())
-            except LogUnavailable:
-                return False
-        return True
+        return self._ends.look(ENDS_AGE_MS) and not self._inbox.waiting() and self._ends.reached()
 
     def _now(self, caught_up: bool) -> int:
         """Logical time: the log's, and when caught up the time that has passed since the newest record was read.
@@ -377,3 +391,7 @@ class Driver:
             self._anchor = newest, since = (self.fold.newest_ms, at)
         passed = at - since if caught_up else 0
         return max(self.fold.now, newest + passed)
+
+
+def _passed(now: int, *deadlines: int | None) -> bool:
+    return any(at is not None and at <= now for at in deadlines)

@@ -4,20 +4,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Chain, digest
 from events.codec import CodecError, decode
-from events.delivery import Delivered, judge, read
 from events.log import Log, LogRecord, gap
 from events.records.base import Event
 from events.records.parts import Segment, Skipped
-from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.rounds import RoundCommitted
+from events.rounds import Delivered, UnreadableRound, accept
 from events.topics import rounds_of
 from processors.machine import Decided, Fact, Machine, PeerRound
 from processors.store import Standing, Store, StoreFault
 from processors.table import RowChange, State
 
-SEGMENTS_MAX = 1000
-"""So many segments force a round, empty if need be: a round's record stays small however its inputs interleave."""
+PARTS_MAX = 1000
+"""So many segments and skipped inputs force a round, empty if need be: its record stays small whatever comes."""
+INPUTS_MAX = 10_000
+"""So many inputs force a round: what a restart reads again, and what an archive must keep, is bounded."""
+ROUND_DUE_MS = 60_000
+"""A round is due so long in logical time after a fact or a decision was applied that no round has recorded yet."""
 
 INPUTS_HELD = 4096
 """So many inputs of a round are held in memory to be compared before they are applied."""
@@ -45,6 +49,7 @@ class Fold:
         self.now = 0
         self.newest_ms = 0
         self.known: dict[str, int] = {}
+        self._since_ms: int | None = None
         self._machines = {rounds_of(peer): peer for peer in machine.peers}
         self._begin()
 
@@ -83,8 +88,22 @@ class Fold:
 
     def take(self, delivered: Delivered) -> None:
         """Applies one input in its turn."""
-        self.note(delivered.record)
-        self._apply(delivered)
+        record = delivered.record
+        self.note(record)
+        if delivered.fault:
+            self._skip(Skipped(record.topic, record.offset, delivered.fault, digest(record.value)), record)
+        else:
+            self._apply(delivered)
+
+    def is_full(self, parts_max: int = PARTS_MAX) -> bool:
+        """Whether what was applied since the last round is as much as one round may record."""
+        return self.applied >= INPUTS_MAX or len(self.segments) + len(self.skipped) >= parts_max
+
+    def due_ms(self) -> int | None:
+        """When in logical time a round must record what was applied; None: nothing was that asks for it. Rounds
+        without decisions ask for none, or machines would answer one another for ever.
+        """
+        return None if self._since_ms is None else self._since_ms + ROUND_DUE_MS
 
     def note(self, record: LogRecord) -> None:
         """Takes the next input into `segments` and the hash, without applying it."""
@@ -92,6 +111,8 @@ class Fold:
         self._hasher.update(head.encode())
         self._hasher.update(record.key)
         self._hasher.update(record.value)
+        self.applied += 1
+        self.newest_ms = max(self.newest_ms, record.at_ms)
         end = record.offset + 1
         if self.segments and self.segments[-1].topic == record.topic:
             last = self.segments[-1]
@@ -100,34 +121,47 @@ class Fold:
             self.segments.append(Segment(topic=record.topic, start=self._ends.get(record.topic, 0), end=end))
         self._ends[record.topic] = end
 
+    def _skip(self, skip: Skipped, record: LogRecord) -> None:
+        self.skipped.append(skip)
+        self._ask_for_round(record)
+
     def _apply(self, delivered: Delivered) -> None:
-        record = delivered.record
-        self.newest_ms = max(self.newest_ms, record.at_ms)
-        event = delivered.event
-        if event is None:
-            digest = blake2b(record.value, digest_size=32).digest()
-            self.skipped.append(
-                Skipped(topic=record.topic, offset=record.offset, reason=delivered.fault, digest=digest)
-            )
+        record, event = delivered.record, delivered.event
+        if event is None:  # a stray
             return
         peer = self._machines.get(record.topic)
         if peer is None:
+            self._ask_for_round(record)
             self.machine.apply(Fact(record.topic, record.offset, record.at_ms, event))
-            return
-        if delivered.verdict is not Verdict.ACCEPTED:
             return
         self.state.chains.change(peer)
         if isinstance(event, RoundCommitted):
+            if event.decisions:
+                self._ask_for_round(record)
             self.machine.apply(PeerRound(peer, event.round, event.now, decode_decisions(event)))
 
-    def take_recorded(self, record: LogRecord) -> Delivered:
-        """Applies one input whose turn a round has recorded, once it was noted."""
+    def _ask_for_round(self, record: LogRecord) -> None:
+        if self._since_ms is None:
+            self._since_ms = max(record.at_ms, self.now)
+
+    def take_recorded(self, record: LogRecord, skip: Skipped | None, own: Delivered) -> None:
+        """Applies one input that a round (`own`) has recorded, once it was noted; `skip`: as skipped. What this build
+        can read decides nothing. Raises `UnreadableRound`, `BrokenHistory`.
+        """
+        if skip is not None:
+            self._skip(skip, record)
+            return
         peer = self._machines.get(record.topic)
-        delivered = read(record, peer)
         if peer is not None:
-            delivered = judge(delivered, self.state.chains[peer], peer, self.cell)
-        self._apply(delivered)
-        return delivered
+            self._apply(accept(record, self.state.chains[peer], peer, self.cell))
+            return
+        try:
+            event = decode(record.value)
+        except CodecError as error:
+            assert own.key is not None
+            why = f"it took in {record.topic}:{record.offset}, and that is {error}"
+            raise UnreadableRound(own.key, own.record, why) from error
+        self._apply(Delivered(record, event))
 
     def decided(self, now: int, decisions: Iterable[Event]) -> None:
         """Applies decisions of its own, of a round at `now`, after the inputs of that round."""
@@ -150,6 +184,8 @@ class Fold:
         return self._hasher.digest()
 
     def _begin(self) -> None:
+        self.applied = 0
+        self._since_ms = None
         self.segments: list[Segment] = []
         self.skipped: list[Skipped] = []
         self._ends = dict(self.own.inputs)
@@ -165,11 +201,15 @@ class Recorded:
         self._scans: dict[str, Iterator[LogRecord]] = {}
         self._next: dict[str, LogRecord | None] = {}
 
-    def take(self, record: RoundCommitted, compare: bool = True) -> None:
-        """Applies the inputs of a round. Raises `HistoryDiffers` where they are not what it was decided on."""
-        fold = self._fold
-        if compare and record.state == fold.machine.state and record.start_hash != fold.state.hash:
+    def take(self, own: Delivered) -> RoundCommitted:
+        """Applies the inputs of an accepted round, and returns it. Raises `HistoryDiffers` where they are not what it
+        was decided on, `RoundFault` where one can't be read.
+        """
+        fold, record = self._fold, own.event
+        assert isinstance(record, RoundCommitted)
+        if record.state == fold.machine.state and record.start_hash != fold.state.hash:
             raise HistoryDiffers(f"{fold.machine.name} round {record.round}: the state before it has another hash")
+        skips = {(skip.topic, skip.offset): skip for skip in record.skipped}
         inputs = iter(self._inputs(record))
         while held := list(islice(inputs, INPUTS_HELD)):
             for found in held:
@@ -177,19 +217,27 @@ class Recorded:
             if len(held) < INPUTS_HELD:  # all of most rounds: what was changed may be anything, and isn't applied
                 self._compare(record)
             for found in held:
-                fold.take_recorded(found)
+                skip = skips.get((found.topic, found.offset))
+                if skip is not None and skip.digest != digest(found.value):
+                    raise self._misnamed(record)
+                fold.take_recorded(found, skip, own)
         self._compare(record)
         if fold.skipped != list(record.skipped):
-            raise HistoryDiffers(f"{fold.machine.name} round {record.round}: other inputs are unreadable now")
+            raise self._misnamed(record)
+        return record
+
+    def _misnamed(self, record: RoundCommitted) -> HistoryDiffers:
+        name = self._fold.machine.name
+        return HistoryDiffers(f"{name} round {record.round}: what it names as skipped is not among its inputs")
 
     def _compare(self, record: RoundCommitted) -> None:
         if self._fold.inputs_hash() != record.inputs_hash:
             text = f"{self._fold.machine.name} round {record.round}: its inputs in the log have another hash"
             raise HistoryDiffers(text, record.inputs)
 
-    def finish(self, record: RoundCommitted) -> list[RowChange]:
+    def finish(self, own: Delivered) -> list[RowChange]:
         """Applies an accepted round, inputs and decisions; returns the rows that it changed."""
-        self.take(record)
+        record = self.take(own)
         self._fold.decided(record.now, decode_decisions(record))
         return self._fold.finish(record)
 
@@ -214,22 +262,5 @@ class Recorded:
 
 
 def decode_decisions(record: RoundCommitted) -> tuple[Event, ...]:
-    """The decisions of a round. Raises `CodecError` where this build is too old to read them."""
+    """The decisions of an accepted round. Raises `CodecError` where one is no record."""
     return tuple(decode(decision) for decision in record.decisions)
-
-
-def own_record(record: LogRecord, fold: Fold) -> EpochStarted | RoundCommitted | None:
-    """Judges the next record of the fold's own topic; what it holds if it is part of the history."""
-    event, verdict = judged(record, fold)
-    return event if verdict is Verdict.ACCEPTED else None
-
-
-def judged(record: LogRecord, fold: Fold) -> tuple[EpochStarted | RoundCommitted | None, Verdict | None]:
-    """What the next record of the fold's own topic holds, and the verdict on it; None: no claim and no round."""
-    try:
-        event = decode(record.value)
-    except CodecError:
-        return None, None
-    if not isinstance(event, EpochStarted | RoundCommitted):
-        return None, None
-    return event, judge(Delivered(record, event), fold.own, fold.machine.name, fold.cell).verdict

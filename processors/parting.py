@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from events.log import Log, LogRecord
-from events.records.rounds import RoundCommitted
+from events.log import Log
+from events.rounds import Delivered, follow
 from processors.fold import Fold, Recorded, decode_decisions
 from processors.machine import Machine
 from processors.store import MemoryStore
@@ -30,18 +30,18 @@ class Parting(NamedTuple):
     fault: str = ""
 
 
-def part(
-    make: Callable[[], Machine], log: Log, store: MemoryStore, found: LogRecord, record: RoundCommitted
-) -> Parting | None:
-    """Folds a round, `found` in the log, both ways from where the store stands. None: both come to the same state, and
+def part(make: Callable[[], Machine], log: Log, store: MemoryStore, own: Delivered) -> Parting | None:
+    """Folds an accepted round both ways from where the store stands. None: both come to the same state, and
     the store stands after the round. The inputs of the round must be those that it was decided on.
     """
-    again, changes = _fold(make, log, store, found, record, decide=True)
+    assert own.key is not None
+    number = own.key.round
+    again, changes = _fold(make, log, store, own, decide=True)
     before = {(row.table, row.key): row.row for row in store.rows()}
     try:
-        as_recorded, recorded = _fold(make, log, store, found, record, decide=False)
+        as_recorded, recorded = _fold(make, log, store, own, decide=False)
     except Exception as error:  # decisions that no machine took may be anything
-        return Parting(record.round, (), f"what was recorded can't be applied: {error!r}")
+        return Parting(number, (), f"what was recorded can't be applied: {error!r}")
     if as_recorded.state.hash == again.state.hash:
         store.commit(recorded, as_recorded.standing())
         return None
@@ -51,19 +51,19 @@ def part(
         old, new = (side.get(name, before.get(name)) for side in sides)
         if old != new:
             rows.append(RowApart(*name, old, new))
-    return Parting(record.round, tuple(rows))
+    return Parting(number, tuple(rows))
 
 
 def _fold(
-    make: Callable[[], Machine], log: Log, store: MemoryStore, found: LogRecord, record: RoundCommitted, decide: bool
+    make: Callable[[], Machine], log: Log, store: MemoryStore, own: Delivered, decide: bool
 ) -> tuple[Fold, list[RowChange]]:
     """A machine after a round, and the rows that changed in it. Where it decides again, it does so pass after pass up
     to as many decisions as were recorded.
     """
     fold = Fold(make(), log.cell)
     fold.restore(store)
-    fold.own.follow(record, found.value, found.offset + 1)
-    Recorded(log, fold).take(record)
+    follow(own, fold.own)
+    record = Recorded(log, fold).take(own)
     if not decide:
         fold.decided(record.now, decode_decisions(record))
         return fold, fold.finish(record)

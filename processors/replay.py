@@ -8,12 +8,11 @@ from events.codec import CodecError, encode
 from events.log import Log, LogGap, LogRecord
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
-from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions, judged
+from events.rounds import Delivered, RoundFault, accept
+from processors.fold import Fold, HistoryDiffers, Recorded, decode_decisions
 from processors.machine import Machine
 from processors.parting import Parting, part
 from processors.store import MemoryStore
-
-_UNFITTING = (Verdict.NOT_CLAIMED, Verdict.HASH_DOESNT_FIT, Verdict.INPUTS_DONT_FIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +92,10 @@ class Replay:
             for record in self._log.scan(self.fold.topic, own.position):
                 if last is not None and self.fold.own.round >= last:
                     return
-                event = self._own(record)
-                if isinstance(event, RoundCommitted):
-                    self._round(record, event, decide, first)
-                    yield event
+                delivered = self._own(record)
+                if delivered is not None and isinstance(delivered.event, RoundCommitted):
+                    self._round(delivered, delivered.event, decide, first)
+                    yield delivered.event
                 if self._over:
                     return
         except LogGap as error:
@@ -112,55 +111,45 @@ class Replay:
             fold.machine.name, fold.own.round, 0, None, None, reason, places
         )
 
-    def _own(self, record: LogRecord) -> EpochStarted | RoundCommitted | None:
-        """Judges a record of the machine's own topic; what it holds if it is part of the history."""
-        event, verdict = judged(record, self.fold)
-        if event is None or verdict is None:
-            return None
-        if verdict is not Verdict.ACCEPTED:
-            self._note_stray(record, event, verdict)
-            return None
-        if isinstance(event, EpochStarted):
-            self.result.epochs += 1
-            self._claim(record, event)
-        else:
-            self._stray, self._latest = None, record.offset
-        return event
-
-    def _note_stray(self, record: LogRecord, event: EpochStarted | RoundCommitted, verdict: Verdict) -> None:
-        """A record that should continue the history and doesn't. Somebody may have put it there; but where nothing that
-        fits comes after it, what stood before it was changed.
-        """
+    def _own(self, record: LogRecord) -> Delivered | None:
+        """Reads a record of the machine's own topic; None: it ends the replay."""
         fold = self.fold
-        ahead = verdict is Verdict.NOT_NEXT and isinstance(event, RoundCommitted) and event.round > fold.own.round + 1
-        if self._stray is not None or not (ahead or verdict in _UNFITTING):
-            return
         place = Segment(topic=fold.topic, start=self._latest, end=record.offset + 1)
-        what = f"claim of epoch {event.epoch}" if isinstance(event, EpochStarted) else f"round {event.round}"
-        text = f"{what} at {fold.topic}:{record.offset} doesn't continue what stands before it: {verdict}"
-        self._stray = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
+        try:
+            delivered = accept(record, fold.own, fold.machine.name, fold.cell)
+        except RoundFault as fault:
+            self._differs(str(fault), place)
+            return None
+        if isinstance(delivered.event, EpochStarted):
+            self.result.epochs += 1
+            self._claim(delivered.event, place)
+        elif delivered.event is not None:
+            self._stray, self._latest = None, record.offset
+        elif delivered.verdict is Verdict.DAMAGED and self._stray is None:
+            # It ends the history, and is told where nothing comes after it that continues what stands before it.
+            text = f"{delivered.key} at {place.topic}:{record.offset} has another value than its key says"
+            self._stray = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
+        return delivered
 
-    def _claim(self, record: LogRecord, claim: EpochStarted) -> None:
+    def _claim(self, claim: EpochStarted, place: Segment) -> None:
         """A claim says which state its claimant had folded."""
         fold = self.fold
         known = claim.round == fold.own.round and claim.state == fold.machine.state
-        if claim.round > fold.own.round or (known and claim.start_hash != fold.state.hash):
-            place = Segment(topic=fold.topic, start=self._latest, end=record.offset + 1)
-            self._differs(
-                f"the claim of epoch {claim.epoch} at {place.topic}:{record.offset} was of another state", place
-            )
+        if known and claim.start_hash != fold.state.hash:
+            text = f"the claim of epoch {claim.epoch} at {place.topic}:{place.end - 1} was of another state"
+            self._differs(text, place)
 
-    def _round(self, record: LogRecord, event: RoundCommitted, decide: bool, first: int) -> None:
+    def _round(self, own: Delivered, event: RoundCommitted, decide: bool, first: int) -> None:
         """Replays an accepted round; a difference ends in the result."""
-        fold, result = self.fold, self.result
+        fold, result, record = self.fold, self.result, own.record
         here = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
         try:
-            self._recorded.take(event)
+            self._recorded.take(own)
             decisions = decode_decisions(event)
         except HistoryDiffers as differs:
             self._differs(str(differs), *differs.places, here)
             return
-        except (LogGap, CodecError) as error:
+        except (LogGap, CodecError, RoundFault) as error:
             self._differs(_unreadable(error), *event.inputs, here)
             return
         result.events += sum(segment.end - segment.start for segment in event.inputs)
@@ -182,16 +171,16 @@ class Replay:
             result.hash, result.inputs = fold.state.hash, dict(fold.own.inputs)
         else:
             result.difference = result.difference or found
-            self._part(record, event)
+            self._part(own)
 
-    def _part(self, record: LogRecord, event: RoundCommitted) -> None:
+    def _part(self, own: Delivered) -> None:
         """After a round that is decided otherwise: ends where the states part there, else goes on from what both come
         to.
         """
         if self._make is None or self._store is None:
             self._over = True
             return
-        self.result.parting = part(self._make, self._log, self._store, record, event)
+        self.result.parting = part(self._make, self._log, self._store, own)
         if self.result.parting is not None:
             self._over = True
             return

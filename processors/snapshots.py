@@ -21,8 +21,8 @@ import msgspec
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
 from events.archive_files import Files
-from events.delivery import in_log
 from events.log import Log, LogGap, LogUnavailable
+from events.rounds import in_log
 from events.structs import known
 from events.topics import rounds_of
 from processors.machine import Machine

@@ -16,13 +16,14 @@ from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import OperationalError
 
-from events.acceptance import Chain, Verdict, digest
+from events.acceptance import Chain, digest
 from events.codec import decode
-from events.delivery import Delivered, Inbox, in_log
+from events.delivery import Inbox
 from events.log import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
+from events.rounds import Delivered, in_log
 from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
 from projections import history, tables
 from projections.cache import Cache
@@ -231,7 +232,7 @@ class Projector:
 
     def _take(self, connection: Connection, delivered: Delivered) -> None:
         record, event = delivered.record, delivered.event
-        if event is None or delivered.verdict is not Verdict.ACCEPTED:
+        if event is None:
             reason = delivered.fault or delivered.verdict
             value = record.value
             self._cache.quarantine.add(

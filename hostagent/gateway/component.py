@@ -14,16 +14,17 @@ from queue import Empty, SimpleQueue
 import msgspec
 import numpy as np
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Chain
 from events.clock import Clock
 from events.codec import decode
 from events.columns import distinct
-from events.delivery import Delivered, Inbox
+from events.delivery import Inbox
 from events.log import AppendUnknown, Log, LogUnavailable, NewRecord
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled
 from events.records.rounds import RoundCommitted
+from events.rounds import Delivered
 from events.structs import known
 from events.topics import HOSTS, JOBS, rounds_of
 from hostagent.gateway import checkpoint, facts
@@ -334,7 +335,7 @@ class Gateway:
                 self._hosts.silent(event)
             case HostBack():
                 self._hosts.back(event)
-            case RoundCommitted() if delivered.verdict is Verdict.ACCEPTED:
+            case RoundCommitted():
                 self._take_round(event, position)
 
     def _take_round(self, committed: RoundCommitted, position: int) -> None:

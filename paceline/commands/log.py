@@ -94,6 +94,7 @@ def _topics(given: tuple[str, ...]) -> list[str]:
 
 
 def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
+    from events.acceptance import parse
     from paceline.decoded import readable
 
     body = readable(record.value)
@@ -105,7 +106,8 @@ def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
         return
     if form == "yaml":
         click.echo("---")
-    show(form, whole, [position], lambda: click.echo(_line(record, body, key, utc)))
+    round_key = parse(record.key)
+    show(form, whole, [position], lambda: click.echo(_line(record, body, round_key.machine if round_key else key, utc)))
 
 
 def _line(record: "LogRecord", body: dict[str, Any], key: str, utc: bool) -> str:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from events.codec import CodecError, decode
 from events.log import Log, LogFault, LogRecord, NewRecord, Reader, gap
 from events.records.rounds import RoundCommitted
+from events.rounds import key_of
 from events.topics import ALL, BY_NAME, MACHINES, rounds_of
 from paceline.errors import PacelineError
 
@@ -136,9 +137,9 @@ def _last_rounds(log: Log, topic: str, end: int) -> list[RoundCommitted]:
         found = []
         for record in takewhile(lambda each: each.offset < end, log.scan(topic, first)):
             try:
-                event = decode(record.value)
-            except CodecError:
-                continue
+                event = decode(record.value) if key_of(record) is not None else None
+            except CodecError as error:
+                raise PacelineError(f"{record.topic}:{record.offset} can't be read: {error}.") from error
             if isinstance(event, RoundCommitted):
                 found.append(event)
         if found:

@@ -4,10 +4,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from events.acceptance import Chain, Verdict
-from events.delivery import Delivered, Inbox
+from events.acceptance import Chain
+from events.delivery import Inbox
 from events.log import Log
 from events.records.rounds import RoundCommitted
+from events.rounds import Delivered, follow
 from events.topics import ALL, rounds_of
 from paceline.errors import PacelineError
 from paceline.history.cut import CutLog
@@ -93,7 +94,7 @@ class Seeker:
                     event = delivered.event
                     if not isinstance(event, RoundCommitted):
                         self._facts[delivered.record.topic].append(delivered)
-                    elif delivered.verdict is Verdict.ACCEPTED:
+                    else:
                         self._fold(delivered, event)
                         self._tell(delivered, event)
                         yield delivered, event
@@ -112,10 +113,9 @@ class Seeker:
 
     def _fold(self, delivered: Delivered, event: RoundCommitted) -> None:
         fold = self._folds[event.machine]
-        fold.own.epoch = event.epoch
-        fold.own.follow(event, delivered.record.value, delivered.record.offset + 1)
+        follow(delivered, fold.own)
         try:
-            self._recorded[event.machine].finish(event)
+            self._recorded[event.machine].finish(delivered)
         except HistoryDiffers as differs:
             raise PacelineError(f"{differs}. See `paceline log verify`.") from differs
 

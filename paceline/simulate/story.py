@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Chain
 from events.codec import decode
 from events.codes import ENDED_JOBS, Code, Outcome
 from events.columns import distinct, ints
-from events.delivery import Delivered, Inbox
+from events.delivery import Inbox
 from events.log import Log
 from events.records.base import Event
 from events.records.entitlement import GangsHeld, PoolAnswered
@@ -25,6 +25,7 @@ from events.records.jobs import JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobAccepted, JobChanged, JobRejected, RunsAvailable, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, TasksPlaced
 from events.records.rounds import RoundCommitted
+from events.rounds import Delivered
 from events.topics import ALL, MACHINES, rounds_of
 
 RECORDS = 2000
@@ -123,7 +124,7 @@ class Story:
     def take(self, delivered: Delivered) -> None:
         """Folds the next record in causal order."""
         record, event = delivered.record, delivered.event
-        if event is None or delivered.verdict is not Verdict.ACCEPTED:
+        if event is None:
             return
         if not isinstance(event, RoundCommitted):
             self.facts += 1

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 from prometheus_client import Counter, Gauge
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Chain
 from events.codec import CodecError, decode
-from events.delivery import judge, read
 from events.log import Log, LogFault, LogGap, LogRecord, gap
 from events.records.rounds import RoundCommitted
+from events.rounds import accept
 from events.structs import known
 from events.topics import rounds_of
 from projections.fanout.unfold import OUTPUTS, Message, Out, unfold
@@ -104,10 +104,10 @@ class Follower:
 
     def _next(self, record: LogRecord) -> None:
         self._go_on()
-        delivered = judge(read(record, self._machine), self.chain, self._machine, self._log.cell)
+        delivered = accept(record, self.chain, self._machine, self._log.cell)
         event = delivered.event
-        if event is None or delivered.verdict is not Verdict.ACCEPTED:
-            IGNORED.labels(*self._labels, delivered.fault or delivered.verdict.value).inc()
+        if event is None:
+            IGNORED.labels(*self._labels, delivered.verdict.value).inc()
         elif isinstance(event, RoundCommitted) and event.round >= self._from:
             self._publish(unfold(event, record.offset))
             ROUND.labels(*self._labels).set(event.round)

@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 
 from events.acceptance import NO_HASH, Chain, Verdict, digest
 from events.codec import encode
+from events.log import LogRecord
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import BrokenHistory, accept, sealed
 
 
 def claim(epoch: int) -> EpochStarted:
@@ -77,20 +79,43 @@ def test_chain_and_model_take_the_same_records(draws: list[tuple[int, ...]]) -> 
                 inputs,
                 cell=int(kind == 3 and number_off == 3),
             )
-        accepted = chain.judge(record, "m", 0) is Verdict.ACCEPTED
+        prev = chain.hash if isinstance(record, EpochStarted) else NO_HASH
+        new = sealed(record, prev)
+        written = LogRecord("paceline.m", position - 1, 0, new.key, new.value)
+        try:
+            accepted = accept(written, chain, "m", 0).event is not None
+        except BrokenHistory:
+            accepted = False
         assert accepted == model.accepts(record)
         if accepted:
-            chain.follow(record, encode(record), position)
             (model.claims if isinstance(record, EpochStarted) else model.rounds).append(record)  # type: ignore[arg-type]
+
+
+def written(record: EpochStarted | RoundCommitted, prev: bytes = NO_HASH) -> LogRecord:
+    new = sealed(record, prev)
+    return LogRecord(new.topic, 7, 0, new.key, new.value)
+
+
+def verdict(record: LogRecord, chain: Chain, machine: str = "m") -> Verdict | None:
+    try:
+        return accept(record, chain, machine, 0).verdict
+    except BrokenHistory as broken:
+        return broken.verdict
 
 
 def test_verdicts_name_the_cause() -> None:
     chain = Chain()
-    assert chain.judge(claim(2), "m", 0) is Verdict.NOT_CLAIMED
-    assert chain.judge(round_(1, 1, NO_HASH, ()), "m", 0) is Verdict.NOT_CLAIMED
-    chain.follow(claim(1), b"", 1)
-    assert chain.judge(claim(1), "m", 0) is Verdict.OLD_EPOCH
-    assert chain.judge(round_(1, 2, NO_HASH, ()), "m", 0) is Verdict.NOT_NEXT
-    assert chain.judge(round_(1, 1, b"x" * 32, ()), "m", 0) is Verdict.HASH_DOESNT_FIT
-    assert chain.judge(round_(1, 1, NO_HASH, (Segment(topic="t", start=1, end=2),)), "m", 0) is Verdict.INPUTS_DONT_FIT
-    assert chain.judge(round_(1, 1, NO_HASH, ()), "other", 0) is Verdict.FOREIGN
+    assert verdict(written(claim(2)), chain) is Verdict.NOT_CLAIMED
+    assert verdict(written(round_(1, 1, NO_HASH, ())), chain) is Verdict.NOT_CLAIMED
+    assert verdict(written(claim(1)), chain) is Verdict.ACCEPTED
+    assert verdict(written(claim(1)), chain) is Verdict.OLD_EPOCH
+    assert verdict(written(round_(1, 2, NO_HASH, ())), chain) is Verdict.NOT_NEXT
+    assert verdict(written(round_(1, 1, b"x" * 32, ())), chain) is Verdict.HASH_DOESNT_FIT
+    gap = (Segment(topic="t", start=1, end=2),)
+    assert verdict(written(round_(1, 1, NO_HASH, gap)), chain) is Verdict.INPUTS_DONT_FIT
+    first = written(round_(1, 1, NO_HASH, ()))
+    assert verdict(first, chain, "other") is Verdict.FOREIGN
+    assert verdict(first._replace(value=first.value + b"x"), chain) is Verdict.DAMAGED
+    assert verdict(first._replace(key=b"m"), chain) is Verdict.NO_KEY
+    assert verdict(first, chain) is Verdict.ACCEPTED
+    assert verdict(first, chain) is Verdict.REPEATED

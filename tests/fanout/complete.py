@@ -13,11 +13,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from events.acceptance import Chain
 from events.codec import decode
-from events.delivery import judge, read
 from events.kafka import KafkaLog
 from events.kafka_link import CONSUMER
 from events.log import Log, LogRecord
 from events.records.rounds import RoundCommitted
+from events.rounds import accept
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.publisher import ID_HEADER
 from projections.fanout.unfold import Out, unfold
@@ -107,8 +107,8 @@ def rounds(log: Log, machine: str) -> Iterator[tuple[LogRecord, RoundCommitted]]
     """The accepted rounds of a machine."""
     chain = Chain()
     for record in log.scan(rounds_of(machine), 0):
-        delivered = judge(read(record, machine), chain, machine, log.cell)
-        if delivered.verdict == "ACCEPTED" and isinstance(delivered.event, RoundCommitted):
+        delivered = accept(record, chain, machine, log.cell)
+        if isinstance(delivered.event, RoundCommitted):
             yield record, delivered.event
 
 

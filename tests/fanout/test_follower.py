@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events.codec import encode
-from events.log import LogGap, NewRecord
+from events.log import LogGap, LogRecord, NewRecord
 from events.memory import MemoryLog
-from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.rounds import RoundCommitted
+from events.rounds import sealed
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.follower import Follower
 from projections.fanout.unfold import Out
@@ -127,13 +128,10 @@ def test_a_follower_takes_what_comes_next_and_reads_what_it_was_not_told(tmp_pat
 def test_rounds_of_a_zombie_and_bytes_of_strangers_are_not_published(tmp_path: Path) -> None:
     target = Target(tmp_path, history())
     late = MemoryLog(lambda: 0)
-    for at, (record, round_) in enumerate(rounds(history(), "placement")):
-        if at == 0:
-            claim = EpochStarted(
-                cell=0, machine="placement", epoch=1, claimant="z", logic=1, state=1, round=0, start_hash=b""
-            )
-            late.append([NewRecord(record.topic, b"", history_claim()), NewRecord(record.topic, b"", encode(claim))])
-        late.append([NewRecord(record.topic, b"", each) for each in (zombies(round_, record.value))])
+    claim = next(iter(history().scan("paceline.placement", 0)))
+    late.append([NewRecord(*claim[:1], *claim[3:])] * 2)
+    for record, round_ in rounds(history(), "placement"):
+        late.append(zombies(round_, record))
     target.source["placement"] = list(late.scan("paceline.placement", 0))
     target.grow(10**6)
     target.follower("placement")
@@ -141,21 +139,18 @@ def test_rounds_of_a_zombie_and_bytes_of_strangers_are_not_published(tmp_path: P
     assert dict(target.published())["paceline.placements"] == [encode(event) for event in ids]
 
 
-def history_claim() -> bytes:
-    return next(iter(history().scan("paceline.placement", 0))).value
-
-
-def zombies(round_: RoundCommitted, value: bytes) -> list[bytes]:
-    """A round among what isn't one: late ones, of an old epoch, of another cell, no record at all."""
+def zombies(round_: RoundCommitted, record: LogRecord) -> list[NewRecord]:
+    """A round among what isn't one: late ones, of an old epoch, of another cell, damaged ones, no record at all."""
     late = msgspec.structs.replace(round_, now=round_.now + 1)
     return [
-        b"no record",
-        encode(msgspec.structs.replace(late, epoch=0)),
-        encode(msgspec.structs.replace(late, cell=9)),
-        encode(msgspec.structs.replace(late, round=round_.round + 5)),
-        value,
-        encode(late),
-        value,
+        NewRecord(record.topic, b"", b"no record"),
+        sealed(msgspec.structs.replace(late, epoch=0)),
+        sealed(msgspec.structs.replace(late, cell=9)),
+        NewRecord(record.topic, b"", encode(late)),
+        NewRecord(record.topic, record.key, encode(late)),
+        NewRecord(record.topic, record.key, record.value),
+        NewRecord(record.topic, record.key, record.value),
+        sealed(msgspec.structs.replace(late, round=round_.round - 1)),
     ]
 
 

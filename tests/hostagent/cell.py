@@ -20,6 +20,7 @@ from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, Run
 from events.records.parts import Amounts, Seen, Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
+from events.rounds import accept, sealed
 from hostagent.gateway import Gateway
 from hostagent.gateway.http import output_routes, routes
 from hostagent.listening import bound
@@ -62,9 +63,8 @@ class Cell:
         return self.gateway
 
     def _append(self, record: EpochStarted | RoundCommitted) -> None:
-        value = encode(record)
-        offset = self.log.append([NewRecord("paceline.lifecycle", b"", value)])[0]
-        self.chain.follow(record, value, offset + 1)
+        [offset] = self.log.append([sealed(record)])
+        accept(next(self.log.scan("paceline.lifecycle", offset)), self.chain, "lifecycle", 0)
 
     def decide(self, *decisions: Event) -> int:
         """A round of lifecycle; returns the position after it."""

@@ -18,6 +18,7 @@ from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, J
 from events.records.parts import Amounts, Seen, Segment
 from events.records.placement import TasksPlaced
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import sealed
 from events.spec import JobSpec
 from events.topics import MACHINES, rounds_of
 from projections.tables import metadata
@@ -68,7 +69,7 @@ class Cell:
         writer.epoch = writer.epoch + 1 if epoch is None else epoch
         claim = EpochStarted(cell=self.log.cell, machine=machine, epoch=writer.epoch, claimant="test", logic=1, state=1,
                              round=writer.round, start_hash=NO_HASH)  # fmt: skip
-        return self.put(rounds_of(machine), encode(claim))
+        return self.log.append([sealed(claim, writer.hash)])[0]
 
     def decide(self, machine: str, *decisions: Event) -> int:
         """A round. It has read its topics to their ends; with `slow` anything may still be unread but submissions."""
@@ -105,9 +106,8 @@ class Cell:
             logic=1,
             state=1,
         )
-        value = encode(record)
-        writer.hash = digest(value)
-        offset = self.put(rounds_of(machine), value)
+        writer.hash = digest(encode(record))
+        [offset] = self.log.append([sealed(record)])
         self._rounds[(rounds_of(machine), offset)] = dict(writer.known)
         return offset
 

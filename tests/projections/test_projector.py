@@ -283,14 +283,14 @@ def test_poison_and_strangers_are_in_quarantine(cell, tmp_path):
     cell.put("paceline.jobs", b"garbage")
     cell.put("paceline.jobs", encode(HostBack(host_id="h", session=1)))
     cell.put("paceline.lifecycle", b"\xc3\x01")
-    value = cell.log.topic("paceline.lifecycle").records[0].value
-    cell.put("paceline.lifecycle", value)
+    claim = cell.log.topic("paceline.lifecycle").records[0]
+    cell.put("paceline.lifecycle", claim.value, claim.key)
     cell.accept("a")
     held = fold(cell, tmp_path)
     assert [(row["topic"], row["reason"]) for row in held["quarantine"]] == [
         ("paceline.jobs", "NOT_AVRO"),
         ("paceline.jobs", "WRONG_TOPIC"),
-        ("paceline.lifecycle", "TRUNCATED"),
+        ("paceline.lifecycle", "NO_KEY"),
         ("paceline.lifecycle", "OLD_EPOCH"),
     ]
     assert held["jobs"][0]["state"] == "PENDING"

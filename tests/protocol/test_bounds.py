@@ -6,9 +6,10 @@ from events.codec import decode, encode
 from events.log import NewRecord
 from events.memory import MemoryLog
 from events.records.jobs import JobStopRequested
+from events.records.pools import PoolRemoved
 from events.records.rounds import RoundCommitted
 from processors.driver import Driver, StuckTimer
-from processors.fold import SEGMENTS_MAX
+from processors.fold import PARTS_MAX
 from processors.machine import Machine
 from processors.replay import replay
 from processors.store import MemoryStore
@@ -57,12 +58,11 @@ def test_a_machine_that_is_woken_for_nothing_is_a_bug_that_is_told() -> None:
 def test_inputs_that_interleave_force_a_round_without_decisions() -> None:
     log = MemoryLog(WorldClock().monotonic_ms)
     silent = driver(Silent(), log)
-    fact = encode(JobStopRequested(job_id="a", command_id="1"))
-    for _ in range(SEGMENTS_MAX):
-        log.append([NewRecord("paceline.jobs", b"a", fact)])
-        silent.run()
-        log.append([NewRecord("paceline.pools", b"a", fact)])
-        silent.run()
+    stop, removed = JobStopRequested(job_id="a", command_id="1"), PoolRemoved(path="/p", command_id="1")
+    for _ in range(PARTS_MAX):
+        for fact in (stop, removed):
+            log.append([NewRecord(fact.topic, b"a", encode(fact))])
+            silent.run()
     rounds = [event for r in log.scan("paceline.left", 0) if isinstance(event := decode(r.value), RoundCommitted)]
-    assert [(len(each.inputs), each.decisions) for each in rounds] == [(SEGMENTS_MAX, ())] * 2
+    assert [(len(each.inputs), each.decisions) for each in rounds] == [(PARTS_MAX, ())] * 2
     assert replay(Silent(), log).difference is None

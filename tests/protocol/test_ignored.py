@@ -38,9 +38,9 @@ def test_rounds_of_an_owner_of_before_and_what_is_no_round_are_ignored_by_cause(
     submitted = JobStopRequested(job_id="a", command_id="1")
     log.append([NewRecord("paceline.jobs", b"a", encode(submitted))])
     first.run()
-    rounds = [record.value for record in log.scan("paceline.left", 1)]
+    rounds = [(record.key, record.value) for record in log.scan("paceline.left", 1)]
     second = owner(log, "second", told)
-    log.append([NewRecord("paceline.left", b"left", value) for value in (b"no record", *rounds)])
+    log.append([NewRecord("paceline.left", *each) for each in ((b"left", b"no record"), *rounds)])
     second.run()
-    assert told.ignored_ == [("paceline.left", "NO_ROUND"), *[("paceline.left", "OLD_EPOCH")] * len(rounds)]
+    assert told.ignored_ == [("paceline.left", "NO_KEY"), *[("paceline.left", "OLD_EPOCH")] * len(rounds)]
     assert rounds, "the first owner has decided"

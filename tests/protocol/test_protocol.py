@@ -4,13 +4,14 @@ from collections import Counter
 
 import pytest
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Chain, RoundKey, Verdict
 from events.codec import decode
-from events.log import LogRecord
+from events.log import LogFault, LogRecord
 from events.records.lifecycle import CommandAnswered
-from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.rounds import RoundCommitted
+from events.rounds import accept, key_of
 from processors.driver import Driver
-from processors.fold import HistoryDiffers, Recorded, StoreFault, own_record
+from processors.fold import HistoryDiffers, Recorded, StoreFault
 from processors.machine import Machine
 from processors.replay import replay
 from tests.protocol.toys import TOYS, Left
@@ -85,9 +86,10 @@ class NoReadBack(Driver):
 
     def _read_back(self, offset: int) -> None:
         record = next(r for r in self._log.scan(self.fold.topic, offset) if r.offset == offset)
-        event = decode(record.value)
+        key, event = key_of(record), decode(record.value)
+        assert key is not None
         assert isinstance(event, RoundCommitted)
-        self.fold.own.follow(event, record.value, offset + 1)
+        self.fold.own.follow(key, event, offset + 1)
 
     def _look(self, record: LogRecord, mine: int | None) -> bool:
         return False
@@ -98,7 +100,7 @@ def found_in(seeds: range, driver: type[Driver] = Driver) -> int:
     for seed in seeds:
         try:
             run_seed(seed, driver)
-        except (Broken, HistoryDiffers, StoreFault, AssertionError):
+        except (Broken, HistoryDiffers, StoreFault, LogFault, AssertionError):
             found += 1
     return found
 
@@ -108,7 +110,7 @@ def test_planted_no_read_back_is_found() -> None:
 
 
 def test_planted_no_epoch_check_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(self: Chain, record: EpochStarted | RoundCommitted, machine: str, cell: int) -> Verdict:
+    def judge(self: Chain, key: RoundKey, machine: str, cell: int) -> Verdict:
         return Verdict.ACCEPTED
 
     monkeypatch.setattr(Chain, "judge", judge)
@@ -131,4 +133,4 @@ def test_a_foreign_machine_is_not_followed() -> None:
     machine: Machine = TOYS["right"]()
     driver = Driver(machine, world.log, world.processes[2].disk, world.clock, "x")
     for record in world.log.scan("paceline.left", 0):
-        assert own_record(record, driver.fold) is None
+        assert accept(record, driver.fold.own, "right", 0).event is None

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import msgspec
 
 from events.acceptance import Chain
-from events.codec import encode
 from events.delivery import Inbox
 from events.log import LogRecord
 from events.memory import MemoryLog
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import Delivered, accept, sealed
 from events.topics import ALL
 from paceline.machines import machines
 from processors.fold import Fold, decode_decisions
@@ -33,8 +33,7 @@ def forge(log: MemoryLog, machine: str, number: int, other: Callable[[RoundCommi
         elif isinstance(event, EpochStarted):
             fold = folds[event.machine]
             event = msgspec.structs.replace(event, start_hash=fold.state.hash)
-            record = record._replace(value=encode(event))
-            fold.own.follow(event, record.value, record.offset + 1)
+            record = _sealed(record, event, fold)
         written[record.topic].append(record)
     out = log
     for topic, records in written.items():
@@ -51,15 +50,23 @@ def _round(
 ) -> LogRecord:
     start_hash = fold.state.hash
     inputs = [each for segment in event.inputs for each in written[segment.topic][segment.start : segment.end]]
+    skips = {(skip.topic, skip.offset): skip for skip in event.skipped}
     for each in inputs:
         fold.note(each)
     inputs_hash = fold.inputs_hash()
     for each in inputs:
-        fold.take_recorded(each)
+        fold.take_recorded(each, skips.get((each.topic, each.offset)), Delivered(record, event))
     event = other(event) if other else event
     event = msgspec.structs.replace(event, prev_hash=fold.own.hash, inputs_hash=inputs_hash, start_hash=start_hash)
-    value = encode(event)
-    fold.own.follow(event, value, record.offset + 1)
+    record = _sealed(record, event, fold)
     fold.decided(event.now, decode_decisions(event))
     fold.finish(event)
-    return record._replace(value=value)
+    return record
+
+
+def _sealed(record: LogRecord, event: EpochStarted | RoundCommitted, fold: Fold) -> LogRecord:
+    """The record with another content, and its key with it; the fold has taken it."""
+    new = sealed(event, fold.own.hash)
+    record = record._replace(key=new.key, value=new.value)
+    accept(record, fold.own, fold.machine.name, fold.cell)
+    return record

@@ -19,10 +19,11 @@ from typing import NamedTuple
 import msgspec
 
 from events.acceptance import digest
-from events.codec import CodecError, decode, encode
+from events.codec import CodecError, decode
 from events.log import LogRecord
 from events.memory import MemoryLog
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import sealed
 from events.topics import ALL, rounds_of
 from paceline.heads import Head, compare, ends, head_of
 from paceline.machines import machines
@@ -181,17 +182,22 @@ def _rechain(records: list[LogRecord], at: int, source: random.Random) -> bool:
     other = _other(event, source)
     if other is None:
         return False
-    records[at] = records[at]._replace(value=encode(other))
+    records[at] = _sealed(records[at], other, b"")
     before = digest(records[at].value)
     for later in range(at + 1, len(records)):
         event = decode(records[later].value)
         if isinstance(event, RoundCommitted):
-            value = encode(msgspec.structs.replace(event, prev_hash=before))
-            records[later] = records[later]._replace(value=value)
-            before = digest(value)
+            records[later] = _sealed(records[later], msgspec.structs.replace(event, prev_hash=before), b"")
+            before = digest(records[later].value)
         else:
             assert isinstance(event, EpochStarted)
+            records[later] = _sealed(records[later], event, before)
     return True
+
+
+def _sealed(record: LogRecord, event: EpochStarted | RoundCommitted, prev: bytes) -> LogRecord:
+    new = sealed(event, prev)
+    return record._replace(key=new.key, value=new.value)
 
 
 def _other(event: RoundCommitted, source: random.Random) -> RoundCommitted | None:

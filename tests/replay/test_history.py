@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from events.archived import ArchivedLog
-from events.codec import decode, encode
-from events.log import LogUnavailable, NewRecord
+from events.codec import decode
+from events.log import LogUnavailable
 from events.memory import MemoryLog, MemoryReader
 from events.records.parts import Segment
 from events.records.rounds import RoundCommitted
+from events.rounds import sealed
 from events.topics import ALL, TASKS
 from paceline.errors import PacelineError
 from paceline.history.bring import bring, info, open_history
@@ -258,7 +259,7 @@ def test_a_late_round_of_an_old_epoch_does_not_hide_what_the_last_one_needs():
     log = MemoryLog(lambda: 0)
     for epoch, end in ((2, 9), (1, 2)):
         inputs = (Segment("paceline.jobs", 0, end),)
-        log.append([NewRecord("paceline.lifecycle", b"", encode(replace(first, epoch=epoch, inputs=inputs, seen=())))])
+        log.append([sealed(replace(first, epoch=epoch, inputs=inputs, seen=()))])
     ends = {topic.name: 0 for topic in ALL} | {"paceline.lifecycle": 2}
     assert closed(log, ends)["paceline.jobs"] == 9
 

@@ -10,14 +10,15 @@ import pytest
 
 import processors.entitlement.admission as admission
 import processors.lifecycle.hosts as lifecycle_hosts
-from events.acceptance import Chain, Verdict
+from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
 from events.codec import decode
 from events.codes import RunReport
 from events.columns import I32, I64
-from events.log import LogRecord
+from events.log import LogRecord, NewRecord
 from events.records.base import Event
 from events.records.lifecycle import RunsOrdered
-from events.records.rounds import EpochStarted, RoundCommitted
+from events.records.rounds import RoundCommitted
+from events.rounds import key_of
 from hostagent.gateway.wanted import Piece, Wanted
 from hostagent.messages import Kind
 from processors.driver import Driver
@@ -43,9 +44,10 @@ def no_read_back(patch: pytest.MonkeyPatch) -> None:
 
     def read_back(self: Driver, offset: int) -> None:
         record = next(found for found in self._log.scan(self.fold.topic, offset) if found.offset == offset)
-        event = decode(record.value)
+        key, event = key_of(record), decode(record.value)
+        assert key is not None
         assert isinstance(event, RoundCommitted)
-        self.fold.own.follow(event, record.value, offset + 1)
+        self.fold.own.follow(key, event, offset + 1)
 
     patch.setattr(Driver, "_read_back", read_back)
     patch.setattr(Driver, "_look", lambda self, record, mine: False)
@@ -54,10 +56,10 @@ def no_read_back(patch: pytest.MonkeyPatch) -> None:
 def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
     """Rounds of an epoch that is over count, as long as their number is the next."""
 
-    def judge(self: Chain, record: EpochStarted | RoundCommitted, machine: str, cell: int) -> Verdict:
-        if isinstance(record, EpochStarted):
+    def judge(self: Chain, key: RoundKey, machine: str, cell: int) -> Verdict:
+        if key.kind == CLAIM:
             return Verdict.ACCEPTED
-        return Verdict.ACCEPTED if record.round == self.round + 1 else Verdict.NOT_NEXT
+        return Verdict.ACCEPTED if key.round == self.round + 1 else Verdict.REPEATED
 
     patch.setattr(Chain, "judge", judge)
 
@@ -66,15 +68,15 @@ def checkpoint_before_append(patch: pytest.MonkeyPatch) -> None:
     """The store has a round that the log may never get."""
     append = Driver._append
 
-    def first_stored(self: Driver, value: bytes) -> int:
-        event = decode(value)
-        if isinstance(event, RoundCommitted):
+    def first_stored(self: Driver, record: NewRecord) -> int:
+        key, event = parse(record.key), decode(record.value)
+        if key is not None and isinstance(event, RoundCommitted):
             own, before = self.fold.own, deepcopy(self.fold.own)
-            own.follow(event, value, own.position + 1)
+            own.follow(key, event, own.position + 1)
             self._store.commit(self.fold.state.take_changes(), self.fold.standing())
             for name in own.__struct_fields__:
                 setattr(own, name, getattr(before, name))
-        return append(self, value)
+        return append(self, record)
 
     patch.setattr(Driver, "_append", first_stored)
 

@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from events.codec import decode, encode
-from events.log import NewRecord
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import sealed
 from paceline.main import run
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.draw import draw_scenario
@@ -101,17 +101,17 @@ def test_the_checker_takes_a_round_that_every_reader_takes_and_no_other() -> Non
     next_ = replace(before, round=before.round + 1, inputs=(), decisions=(), prev_hash=last_digest, inputs_hash=nothing)
     empty = Segment("paceline.pools", 0, 0)
     for wrong in ({"prev_hash": nothing}, {"round": before.round}, {"epoch": 0}, {"cell": 1}, {"inputs": (empty,)}):
-        log.append([NewRecord("paceline.placement", b"", encode(replace(next_, **wrong)))])
+        log.append([sealed(replace(next_, **wrong))])
     checker = Checker(log)
     checker.look()
     rounds = checker.rounds
     assert checker.history.ignored == 5
-    log.append([NewRecord("paceline.placement", b"", encode(next_))])
+    log.append([sealed(next_)])
     checker.look()
     assert (checker.rounds, checker.history.ignored) == (rounds + 1, 5)
     last_hash = blake2b(encode(next_), digest_size=32).digest()
     other = replace(next_, round=next_.round + 1, prev_hash=last_hash, inputs_hash=last_digest)
-    log.append([NewRecord("paceline.placement", b"", encode(other))])
+    log.append([sealed(other)])
     with pytest.raises(Violation, match="says another hash than that of the inputs"):
         checker.look()
 
@@ -127,7 +127,7 @@ def test_two_processes_that_begin_with_different_states_are_found() -> None:
         checker = Checker(log)
         checker.look()
         again = replace(claim, epoch=epoch, round=last.round, start_hash=begins)
-        log.append([NewRecord("paceline.placement", b"", encode(again))])
+        log.append([sealed(again)])
         if begins == state:
             checker.look()
     with pytest.raises(Violation, match=r"epoch 4 of placement begins with another state .* after round \d+"):

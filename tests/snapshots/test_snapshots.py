@@ -288,7 +288,7 @@ def test_a_round_that_is_not_in_the_log_is_refused(two: Two, tmp_path: Path) -> 
     for topic in ("paceline.jobs", *map(rounds_of, TOYS)):
         records = list(two.log.scan(topic, 0))
         if topic == rounds_of("left"):  # its last round was lost, and another was written in its place
-            records[-1] = records[-1]._replace(value=b"another")
+            records[-1] = records[-1]._replace(key=b"", value=b"another")
         other.append([NewRecord(topic, each.key, each.value) for each in records])
     two.log = other
     assert f"its round {two.new.round} is not what the log has at paceline.left" in two.takes_the_older()

@@ -17,10 +17,10 @@ from events.acceptance import Chain
 from events.codec import decode
 from events.codes import Outcome
 from events.columns import ints
-from events.delivery import judge, read
 from events.log import Log
 from events.records.lifecycle import RunsEnded, RunsOrdered
 from events.records.rounds import RoundCommitted
+from events.rounds import accept
 from events.topics import rounds_of
 from paceline.machines import machines
 from paceline.simulate.checker import Checker, Violation
@@ -190,8 +190,8 @@ def runs_in_sequence(log: Log) -> dict[str, int]:
     ordered = ended = doubled = 0
     succeeded = set()
     for record in log.scan(rounds_of("lifecycle"), 0):
-        delivered = judge(read(record, "lifecycle"), chain, "lifecycle", log.cell)
-        if delivered.verdict != "ACCEPTED" or not isinstance(delivered.event, RoundCommitted):
+        delivered = accept(record, chain, "lifecycle", log.cell)
+        if not isinstance(delivered.event, RoundCommitted):
             continue
         for decision in map(decode, delivered.event.decisions):
             if not isinstance(decision, RunsOrdered | RunsEnded):
@@ -228,9 +228,9 @@ def rounds_in_sequence(log: Log, machine: str) -> tuple[dict[int, bytes], Counte
     """The state after each accepted round, as the round after it says; what else the topic holds, by cause."""
     chain, after, ignored = Chain(), {}, Counter[str]()
     for record in log.scan(rounds_of(machine), 0):
-        delivered = judge(read(record, machine), chain, machine, log.cell)
-        if delivered.event is None or delivered.verdict != "ACCEPTED":
-            ignored[delivered.fault or delivered.verdict] += 1
+        delivered = accept(record, chain, machine, log.cell)
+        if delivered.event is None:
+            ignored[delivered.verdict] += 1
         elif isinstance(delivered.event, RoundCommitted):
             after[delivered.event.round - 1] = delivered.event.start_hash
     return after, ignored

@@ -3,6 +3,7 @@
 Nothing here comes from the code that runs machines: only the records' schemas are shared.
 """
 
+import re
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -14,6 +15,11 @@ from events.topics import rounds_of
 
 FACTS = ("paceline.jobs", "paceline.pools", "paceline.hosts", "paceline.tasks")
 MACHINES = ("lifecycle", "entitlement", "placement", "sla")
+KEY = re.compile(
+    rb"paceline (?:claim|round) machine=(\w+) cell=(\d+) epoch=(\d+) round=(\d+) prev=(\w{64}) schema=\w{16} "
+    rb"build=\S+ hash=(\w{64})"
+)
+"""Keys of what a machine writes; without one a record is no part of its history."""
 
 
 class Violation(AssertionError):
@@ -98,7 +104,7 @@ class History:
     def _tail(self, machine: str, end: int) -> list[tuple[LogRecord, Event | None]]:
         topic = rounds_of(machine)
         scanned = self._log.scan(topic, len(self._rounds[topic]))
-        return [(record, _event(record)) for record in scanned if record.offset < end]
+        return [(record, _event(record) if _bound(record) else None) for record in scanned if record.offset < end]
 
     def _may_take(self, found: tuple[LogRecord, Event | None]) -> bool:
         """Whether all that a round has taken in was read."""
@@ -153,10 +159,11 @@ class History:
 
     def _inputs(self, event: RoundCommitted) -> list[tuple[str, int, Event]]:
         found: list[tuple[str, int, Event]] = []
+        skipped = {(skip.topic, skip.offset) for skip in event.skipped}
         for segment in event.inputs:
             for offset in range(segment.start, segment.end):
                 if segment.topic in self._facts:
-                    fact = self._facts[segment.topic][offset]
+                    fact = None if (segment.topic, offset) in skipped else self._facts[segment.topic][offset]
                     found += [] if fact is None else [(segment.topic, offset, fact)]
                 else:
                     round_ = self._rounds[segment.topic][offset]
@@ -169,3 +176,16 @@ def _event(record: LogRecord) -> Event | None:
         return decode(record.value)
     except CodecError:
         return None
+
+
+def _bound(record: LogRecord) -> bool:
+    """Whether the key of a record in a machine's topic is that of its value."""
+    key = KEY.fullmatch(record.key)
+    if key is None or bytes.fromhex(key[6].decode()) != blake2b(record.value, digest_size=32).digest():
+        return False
+    event = _event(record)
+    if not isinstance(event, EpochStarted | RoundCommitted):
+        return False
+    named = (event.machine, event.cell, event.epoch, event.round)
+    said = (key[1].decode(), *(int(key[at]) for at in (2, 3, 4)))
+    return named == said and (isinstance(event, EpochStarted) or event.prev_hash.hex().encode() == key[5])

@@ -1,0 +1,164 @@
+"""Claims and rounds in a log: how they are written, and the one reader of them.
+
+A record in a machine's topic is *accepted*: the next of the history; *stray*: counted and ignored, however many there
+are; or the history is *broken*. Which of them is decided by the keys alone (`events.acceptance`), so no build passes
+over what another build takes in: one that can't read the value of an accepted record stops.
+"""
+
+from functools import cache
+from importlib.metadata import version
+from typing import NamedTuple
+
+from events.acceptance import CLAIM, NO_HASH, ROUND, Chain, RoundKey, Verdict, digest, parse
+from events.codec import CodecError, check_schema, decode, encode, fingerprint_in, wire
+from events.log import Log, LogFault, LogRecord, NewRecord
+from events.records.base import Event
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.topics import rounds_of
+
+
+class RoundFault(LogFault):
+    """A reader of rounds can't go on: nothing is skipped and nothing decided until an operator has helped. `verdict` is
+    None where the record is of the history and can't be read.
+    """
+
+    def __init__(self, text: str, key: RoundKey, record: LogRecord, verdict: Verdict | None = None) -> None:
+        super().__init__(text)
+        self.key = key
+        self.record = record
+        self.verdict = verdict
+
+
+class UnreadableRound(RoundFault):
+    """An accepted record, or what it took in, was written by a build whose schemas this one doesn't have."""
+
+    def __init__(self, key: RoundKey, record: LogRecord, why: str) -> None:
+        schema = "RoundCommitted" if key.kind == ROUND else "EpochStarted"
+        super().__init__(
+            f"{key} at {record.topic}:{record.offset}, which Paceline {key.build} wrote with the schema {schema} "
+            f"{key.schema}, can't be read by this Paceline, {build()}: {why}. Install Paceline {key.build} or newer.",
+            key,
+            record,
+        )
+
+
+class BrokenHistory(RoundFault):
+    """A record shows that records before it are missing, or were changed."""
+
+    def __init__(self, key: RoundKey, record: LogRecord, verdict: Verdict) -> None:
+        damaged = verdict is Verdict.DAMAGED
+        what = "was changed" if damaged else f"doesn't continue what stands before it: {verdict}"
+        super().__init__(
+            f"{key} at {record.topic}:{record.offset} {what}. Records are missing or were changed: restore the log "
+            "from its archive or from a replica.",
+            key,
+            record,
+            verdict,
+        )
+
+
+class Delivered(NamedTuple):
+    """A record in its turn: what it holds, and what the acceptance rule says of it where it is of a machine's topic.
+
+    `event` is None for bytes that are no record of that topic, `fault` then says why; and for strays in a machine's
+    topic, whose cause is `verdict`. `key`: that of a claim or round.
+    """
+
+    record: LogRecord
+    event: Event | None
+    fault: str = ""
+    verdict: Verdict = Verdict.ACCEPTED
+    key: RoundKey | None = None
+
+
+@cache
+def build() -> str:
+    """The version of this Paceline."""
+    return version("paceline")
+
+
+def sealed(event: EpochStarted | RoundCommitted, prev: bytes = NO_HASH) -> NewRecord:
+    """A claim or round as it is appended. `prev`: of a claim, the hash of the round that it was folded up to."""
+    encoded = encode(event)
+    value = wire(encoded)
+    prev = event.prev_hash if isinstance(event, RoundCommitted) else prev
+    key = RoundKey(*_named(event), prev, fingerprint_in(encoded), build(), digest(value))
+    return NewRecord(rounds_of(event.machine), key.pack(), value)
+
+
+def _named(event: EpochStarted | RoundCommitted) -> tuple[str, str, int, int, int]:
+    """What key and value both say."""
+    kind = CLAIM if isinstance(event, EpochStarted) else ROUND
+    return kind, event.machine, event.cell, event.epoch, event.round
+
+
+def key_of(record: LogRecord) -> RoundKey | None:
+    """The key of a claim or round, of whatever history; None: it has none, or its value is another."""
+    key = parse(record.key)
+    return key if key is not None and key.hash == digest(record.value) else None
+
+
+def judge(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered:
+    """What the record at the next position of a machine's topic is: accepted or stray. Changes nothing. Raises
+    `BrokenHistory`; `UnreadableRound` where it is accepted, and this build can't read it or one of its decisions.
+    """
+    key = parse(record.key)
+    if key is None:
+        return Delivered(record, None, verdict=Verdict.NO_KEY)
+    verdict = chain.judge(key, machine, cell)
+    if (verdict is Verdict.ACCEPTED or verdict.broken) and key.hash != digest(record.value):
+        verdict = Verdict.DAMAGED
+    if verdict.broken:
+        raise BrokenHistory(key, record, verdict)
+    if verdict is not Verdict.ACCEPTED:
+        return Delivered(record, None, verdict=verdict, key=key)
+    event = _decoded(record, key)
+    if not isinstance(event, EpochStarted | RoundCommitted) or _named(event) != key[:5]:
+        raise BrokenHistory(key, record, Verdict.NOT_ITS_KEY)
+    if isinstance(event, RoundCommitted):
+        if event.prev_hash != key.prev:
+            raise BrokenHistory(key, record, Verdict.NOT_ITS_KEY)
+        if not chain.continues(event):
+            raise BrokenHistory(key, record, Verdict.INPUTS_DONT_FIT)
+    return Delivered(record, event, key=key)
+
+
+def accept(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered:
+    """Judges the next record of a machine's topic and takes it into the chain if it is accepted. Raises as `judge`."""
+    delivered = judge(record, chain, machine, cell)
+    follow(delivered, chain)
+    return delivered
+
+
+def follow(delivered: Delivered, chain: Chain) -> None:
+    """Takes what was judged into the chain, if it was accepted."""
+    if delivered.event is not None and delivered.key is not None:
+        round_ = delivered.event if isinstance(delivered.event, RoundCommitted) else None
+        chain.follow(delivered.key, round_, delivered.record.offset + 1)
+
+
+def _decoded(record: LogRecord, key: RoundKey) -> Event:
+    try:
+        event = decode(record.value)
+        for decision in event.decisions if isinstance(event, RoundCommitted) else ():
+            check_schema(decision)
+    except CodecError as error:
+        raise UnreadableRound(key, record, str(error)) from error
+    return event
+
+
+def in_log(log: Log, topic: str, position: int, hash_: bytes) -> bool:
+    """Whether the record before `position` is the round of this hash; one that the log has no more is believed. Raises
+    `BrokenHistory` where it is, but for its value.
+    """
+    if position <= log.bounds(topic)[0]:
+        return True
+    record = next(iter(log.scan(topic, position - 1)), None)
+    if record is None or record.offset != position - 1:
+        return False
+    if digest(record.value) == hash_:
+        return True
+    key = parse(record.key)
+    if key is not None and key.hash == hash_:
+        raise BrokenHistory(key, record, Verdict.DAMAGED)
+    return False
