@@ -293,8 +293,8 @@ class Planted(NamedTuple):
 
 
 PLANTED: dict[Plant, Planted] = {
-    no_read_back: Planted("live and replayed state of .* differ"),
-    no_epoch_check: Planted("which isn't queued|which isn't admitted", 13),
+    no_read_back: Planted("doesn't continue what stands before it|live and replayed state of .* differ"),
+    no_epoch_check: Planted("this process hasn't written it|which isn't queued", 13),
     checkpoint_before_append: Planted("ends at|is of another log"),
     partial_gang: Planted("places a part of a gang"),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
