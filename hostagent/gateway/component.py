@@ -340,8 +340,7 @@ class Gateway:
 
     def _take_round(self, committed: RoundCommitted, position: int) -> None:
         pieces = []
-        for value in committed.decisions:
-            decision = decode(value)
+        for decision in map(decode, committed.decisions):
             if isinstance(decision, HostReconciled):
                 host = self._hosts[decision.host_id]
                 host.reconciled = max(host.reconciled, decision.session)
