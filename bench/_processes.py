@@ -44,7 +44,7 @@ from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.topics import JOBS, MACHINES, SETTINGS, TASKS, rounds_of
 from projections.tables import attach
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 
 LIFECYCLE = rounds_of("lifecycle")
 KINDS = (*MACHINES, "projector", "fanout", "gateway", "api")
@@ -98,16 +98,16 @@ def cell(folder: Path) -> Iterator[tuple[KafkaLog, Processes, Broker, str]]:
         processes = Processes(
             folder / "logs", {"PACELINE_KAFKA": broker.address, "PACELINE_DATA": str(folder / "data")}
         )
-        listens = {kind: f"127.0.0.1:{port}" for kind, port in zip(KINDS, free_ports(len(KINDS)), strict=True)}
-        for kind, listen in listens.items():
+        said = {kind: folder / f"{kind}.address" for kind in KINDS}
+        for kind, file in said.items():
             command = ["paceline", *(("processor",) if kind in MACHINES else ()), kind]
             command += ["--sim-hosts", str(HOSTS)] if kind == "gateway" else []
-            processes.start(kind, [*command, "--listen", listen])
+            processes.start(kind, [*command, "--listen", "127.0.0.1:0", "--address-file", str(file)])
         try:
             append(log, PoolDefined(path="/bench", command_id="bench"))
             until(lambda: settled(log) >= HOSTS, LOOK_S)
             time.sleep(3.0)
-            yield log, processes, broker, listens["api"]
+            yield log, processes, broker, said["api"].read_text().strip()
         finally:
             processes.stop_all()
             log.close()

@@ -17,9 +17,15 @@ def bound(listen: str) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, int(port)))
+        listening.listen(BACKLOG)  # who bound it at the same moment may listen first
     except (OSError, OverflowError) as error:
         listening.close()
         why = error.strerror if isinstance(error, OSError) else "no such port"
         raise OSError(f"can't listen on {listen}: {why}. Choose another address with --listen.") from error
-    listening.listen(BACKLOG)
     return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """HOST:PORT of a socket that listens."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

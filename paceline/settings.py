@@ -71,12 +71,14 @@ class AgentPart(Part):
 
 class ServicePart(Part):
     """`[service]`, what the processes of a cell share where each part is one of its own. `listen`: of health pages,
-    metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `name`: of this process over
-    restarts, empty: the name of this machine and the data folder. `sim_hosts`: hosts that a gateway simulates;
-    `gateways`: addresses that an API asks for the output of runs, and those of the cell of an agent.
+    metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `address_file`: gets that address
+    once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
+    folder. `sim_hosts`: hosts that a gateway simulates; `gateways`: addresses that an API asks for the output of runs,
+    and those of the cell of an agent.
     """
 
     listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
+    address_file: Path | None = None
     name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,100}$")
     session_timeout_ms: int = Field(default=6000, ge=1000, le=300_000)
     sim_hosts: int = Field(default=0, ge=0, le=1_000_000)

@@ -26,6 +26,7 @@ from events.records.parts import Amounts
 from hostagent.agent import AgentFault, AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
+from hostagent.listening import address_of
 from hostagent.server import Server
 from paceline.data import CannotStart, lock, prepare
 from paceline.machines import machines
@@ -211,8 +212,7 @@ class Up:
 
     def listen(self) -> str:
         """The address that HTTP is served on."""
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_of(self._socket)
 
     def _cell_info(self) -> dict[str, Any]:
         standing = {}

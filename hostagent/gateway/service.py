@@ -3,6 +3,7 @@
 Who steps sleeps until a record, a post or a deadline comes, so a gateway without work costs next to nothing.
 """
 
+import socket
 import sys
 import threading
 import time
@@ -23,7 +24,6 @@ from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
 from hostagent.gateway.pump import PumpedLog
-from hostagent.listening import bound
 from hostagent.server import Server
 
 SWITCH_INTERVAL_S = 0.0005
@@ -44,24 +44,23 @@ def run_gateway(
     folder: Path,
     name: str,
     token: str,
-    listen: str,
-    on_ready: Callable[[str], None],
+    listening: socket.socket,
+    on_ready: Callable[[], None],
     stop: threading.Event,
     sim_hosts: int = 0,
     trouble: Callable[[], str] = lambda: "",
 ) -> None:
     """Serves until `stop` is set, then ends within 10 s. `name`: of this gateway in its cell, the same over restarts;
-    `folder`: where it keeps its fold, for this gateway alone; `listen`: HOST:PORT, 0 for any; `on_ready` gets the
-    address once agents are served; `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `trouble`:
-    what is wrong with the log now, empty: nothing.
+    `folder`: where it keeps its fold, for this gateway alone; `on_ready` is called once agents are served;
+    `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `trouble`: what is wrong with the log now,
+    empty: nothing.
 
-    Raises `LogGap`, `LogFault`, and `OSError` where it can't listen. While the log is away it goes on.
+    Raises `LogGap`, `LogFault`, `OSError`. While the log is away it goes on.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     folder.mkdir(parents=True, exist_ok=True)
-    with bound(listen) as listening, _hold(folder):
-        host, port = listening.getsockname()[:2]
-        turning = Turning(log, folder, name, sim_hosts, lambda: on_ready(f"{host}:{port}"), stop)
+    with listening, _hold(folder):
+        turning = Turning(log, folder, name, sim_hosts, on_ready, stop)
         server = Server(_app(turning.gateway, token, trouble), GRACE_S)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)

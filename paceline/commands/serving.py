@@ -34,7 +34,13 @@ def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @data_option
     @kafka_options
-    @click.option("--listen", metavar="HOST:PORT", help="Address of health pages, metrics and HTTP.")
+    @click.option("--listen", metavar="HOST:PORT", help="Address of health pages, metrics and HTTP; port 0: any.")
+    @click.option(
+        "--address-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write the address to this file once the process listens.",
+    )
     @click.option("--name", metavar="NAME", help="Name over restarts. [default: this machine's and the data folder's]")
     @log_options
     @wraps(function)
@@ -44,6 +50,7 @@ def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
         config: Path | None,
         kafka: dict[str, Any],
         listen: str | None,
+        address_file: Path | None,
         name: str | None,
         log_form: str | None,
         log_level: str | None,
@@ -58,7 +65,7 @@ def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
             "data": data,
             **kafka,
             "cell": cell,
-            "service": some({"listen": listen, "name": name, **(service or {})}),
+            "service": some({"listen": listen, "address_file": address_file, "name": name, **(service or {})}),
             "logs": some({"form": log_form, "level": log_level}),
         }
         if show_config:

@@ -17,7 +17,7 @@ from paceline.history.cut import write_time
 from paceline.history.then import views_at
 from paceline.output import note
 from paceline.running import FILE
-from paceline.services.common import listening
+from paceline.services.common import listening, named
 from projections import tables
 from projections.api.app import create_app
 from projections.api.guards import READS
@@ -52,8 +52,7 @@ def serve(data: Path, listen: str) -> None:
     log = open_history(data)
     what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
     views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
-    host = listen.rpartition(":")[0]
-    address = f"{host}:{held.getsockname()[1]}"
+    address = named(held, listen)
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
     app = create_app(views, log, token=prepare(data), listen=address, cell_info=lambda: body)
     app.add_middleware(ReadOnly, what=what)

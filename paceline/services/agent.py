@@ -12,14 +12,15 @@ from prometheus_client import Gauge
 
 from hostagent import capacity
 from hostagent.agent import Agent, AgentFault, AgentSettings
-from hostagent.listening import bound
+from hostagent.listening import address_of, bound
 from hostagent.server import Server
 from paceline import running
 from paceline.data import CannotStart
 from paceline.errors import Unreachable
-from paceline.services.health import Health, pages
+from paceline.services.health import pages
 from paceline.services.logs import configure, logger
 from paceline.settings import SERVICE_PORTS, Settings
+from projections.health import Health
 
 GRACE_S = 1
 AMOUNTS = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
@@ -59,8 +60,7 @@ def follow(own: AgentSettings, listen: str, say: Any) -> int:
             listening = bound(f"127.0.0.1:{SERVICE_PORTS['agent']}")
         except OSError:
             listening = bound("127.0.0.1:0")
-    host, port = listening.getsockname()[:2]
-    say(f"its pages are at http://{host}:{port}")
+    say(f"listens at http://{address_of(listening)}")
     asyncio.run(_serve(agent, listening))
     return len(agent.runs.alive())
 

@@ -9,14 +9,14 @@ from sqlalchemy import select
 from events.kafka import KafkaLog
 from events.kafka_topics import cells as count_cells
 from hostagent.gateway.remote import RemoteOutput
-from paceline.data import CannotStart
 from paceline.services.common import Start, begin, folder_of
-from paceline.services.health import Health, waiting
+from paceline.services.health import waiting
 from paceline.services.serving import Late, serve
 from paceline.settings import Settings
 from projections import tables
 from projections.api.app import create_app
 from projections.api.cells import create_cells_app
+from projections.health import Health
 from projections.views import AttachedViews, Views, ViewsAway
 
 LOOK_S = 0.2
@@ -62,7 +62,7 @@ class Api:
             views,
             log,
             token=start.token,
-            listen=f"{start.listen[0]}:{start.listen[1]}",
+            listen=start.address,
             cell_info=lambda: self._info(cell, views),
             task_log=RemoteOutput(settings.service.gateways, start.token, cell),
         )
@@ -81,8 +81,12 @@ class Api:
         with views.read() as connection:
             chains = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
             standing = {machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains}
-        listen = f"{self._start.listen[0]}:{self._start.listen[1]}"
-        return {"cell": cell, "listen": listen, "log": f"kafka {self._settings.kafka}", "machines": standing}
+        return {
+            "cell": cell,
+            "listen": self._start.address,
+            "log": f"kafka {self._settings.kafka}",
+            "machines": standing,
+        }
 
 
 def _attached(path: Path) -> Views | None:
@@ -97,9 +101,7 @@ def run_api(settings: Settings) -> int:
     start = begin(settings, "api")
     api, stop = Api(settings, start), threading.Event()
     try:
-        serve(api.app, start.listen, stop, lambda: api.come_up(stop))
-    except OSError as fault:
-        raise CannotStart(str(fault)) from fault
+        serve(api.app, start.listening, stop, lambda: api.come_up(stop))
     finally:
         api.close()
     start.say(None, "stopped")

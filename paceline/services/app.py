@@ -7,6 +7,7 @@ own here (decision 008): reading is the matter of the parts, who joins is the ma
 import asyncio
 import gc
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,13 +15,17 @@ from typing import Any
 
 import faust
 from faust.app.base import BootStrategy
-from faust.contrib.asgi import serve_asgi
+from faust.contrib.asgi import AsgiService
 from mode.types import ServiceT
 
 from events.faults import sentence
+from hostagent.server import Server
 from paceline.services.cells import Cells
 from paceline.services.health import pages
+from projections.health import Health
 
+GRACE_S = 1
+"""So long requests for pages may go on at the end."""
 SWITCH_INTERVAL_S = 0.0005
 """Threads give way this often: a cell that is busy leaves the others and the health pages their turn."""
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -54,7 +59,7 @@ def cells_of(app: Any) -> Cells:
 
 
 def run(
-    name: str, listen: tuple[str, int], folder: Path, make_cells: Callable[[Callable[[str], None]], Cells]
+    name: str, listening: socket.socket, folder: Path, make_cells: Callable[[Callable[[str], None]], Cells]
 ) -> str | None:
     """Runs an App until SIGTERM, SIGINT, or a fault of all its cells; returns the sentence of the fault, if any.
     `folder`: where faust may keep what it likes.
@@ -79,14 +84,26 @@ def run(
 
     worker.spinner = None  # it writes to the terminal
     app.cells = make_cells(give_up)
-    quiet = {"log_level": "warning", "access_log": False, "lifespan": "off"}
-    serve_asgi(app, pages(app.cells.health), host=listen[0], port=listen[1], **quiet)
+    serve_pages(app, app.cells.health, listening)
     try:
         worker.execute_from_commandline()
     except SystemExit as end:
         if end.code and not faults:
             return sentence(worker.crash_reason or end.__context__ or end)
     return faults[0] if faults else None
+
+
+def serve_pages(app: faust.App, look: Callable[[], Health], listening: socket.socket) -> None:
+    """An App serves the pages on a socket that is its own already: faust's way chooses an address again, and says
+    nothing where that is taken.
+    """
+
+    class Pages(AsgiService):
+        async def on_start(self) -> None:
+            self._server = Server(pages(look), GRACE_S)
+            self._serve_fut = self.add_future(self._server.serve(sockets=[listening]))
+
+    app.web_server(Pages)
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -17,7 +17,7 @@ from events.faults import sentence
 from events.kafka_membership import Membership
 from events.log import LogUnavailable
 from paceline.services.common import Say
-from paceline.services.health import Health
+from projections.health import Health
 
 LOOK_S = 0.1
 """How often the group is asked."""

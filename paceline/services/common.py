@@ -30,13 +30,14 @@ class Say(Protocol):
 
 
 class Start(NamedTuple):
-    """What a process knows once it may begin: its name, that of its data folder (`place`), where it listens, the token
-    of its cells.
+    """What a process knows once it may begin: its name, that of its data folder (`place`), the socket on which it
+    listens and the address of that as HOST:PORT, the token of its cells.
     """
 
     name: str
     place: str
-    listen: tuple[str, int]
+    listening: socket.socket
+    address: str
     token: str
     say: Say
 
@@ -53,17 +54,18 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
             "processes of their own meet in Kafka: name it with --kafka HOST:PORT. For one process: paceline up"
         )
     token = _prepared(settings)
-    listen = _address(settings, kind)
+    held, address = _listening(settings, kind)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
-    with WaitingPages(lambda: listening(f"{listen[0]}:{listen[1]}"), log.warning) as pages:
+    with WaitingPages(held.dup, log.warning) as pages:
         _await_topics(settings, pages.wait_for)
         _use_registry(settings.schema_registry_url, pages.wait_for)
 
     def say(cell: int | None, text: str, **known: Any) -> None:
         log.info(text, **({} if cell is None else {"cell": cell}), **known)
 
+    say(None, f"listens at http://{address}")
     place = place_of(settings.data)
-    return Start(settings.service.name or place, place, listen, token, say)
+    return Start(settings.service.name or place, place, held, address, token, say)
 
 
 def place_of(data: Path) -> str:
@@ -79,6 +81,11 @@ def listening(listen: str) -> socket.socket:
         return bound(listen)
     except OSError as error:
         raise CannotStart(str(error)) from error
+
+
+def named(held: socket.socket, listen: str) -> str:
+    """The address of a socket under the name that it was asked for by, HOST:PORT."""
+    return f"{listen.rpartition(':')[0]}:{held.getsockname()[1]}"
 
 
 def reached(ask: Callable[[], T], warn: Callable[[str], None]) -> T:
@@ -110,10 +117,20 @@ def _prepared(settings: Settings) -> str:
     return settings.token.get_secret_value() if settings.token else token
 
 
-def _address(settings: Settings, kind: str) -> tuple[str, int]:
+def _listening(settings: Settings, kind: str) -> tuple[socket.socket, str]:
+    """The socket of a process, and its address, which is in the file for it from now on."""
     listen = settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}"
-    with listening(listen) as probe:
-        return listen.rpartition(":")[0].strip("[]"), probe.getsockname()[1]
+    held = listening(listen)
+    address = named(held, listen)
+    file = settings.service.address_file
+    if file is not None:
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            draft.write_text(f"{address}\n")
+            draft.replace(file)
+        except OSError as error:
+            raise CannotStart(f"{file}: {error.strerror}. Choose another file with --address-file.") from error
+    return held, address
 
 
 def _use_registry(url: str, warn: Callable[[str], None]) -> None:

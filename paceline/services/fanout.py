@@ -1,6 +1,7 @@
 """`paceline fanout`: each decision again as one message of its own type."""
 
 from paceline.data import CannotStart
+from paceline.services.app import serve_pages
 from paceline.services.common import begin
 from paceline.settings import Settings
 from projections.fanout.app import run_fanout
@@ -15,7 +16,7 @@ def run(settings: Settings) -> int:
         start.name,
         settings.service.session_timeout_ms,
         settings.kafka_options,
-        start.listen,
+        lambda app, look: serve_pages(app, look, start.listening),
         start.say,
         settings.archive,
     )

@@ -4,7 +4,6 @@ On Starlette alone: FastAPI takes a fifth of the time in which a process starts.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
@@ -13,16 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from projections.api.problems import Problem
+from projections.health import Health
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-
-
-class Health(NamedTuple):
-    """How a process is: `started` once it has come up, `ready` while it does its work; `detail` says why not."""
-
-    started: bool
-    ready: bool
-    detail: dict[str, Any]
 
 
 def routes(look: Callable[[], Health]) -> list[Route]:

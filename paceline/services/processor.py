@@ -143,7 +143,7 @@ def run_processor(settings: Settings, machine: str) -> int:
     def cells(give_up: Callable[[str], None]) -> Cells:
         return Cells(join, lambda cell: MachinePart(settings, start, machine, cell), start.say, give_up)
 
-    fault = app.run(f"paceline.processor.{machine}", start.listen, settings.data, cells)
+    fault = app.run(f"paceline.processor.{machine}", start.listening, settings.data, cells)
     if fault:
         raise CannotStart(fault)
     start.say(None, "stopped")

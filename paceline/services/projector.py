@@ -79,7 +79,7 @@ def run_projector(settings: Settings) -> int:
     def cells(give_up: Callable[[str], None]) -> Cells:
         return Cells(join, lambda cell: ViewsPart(settings, start, cell), start.say, give_up)
 
-    fault = app.run("paceline.projector", start.listen, settings.data, cells)
+    fault = app.run("paceline.projector", start.listening, settings.data, cells)
     if fault:
         raise CannotStart(fault)
     start.say(None, "stopped")

@@ -1,13 +1,13 @@
 """HTTP of the processes that serve it themselves: uvicorn in the main thread, ended by SIGTERM or SIGINT."""
 
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hostagent.listening import bound
 from hostagent.server import Server
 
 GRACE_S = 3
@@ -25,12 +25,10 @@ class Late:
         await self.app(scope, receive, send)
 
 
-def serve(app: ASGIApp, listen: tuple[str, int], stop: threading.Event, beside: Callable[[], None]) -> None:
+def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, beside: Callable[[], None]) -> None:
     """Serves until `stop` is set, by a signal or by the end of `beside`, which runs in a thread of its own and whose
-    fault is raised. Raises `OSError` where it can't listen.
+    fault is raised.
     """
-    host, port = listen
-    listening = bound(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     server = Server(app, GRACE_S)
     faults: list[Exception] = []
 

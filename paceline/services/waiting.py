@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from hostagent.server import Server
-from paceline.services.health import Health, waiting
+from paceline.services.health import waiting
+from projections.health import Health
 
 GRACE_S = 1
 """So long requests that are being answered may go on when the process comes up."""

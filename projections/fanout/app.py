@@ -17,7 +17,6 @@ from typing import Any, cast
 import faust
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
-from faust.contrib.asgi import serve_asgi
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode.threads import WorkerThread
@@ -27,8 +26,8 @@ from events.log import LogFault, LogRecord
 from events.topics import FANOUT_GROUP, MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
 from projections.fanout.group import Group, join_again, remedy
-from projections.fanout.pages import Health, pages
 from projections.fanout.security import credentials
+from projections.health import Health
 
 LOOK_S = 1.0
 STOP_S = 4.0
@@ -41,6 +40,7 @@ END_S = 3.0
 PACE = (64 * 1024, 100)
 """Bytes and milliseconds: many rounds at once cost this process, and the broker, much less than one by one."""
 TOPICS = {rounds_of(machine): machine for machine in MACHINES}
+Serve = Callable[[faust.App, Callable[[], Health]], None]
 
 
 def run_fanout(
@@ -49,7 +49,7 @@ def run_fanout(
     instance: str,
     session_ms: int,
     options: Mapping[str, str],
-    web: tuple[str, int],
+    serve: Serve,
     say: Callable[..., None],
     archive: str = "",
 ) -> str:
@@ -57,9 +57,9 @@ def run_fanout(
     on, empty where it was told to end. The topics must be there.
 
     `instance` names the process over restarts; `session_ms`: when it has died, another has its cells after so long;
-    `options` are librdkafka's (security), `web` is the address of the pages, `say` takes sentences about a cell or,
-    with None, about the process, and by name what else is known; `archive`: where the beginning of the log is that it
-    no longer has, empty: nowhere.
+    `options` are librdkafka's (security), `serve` has an App serve pages about its health, `say` takes sentences about
+    a cell or, with None, about the process, and by name what else is known; `archive`: where the beginning of the log
+    is that it no longer has, empty: nowhere.
     """
     folder = data / "fanout"
     try:
@@ -71,7 +71,7 @@ def run_fanout(
     for name in ("aiokafka", "faust", "mode"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     make_cell = partial(Cell, bootstrap, folder=folder, options=options, say=say, archive=archive)
-    return Fanout(app, make_cell, Group(Wait(bootstrap, FANOUT_GROUP, partial(say, None)))).run(web)
+    return Fanout(app, make_cell, Group(Wait(bootstrap, FANOUT_GROUP, partial(say, None)))).run(serve)
 
 
 class FanoutApp(faust.App):
@@ -111,7 +111,7 @@ class Fanout:
         app.ending, app.published = self._stop, self._published
         app.on_rebalance_complete.connect(self._look, weak=False)
 
-    def run(self, web: tuple[str, int]) -> str:
+    def run(self, serve: Serve) -> str:
         """Runs until SIGTERM, SIGINT or a fault of all its cells; returns the sentence of the fault, if any."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
@@ -122,8 +122,7 @@ class Fanout:
             self._ending = asyncio.ensure_future(worker.stop())  # the loop alone would not keep it
 
         self._end = stop
-        quiet = {"log_level": "warning", "access_log": False, "lifespan": "off"}
-        serve_asgi(self.app, pages(self._health), host=web[0], port=web[1], **quiet)
+        serve(self.app, self._health)
         try:
             worker.execute_from_commandline()
         except SystemExit as end:

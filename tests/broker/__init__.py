@@ -11,14 +11,13 @@ Jars come from Maven Central once, by `pom.xml`, into `.kafka/` at the top of th
 import fcntl
 import json
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from uuid import uuid4
@@ -27,11 +26,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.broker.security import PASSWORD, USER, Security
+from tests.ports import kept_port
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".kafka"
 READY_SECONDS = 120
-PORTS = 10_000, 20_000
 SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -77,8 +76,8 @@ class Broker:
         self.node = node
         self.security = security
         self._folder = folder
-        self._port = free_ports(1)[0]
-        self._controllers = controllers or {node: free_ports(1)[0]}
+        self._port = kept_port()
+        self._controllers = controllers or {node: kept_port()}
         self._settings = {**SETTINGS, **(settings or {})}
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
@@ -257,20 +256,6 @@ def brokers_at(address: str) -> int:
         return len(client.list_topics(timeout=2).brokers)
     except KafkaException:
         return 0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now. Not of those that the system gives to whoever connects: one would be taken before the
-    process that it is for has started.
-    """
-    found: list[int] = []
-    draw = random.SystemRandom()
-    while len(found) < count:
-        port = draw.randrange(*PORTS)
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            found += [port] if port not in found else []
-    return found
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:

@@ -12,7 +12,8 @@ from time import monotonic
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, PartitionMetadata  # type: ignore[attr-defined]
 
-from tests.broker import READY_SECONDS, Broker, BrokerFailed, free_ports
+from tests.broker import READY_SECONDS, Broker, BrokerFailed
+from tests.ports import kept_port
 
 HEAP = "256m"
 ASK_SECONDS = 2
@@ -35,7 +36,7 @@ class Cluster:
     """Brokers by their number, from 1."""
 
     def __init__(self, folder: Path, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
-        controllers = dict(zip(range(1, brokers + 1), free_ports(brokers), strict=True))
+        controllers = {node: kept_port() for node in range(1, brokers + 1)}
         self._brokers = {
             node: Broker(
                 folder / str(node), {**SETTINGS, **(settings or {})}, node=node, controllers=controllers, heap=HEAP

@@ -34,9 +34,10 @@ from events.records.rounds import RoundCommitted
 from events.topics import EVERY, SETTINGS, rounds_of
 from processors.driver import Driver
 from processors.replay import replay
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.contracts.log import PATIENCE, meets_gap, new, read, values
 from tests.contracts.test_logs import run_until, start, submit
+from tests.ports import kept_address
 from tests.protocol.toys import TOYS
 
 SESSION_MS = 6000
@@ -75,7 +76,7 @@ def hasty(log: KafkaLog, patience: float = 0.3) -> Iterator[None]:
 def test_a_broker_that_never_was_there_is_named_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "ASK_SECONDS", 0.3)
     said: list[str] = []
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = kept_address()
     log = KafkaLog(address, on_trouble=said.append, patience=0.2)
     with pytest.raises(LogUnavailable, match=address):
         log.append(new("contract.away", b"0"))
@@ -188,7 +189,7 @@ def test_work_goes_on_by_itself_when_the_broker_is_back(broker: Broker, topic: s
 @pytest.fixture
 def lost() -> dict[str, Any]:
     """Settings of clients that know no broker: so they are left by an answer that names none, for ever."""
-    return {**COMMON, "bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+    return {**COMMON, "bootstrap.servers": kept_address()}
 
 
 def test_questions_that_are_not_answered_are_put_by_a_new_client(
@@ -387,7 +388,7 @@ def test_topics_are_made_checked_and_said_with_their_fix(broker: Broker) -> None
 
 def test_a_broker_that_is_away_when_topics_are_asked_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_topics, "REACH_SECONDS", 0.3)
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = kept_address()
     with pytest.raises(LogUnavailable, match=address):
         kafka_topics.check(address, 1)
 

@@ -15,10 +15,11 @@ from events.kafka import KafkaLog
 from events.kafka_groups import groups
 from events.kafka_membership import Membership
 from events.log import LogFault, LogUnavailable
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.broker.security import Security, certify
 from tests.contracts.log import PATIENCE, ends, new, read, values
 from tests.contracts.test_kafka import until
+from tests.ports import kept_port
 from tests.processes.site import Site
 from tests.storms.cell import CellProcess
 
@@ -30,7 +31,7 @@ JOBS = "paceline.jobs"
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with such listeners, that has all topics."""
     folder = tmp_path_factory.mktemp("secure")
-    security = Security(folder / "certificate", *free_ports(2))
+    security = Security(folder / "certificate", kept_port(), kept_port())
     with Broker(folder / "kafka", security=security) as broker:
         kafka_topics.create(security.scram_address, 1, extra=security.scram())
         yield broker
@@ -159,7 +160,7 @@ def test_every_command_ends_with_one_sentence_where_the_password_is_wrong(
         "PACELINE_KAFKA": security.scram_address,
         "PACELINE_KAFKA_OPTIONS": json.dumps(security.scram("wrong")),
         "PACELINE_DATA": str(tmp_path / "data"),
-        "PACELINE_SERVICE__LISTEN": f"127.0.0.1:{free_ports(1)[0]}",
+        "PACELINE_SERVICE__LISTEN": "127.0.0.1:0",
     }
     done = paceline(environment, *words.split())
     assert done.returncode == (1 if words.startswith("up") else 6), done

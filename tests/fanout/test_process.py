@@ -13,10 +13,11 @@ from events import kafka_topics
 from events.kafka import KafkaLog
 from events.log import NewRecord
 from events.topics import EVERY, FANOUT_GROUP, MACHINES, SETTINGS, rounds_of
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.broker.security import Security
 from tests.fanout.complete import whole
 from tests.fanout.world import Site, copy, crowd, ends, history
+from tests.ports import kept_port
 
 CELLS = 2
 ROUNDS = [rounds_of(machine) for machine in MACHINES]
@@ -165,7 +166,7 @@ def test_a_cell_whose_log_lost_records_stops_alone_and_says_so(world: World) -> 
 
 @pytest.mark.xdist_group("security")
 def test_passwords_and_certificates_are_handed_through_and_a_right_that_is_missing_is_told(tmp_path: Path) -> None:
-    security = Security(tmp_path / "certificate", *free_ports(2))
+    security = Security(tmp_path / "certificate", kept_port(), kept_port())
     with Broker(tmp_path / "kafka", security=security) as broker:
         kafka_topics.create(broker.address, 1)
         log = KafkaLog(broker.address, 0)

@@ -18,13 +18,14 @@ from events.log import NewRecord
 from events.memory import MemoryLog
 from events.records.parts import Amounts
 from events.topics import FANOUT, MACHINES, rounds_of
-from tests.broker import free_ports
 from tests.cell.world import Cell
 from tests.fanout.complete import caught_up
 
 PATIENCE_S = 120.0
 SESSION_MS = 1500
 END_S = 10.0
+NOWHERE = "127.0.0.1:9"
+"""Where nobody answers."""
 
 
 @cache
@@ -76,7 +77,7 @@ class Site:
     def __init__(self, folder: Path, bootstrap: str, options: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.starts = 0
-        self._listens: dict[str, str] = {}
+        self._names: dict[str, None] = {}
         environment = {
             "PACELINE_KAFKA": bootstrap,
             "PACELINE_KAFKA_OPTIONS": json.dumps(options or {}),
@@ -86,15 +87,19 @@ class Site:
         self.processes = Processes(folder, environment)
 
     def start(self, name: str = "one") -> None:
-        """Starts a process; it keeps its name, data folder and address over restarts."""
+        """Starts a process; it keeps its name and data folder over restarts."""
         self.starts += 1
-        listen = self._listens.setdefault(name, f"127.0.0.1:{free_ports(1)[0]}")
-        data = str(self.folder / "data" / name)
-        self.processes.start(name, ["paceline", "fanout", "--data", data, "--listen", listen, "--name", name])
+        self._names[name] = None
+        self._address_file(name).unlink(missing_ok=True)
+        own = ["--data", str(self.folder / "data" / name), "--name", name]
+        listen = ["--listen", "127.0.0.1:0", "--address-file", str(self._address_file(name))]
+        self.processes.start(name, ["paceline", "fanout", *own, *listen])
 
     def get(self, page: str, name: str = "one") -> httpx2.Response:
         """One of its pages. Raises `httpx2.TransportError`."""
-        return httpx2.get(f"http://{self._listens[name]}{page}", timeout=5.0, trust_env=False)
+        file = self._address_file(name)
+        address = file.read_text().strip() if file.exists() else NOWHERE
+        return httpx2.get(f"http://{address}{page}", timeout=5.0, trust_env=False)
 
     def health(self, name: str = "one") -> dict[str, Any]:
         """What /readyz says; empty where it doesn't answer."""
@@ -155,7 +160,10 @@ class Site:
 
     def all_said(self) -> str:
         """The end of what each has said."""
-        return "\n".join(f"{name}:\n{self.said(name)[-3000:]}" for name in self._listens)
+        return "\n".join(f"{name}:\n{self.said(name)[-3000:]}" for name in self._names)
+
+    def _address_file(self, name: str) -> Path:
+        return self.folder / f"{name}.address"
 
 
 def ends(bootstrap: str, cell: int = 0) -> int:

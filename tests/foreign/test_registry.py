@@ -22,8 +22,8 @@ from events.records.hosts import HostBack
 from events.records.jobs import JobSubmitted
 from events.release import sample
 from events.topics import EVERY
-from tests.broker import free_ports
 from tests.foreign.registry import Registry, registry
+from tests.ports import kept_port
 
 PATHS = sorted({path for topic in EVERY for path in topic.messages()})
 VALUE = SerializationContext("any", MessageField.VALUE)
@@ -180,7 +180,7 @@ def test_an_unknown_id_is_not_asked_for_again_and_again(server: Registry) -> Non
 
 
 def test_a_registry_that_comes_late_is_waited_for_and_named_once() -> None:
-    port = free_ports(1)[0]
+    port = kept_port()
     said: list[str] = []
     heard = threading.Event()
 

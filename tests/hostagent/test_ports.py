@@ -18,6 +18,7 @@ from hostagent.ports import PortsTaken, take_ports
 from hostagent.runs import RunKey, Runs, stop_all
 from hostagent.shim import Shim
 from tests.hostagent.cell import TOKEN, Cell, Server
+from tests.ports import kept_port
 
 KEY = RunKey("j", 0, 1)
 
@@ -47,11 +48,6 @@ def until(holds: Callable[[], object]) -> None:
         sleep(0.01)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def start(runs: Runs, key: RunKey, *ports: int) -> None:
     runs.start(key, ["sleep", "600"], dict(os.environ), grace_ms=100, silence_ms=0, ports=ports)
 
@@ -78,7 +74,7 @@ def test_a_range_is_free_again_when_its_agent_has_ended(locks: Path) -> None:
 
 
 def test_runs_that_outlive_their_agent_keep_their_ports_from_other_agents(runs: Runs, locks: Path) -> None:
-    port = free_port()
+    port = kept_port()
     start(runs, KEY, port)
     until(lambda: runs.poll() or runs.alive()[0].state)
     with take_ports(port - 5, port + 4, True, locks=locks) as other:
@@ -94,7 +90,7 @@ def test_runs_that_outlive_their_agent_keep_their_ports_from_other_agents(runs: 
 
 def test_a_run_waits_for_the_one_that_has_its_port(runs: Runs) -> None:
     """As the next run of a port does, while the last one has its grace."""
-    port, second = free_port(), RunKey("j", 0, 2)
+    port, second = kept_port(), RunKey("j", 0, 2)
     start(runs, KEY, port)
     until(lambda: runs.poll() or runs.alive()[0].state)
     start(runs, second, port)
@@ -129,7 +125,7 @@ def test_a_run_that_does_not_get_its_port_is_refused_with_the_reason(
 
 
 def test_ports_are_taken_all_or_none(tmp_path: Path, locks: Path, listener: socket.socket) -> None:
-    free, port = free_port(), listener.getsockname()[1]
+    free, port = kept_port(), listener.getsockname()[1]
     for name, ports in (("one", [free, port]), ("two", [free])):
         order: dict[str, object] = {"command": ["true"], "env": {}, "ports": ports, "port_locks": str(locks)}
         (tmp_path / name).mkdir()

@@ -11,7 +11,7 @@ import pytest
 
 from events.topics import MACHINES
 from hostagent.runs import stop_all
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.processes.site import TOKEN, Site, empty
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -46,7 +46,7 @@ def started(site: Site) -> list[str]:
 def followed(site: Site) -> tuple[str, int]:
     """The gateway that the agent follows, and how often it connected."""
     found = re.findall(r"follows cell 0 through http://(\S+)", site.said(AGENT))
-    return next((name for name in GATEWAYS if found and site.listens[name] == found[-1]), ""), len(found)
+    return next((name for name in GATEWAYS if found and site.gateway(name) == found[-1]), ""), len(found)
 
 
 def outputs(site: Site, job_id: str) -> set[tuple[int, str]]:
@@ -59,7 +59,8 @@ def until_moved(site: Site, before: tuple[str, int]) -> None:
 
 
 def test_a_task_and_its_agent_outlive_gateways(site: Site) -> None:
-    site.listens |= {name: f"127.0.0.1:{free_ports(1)[0]}" for name in GATEWAYS}
+    for name in GATEWAYS:
+        site.gateway(name)  # which the API is told
     site.start("api")
     site.until(lambda: (site.health("api") or {}).get("waits_for_views_of") == [0], "the API to wait for views")
     site.start(*MACHINES, "projector", *GATEWAYS)

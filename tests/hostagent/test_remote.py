@@ -15,8 +15,8 @@ from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.remote import RemoteOutput
 from hostagent.runs import stop_all
-from tests.broker import free_ports
 from tests.hostagent.cell import TOKEN, Cell, Server, ordered
+from tests.ports import kept_address
 
 
 class Several:
@@ -32,7 +32,7 @@ class Several:
         late = Gateway(self.cell.log, None, clock, "late")
         self.servers = [Server(gateway) for gateway in (self.cell.gateway, idle, foreign, late)]
         self.here, self.idle, self.foreign, self.late = (server.url for server in self.servers)
-        self.dead = f"127.0.0.1:{free_ports(1)[0]}"
+        self.dead = kept_address()
         self.folder = folder
         self.said: list[str] = []
 

@@ -24,8 +24,9 @@ from processors.replay import replay
 from processors.store import RocksStore, Standing
 from projections import tables
 from projections.projector import rebuild
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.fanout.complete import caught_up, whole
+from tests.ports import kept_address
 from tests.storms.cell import rounds_in_sequence, runs_in_sequence, violations
 from tests.storms.hashes import Hashes, Said
 
@@ -33,6 +34,7 @@ TOKEN = "secret"
 SESSION_MS = 1500
 READY_S = 120.0
 POLL_S = 0.05
+NOWHERE = "127.0.0.1:9"
 PAGE_S = 5.0
 """A page that doesn't answer for so long is taken for one of a process that is frozen, or gone."""
 
@@ -44,7 +46,10 @@ class Site:
         self.folder, self.bootstrap, self.cells = folder, bootstrap, cells
         self.sim_hosts = defaultdict(lambda: sim_hosts)
         """Hosts that a gateway simulates, by its name."""
-        self.listens: dict[str, str] = {}
+        self.names: dict[str, None] = {}
+        """Of all parts that were started once, in that order."""
+        self._gateways: dict[str, str] = {}
+        """Their addresses, which agents and APIs are told before they start."""
         self.hashes = Hashes()
         environment = {
             "PACELINE_KAFKA": bootstrap,
@@ -56,11 +61,22 @@ class Site:
         self.processes = Processes(folder / "logs", environment)
 
     def start(self, *names: str) -> None:
-        """Starts parts; each keeps its address over restarts."""
+        """Starts parts, each after those it is to know. A gateway keeps its address over restarts."""
         for name in names:
-            if name not in self.listens:
-                self.listens[name] = f"127.0.0.1:{free_ports(1)[0]}"
+            self.names[name] = None
+            self._address_file(name).unlink(missing_ok=True)
             self.processes.start(name, self._command(name))
+
+    def gateway(self, name: str) -> str:
+        """The address of a gateway, which may start later."""
+        if name not in self._gateways:
+            self._gateways[name] = kept_address()
+        return self._gateways[name]
+
+    def address(self, name: str) -> str:
+        """Where a part listens; an address where nobody answers while it hasn't said."""
+        file = self._address_file(name)
+        return file.read_text().strip() if file.exists() and name in self.processes.names() else NOWHERE
 
     def begin(self, *more: str) -> None:
         """Starts one of each kind and waits until all are ready."""
@@ -81,7 +97,7 @@ class Site:
     def health(self, name: str) -> dict[str, Any] | None:
         """What /readyz of a part says; None where it doesn't answer."""
         with suppress(httpx2.TransportError, ValueError):
-            return dict(httpx2.get(f"http://{self.listens[name]}/readyz", timeout=PAGE_S, trust_env=False).json())
+            return dict(httpx2.get(f"http://{self.address(name)}/readyz", timeout=PAGE_S, trust_env=False).json())
         return None
 
     def standing(self, name: str, cell: int) -> dict[str, Any]:
@@ -98,7 +114,7 @@ class Site:
         deadline = time.monotonic() + timeout_s
         while not (found := holds()):
             if time.monotonic() > deadline or self.processes.ended():
-                said = {name: self.processes.output(name).read_text()[-1500:] for name in self.listens}
+                said = {name: self.processes.output(name).read_text()[-1500:] for name in self.names}
                 raise AssertionError(
                     f"waited for {what or holds}:\n" + "\n".join(f"{n}:\n{t}" for n, t in said.items())
                 )
@@ -116,7 +132,7 @@ class Site:
     def request(self, method: str, path: str, body: Any = None, api: str = "api") -> httpx2.Response:
         """Asks an API server."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        url = f"http://{self.listens[api]}{path}"
+        url = f"http://{self.address(api)}{path}"
         return httpx2.request(method, url, json=body, headers=headers, timeout=30.0, trust_env=False)
 
     def pool(self, path: str, cell: int = 0) -> None:
@@ -196,7 +212,7 @@ class Site:
 
     def _said_hashes(self) -> Said:
         said = {}
-        for name in self.listens:
+        for name in self.names:
             machine = name.partition(".")[0]
             for cell, standing in ((self.health(name) or {}).get("cells", {}) if machine in MACHINES else {}).items():
                 if standing.get("epoch"):
@@ -236,7 +252,7 @@ class Site:
                 self._views_agree(log, cell)
             finally:
                 log.close()
-        if "fanout" in self.listens:
+        if "fanout" in self.names:
             self._fan_out_whole()
         return dict(counted)
 
@@ -275,7 +291,9 @@ class Site:
         kind, *rest = name.split(".")
         data = self.folder / (f"data-{rest[-1]}" if rest[-1:] in (["b"], ["c"]) else "data")
         member = f"0.{kind}" if rest[-1:] == ["c"] else name  # the first by name is given the first cell
-        common = ["--data", str(data), "--listen", self.listens[name], "--name", member]
+        listen = self.gateway(name) if kind == "gateway" else "127.0.0.1:0"
+        common = ["--data", str(data), "--listen", listen, "--address-file", str(self._address_file(name))]
+        common += ["--name", member]
         if kind in MACHINES:
             return ["paceline", "processor", kind, *common]
         if kind == "gateway":
@@ -286,9 +304,12 @@ class Site:
         return ["paceline", kind, *common, *(self._flags("--gateway", "gateway") if kind == "api" else ())]
 
     def _flags(self, flag: str, kind: str) -> Iterable[str]:
-        for name, listen in self.listens.items():
+        for name, listen in self._gateways.items():
             if name.startswith(kind):
                 yield from (flag, f"http://{listen}")
+
+    def _address_file(self, name: str) -> Path:
+        return self.folder / "logs" / f"{name}.address"
 
 
 def empty(broker: Broker, cells: int) -> str:

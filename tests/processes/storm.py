@@ -194,7 +194,7 @@ class Storm:
         self.load()
         begin = time.monotonic()
         self.site.stop(other)
-        others = [each for each in self.site.listens if each != other and each.partition(".")[0] == name]
+        others = [each for each in self.site.names if each != other and each.partition(".")[0] == name]
         self.site.until(
             lambda: any(self.site.owned(each).get(0, 0) > epoch for each in others), f"another than {other} to take it"
         )

@@ -17,7 +17,8 @@ from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
 from paceline.check import TAIL_RECORDS, gateway_missing
 from paceline.main import run
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
+from tests.ports import kept_address
 from tests.processes.site import Site, empty
 from tests.storms.cell import CellProcess
 
@@ -128,7 +129,7 @@ def test_topics_and_cells_that_are_not_there_are_named(broker: Broker, check: An
 
 def test_a_broker_that_is_away_is_named(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_topics, "REACH_SECONDS", 0.3)
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = kept_address()
     code, said = check("--kafka", address)
     assert (code, f"Kafka at {address} can't be reached" in said) == (6, True)
 

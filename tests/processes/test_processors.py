@@ -19,7 +19,8 @@ from events.records.rounds import RoundCommitted
 from events.topics import MACHINES
 from paceline.machines import machines
 from processors.replay import replay
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
+from tests.ports import kept_address
 from tests.processes.site import Site, empty
 
 CELLS = 4
@@ -181,7 +182,7 @@ def test_wrong_starts_are_one_sentence(site: Site, tmp_path: Path) -> None:
     assert "--kafka" in without.stderr
     site.start("sla")
     site.until(lambda: site.health("sla") is not None)
-    taken = run("--kafka", site.bootstrap, "--listen", site.listens["sla"])
+    taken = run("--kafka", site.bootstrap, "--listen", site.address("sla"))
     assert (taken.returncode, taken.stderr.count("\n")) == (1, 1)
     assert "--listen" in taken.stderr
     site.stop("sla")
@@ -189,12 +190,12 @@ def test_wrong_starts_are_one_sentence(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["sla", "fanout", "gateway.0", "api"])
 def test_a_broker_that_is_not_there_yet_is_waited_for_and_named(tmp_path: Path, part: str) -> None:
-    site = Site(tmp_path, f"127.0.0.1:{free_ports(1)[0]}")
+    site = Site(tmp_path, kept_address())
     site.start(part)
     said = site.until(lambda: site.health(part), "the pages of a process that waits")
     assert (said["ready"], site.bootstrap in said["trouble"]) == (False, True)
     assert site.bootstrap in site.said(part)
-    codes = {page: httpx2.get(f"http://{site.listens[part]}/{page}", trust_env=False).status_code for page in PAGES}
+    codes = {page: httpx2.get(f"http://{site.address(part)}/{page}", trust_env=False).status_code for page in PAGES}
     assert codes == {"livez": 200, "startupz": 503, "metrics": 200}
     site.processes.send(part, signal.SIGTERM)
     assert site.until_ended(part) == 0

@@ -16,7 +16,7 @@ def test_the_main_job_runs_on_two_cells_of_processes(broker: Broker, tmp_path: P
         site.begin("agent.0", "agent.1")
         site.pool("/p", cell=0)
         site.submit("here", 20, command=["sleep", "0.2"])
-        with Client(f"http://{site.listens['api']}", TOKEN) as client:
+        with Client(f"http://{site.address('api')}", TOKEN) as client:
             use(client, cell=1)
         site.finish("here")
         site.end()

@@ -17,7 +17,8 @@ from events.kafka import KafkaLog
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
 from events.topics import EVERY, HOSTS, MACHINES, SETTINGS
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
+from tests.ports import kept_address
 from tests.storms.cell import ROOT, CellProcess, verify
 from tests.storms.storm import CELL, storm, ways
 
@@ -200,7 +201,7 @@ def test_kafka_without_topics_names_them_and_the_fix(tmp_path: Path, broker: Bro
 
 
 def test_a_cell_that_waits_for_kafka_at_its_start_says_so_on_its_pages(tmp_path: Path, kafka: Broker) -> None:
-    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    listen = kept_address()
     cell = CellProcess(tmp_path / "cell", kafka.address, listen=listen)
     cell.data.mkdir()
     kafka.stop()

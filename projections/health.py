@@ -1,0 +1,11 @@
+"""How a process that follows the log is, for whoever looks at it."""
+
+from typing import Any, NamedTuple
+
+
+class Health(NamedTuple):
+    """`started`: it has come up; `ready`: it does its work; `detail` says why not."""
+
+    started: bool
+    ready: bool
+    detail: dict[str, Any]
