@@ -41,10 +41,16 @@ CONNECTIONS_MAX = 32_768
 
 OPEN = Gauge("paceline_http_connections", "Connections that are open.")
 ENDED = Count("paceline_http_connections_ended_total", "Connections that were refused or cut, by reason.", ("reason",))
-_WHY = b"all connections are in use; try again"
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_WHY), _WHY)
+
+
+def _refusal(status: str, why: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(why)}\r\n"
+    return head.encode() + b"connection: close\r\n\r\n" + why
+
+
+_FULL = _refusal("503 Service Unavailable\r\nretry-after: 1", b"all connections are in use; try again")
+_TOO_LARGE = _refusal(
+    "431 Request Header Fields Too Large", b"the head of the request is over %d bytes" % HEAD_BYTES_MAX
 )
 
 
@@ -147,7 +153,11 @@ class Connection(HttpToolsProtocol):
         self._part = self._part or "head"
         self._bytes += len(data)
         super().data_received(data)
-        if self._part and self._bytes > (HEAD_BYTES_MAX if self._part == "head" else REQUEST_BYTES_MAX):
+        if self._part == "head" and self._bytes > HEAD_BYTES_MAX:
+            ENDED.labels("too large").inc()
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+        elif self._part and self._bytes > REQUEST_BYTES_MAX:
             self.cut("too large")
         elif self._part != self._timed:
             self._time()

@@ -11,6 +11,7 @@ from projections.api import hosts, jobs, pools, stream, system
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
+from projections.api.problems import PROBLEMS
 from projections.api.whole import WholeLog
 from projections.views import Views
 
@@ -41,7 +42,7 @@ def create_app(
     app.state.context = context
     app.state.guards = {"token": token, "listen": listen}
     for part in (jobs, pools, hosts, stream, system):
-        app.include_router(part.routes(context), dependencies=[Depends(own_cell)])
+        app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)
     if gateway is not None:
         app.include_router(gateway)
     install(app)

@@ -4,15 +4,18 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, TypeVar
+from hashlib import blake2b
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
+import orjson
 from fastapi import Depends, Header, Query, Request, Response
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
+from events.bounds import INT_MAX
 from events.codec import encode
 from events.log import Log, NewRecord
 from events.records.base import Event
@@ -33,6 +36,7 @@ NEWS_S = 0.01
 LOOK_S = 0.25
 """How often it looks into the views themselves, where the projector is another process."""
 PAGE_MAX = 1000
+LONG_MAX = (1 << 63) - 1
 _WAIT = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(ms|s|m)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0}
 
@@ -46,7 +50,7 @@ def spread(text: str) -> dict[int | None, str]:
     for part in text.split(","):
         name, _, offset = part.strip().rpartition(":")
         topic, at, cell = name.partition("@")
-        if at and not (cell.isascii() and cell.isdigit()):
+        if at and not (cell.isascii() and cell.isdigit() and len(cell) < 10):
             raise Problem(400, "BAD_POSITION", f"{part[:80]!r} is no position; one looks like paceline.jobs@1:17")
         found.setdefault(int(cell) if at else None, []).append(f"{topic}:{offset}")
     return {cell: ",".join(parts) for cell, parts in found.items()}
@@ -161,7 +165,7 @@ class Context:
                 await asyncio.sleep(NEWS_S)
 
 
-def wait_seconds(
+async def wait_seconds(
     wait: Annotated[str | None, Query(description="How long to wait for the answer: 10s.")] = None,
 ) -> float:
     """The parameter `wait` in seconds."""
@@ -182,16 +186,9 @@ def context_of(request: Request) -> Context:
     return context
 
 
-async def at_least(
-    request: Request, at_least_position: Annotated[str | None, Header(description="topic:offset,...")] = None
-) -> None:
-    """Waits for the positions that a reader has seen already."""
-    if at_least_position:
-        await context_of(request).at_least(at_least_position)
-
-
-def own_cell(
-    request: Request, cell: Annotated[int | None, Query(ge=0, description="The cell that is asked.")] = None
+async def own_cell(
+    request: Request,
+    cell: Annotated[int | None, Query(ge=0, le=INT_MAX, description="The cell that is asked.")] = None,
 ) -> None:
     """Refuses what is meant for another cell."""
     here = context_of(request).cell
@@ -199,14 +196,43 @@ def own_cell(
         raise wrong_cell("what was asked for", cell, [here])
 
 
-def snapshot(request: Request, response: Response, _: Annotated[None, Depends(at_least)]) -> Iterator[Connection]:
-    """One state of the views for one answer; its positions stand in the header Log-Position."""
-    with context_of(request).views.read() as connection:
-        response.headers["Log-Position"] = write_positions(reached(connection))
-        yield connection
+Look = Callable[[Connection], Any]
 
 
-Snapshot = Annotated[Connection, Depends(snapshot)]
+class Reader(NamedTuple):
+    """Answers from one state of the views, in one thread; its positions stand in the header Log-Position."""
+
+    context: Context
+
+    async def __call__(self, look: Look) -> Response:
+        """The JSON of what `look` finds. Raises what it raises."""
+        return await run_in_threadpool(self._answer, look)
+
+    def _answer(self, look: Look) -> Response:
+        with self.context.views.read() as connection:
+            found = look(connection)
+            return as_json(found, write_positions(reached(connection)))
+
+
+def as_json(value: Any, positions: str) -> Response:
+    """An answer from the views as they are at these positions."""
+    return Response(orjson.dumps(value), headers={"Log-Position": positions}, media_type="application/json")
+
+
+async def reader(
+    request: Request, at_least_position: Annotated[str | None, Header(description="topic:offset,...")] = None
+) -> Reader:
+    """Waits for the positions that a reader has seen already."""
+    context = context_of(request)
+    if at_least_position:
+        await context.at_least(at_least_position)
+    return Reader(context)
+
+
+Reading = Annotated[Reader, Depends(reader)]
+
+Place = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
+"""A number in a page token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,29 +242,37 @@ class Paging:
     size: int
     token: str
 
-    def after(self, *filters: Any) -> Any:
-        """Where the page begins; None: at the start. Raises a problem for a token of another list."""
+    def after(self, kind: type[T], *filters: Any) -> T | None:
+        """Where the page begins, of the type that the list counts in; None: at the start. Raises a problem for a token
+        that no list has given, and for one of another list.
+        """
         if not self.token:
             return None
         try:
             text = base64.urlsafe_b64decode(self.token + "=" * (-len(self.token) % 4))
-            given, at = msgspec.json.decode(text, type=tuple[list[Any], Any])
+            given, at = msgspec.json.decode(text, type=tuple[str, kind])  # type: ignore[valid-type]
         except (ValueError, msgspec.MsgspecError) as error:
             raise Problem(400, "BAD_PAGE_TOKEN", "the page token can't be read") from error
-        if given != list(filters):
+        if given != _digest(filters):
             raise Problem(400, "BAD_PAGE_TOKEN", "the page token belongs to a list with other parameters")
-        return at
+        return cast(T, at)
 
 
 def next_token(at: Any, *filters: Any) -> str:
     """The cursor of the next page; empty at the end."""
     if at is None:
         return ""
-    return base64.urlsafe_b64encode(msgspec.json.encode((list(filters), at))).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(msgspec.json.encode((_digest(filters), at))).rstrip(b"=").decode()
 
 
-def paging(
-    page_size: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 100, page_token: Annotated[str, Query(max_length=2000)] = ""
+def _digest(filters: tuple[Any, ...]) -> str:
+    """What a token keeps of the parameters that it holds for, however long they are."""
+    return blake2b(msgspec.json.encode(filters), digest_size=12).hexdigest()
+
+
+async def paging(
+    page_size: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 100,
+    page_token: Annotated[str, Query(description="next_page_token of the page before.")] = "",
 ) -> Paging:
     """The parameters of all lists."""
     return Paging(page_size, page_token)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from events.log import AppendUnknown, LogError, LogUnavailable
@@ -30,24 +29,24 @@ def install(app: FastAPI) -> None:
     """Makes every error of an app a problem."""
 
     @app.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> JSONResponse:
+    async def problem(_: Request, error: Problem) -> Response:
         return error.response()
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> Response:
         code = _CODES.get(error.status_code, HTTPStatus(error.status_code).name)
         detail = f"{request.method} {request.url.path}: {error.detail}"
         return Problem(error.status_code, code, detail, headers=error.headers).response()
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
         found = [(_pointer(each["loc"]), str(each["msg"])) for each in error.errors()]
         if any(each["type"] == "json_invalid" for each in error.errors()):
             return Problem(400, "NOT_JSON", "the body is no JSON", found).response()
         return Problem(422, "INVALID_REQUEST", "the request has fields that can't be read", found).response()
 
     @app.exception_handler(LogError)
-    async def log(_: Request, error: LogError) -> JSONResponse:
+    async def log(_: Request, error: LogError) -> Response:
         if isinstance(error, LogUnavailable):
             return Problem(503, "LOG_UNAVAILABLE", str(error), headers={"Retry-After": "1"}).response()
         if isinstance(error, AppendUnknown):
@@ -56,9 +55,9 @@ def install(app: FastAPI) -> None:
         return Problem(500, "LOG_FAULT", str(error)).response()
 
     @app.exception_handler(ViewsAway)
-    async def views(_: Request, error: ViewsAway) -> JSONResponse:
+    async def views(_: Request, error: ViewsAway) -> Response:
         return Problem(503, "VIEWS_AWAY", str(error), headers={"Retry-After": "1"}).response()
 
     @app.exception_handler(Exception)
-    async def bug(_: Request, error: Exception) -> JSONResponse:
+    async def bug(_: Request, error: Exception) -> Response:
         return Problem(500, "INTERNAL", f"a bug: {type(error).__name__}").response()

@@ -46,7 +46,7 @@ class Guards:
                 421, "HOST_NOT_ALLOWED", f"this cell is not known as {host[:100]!r}; ask for it by its address"
             )
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _netloc(origin) != host:
             raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")
         if method in READS:
             return
@@ -84,6 +84,14 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return bounded
+
+
+def _netloc(origin: str) -> str | None:
+    """The host:port of an origin; None where it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _name(host: str) -> str:

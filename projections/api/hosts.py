@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from events.records.hosts import HostLossConfirmed
 from projections import queries, task_queries
 from projections.api.commands import Command, carry_out
-from projections.api.context import Context, Pages, Snapshot, Wait, next_token
-from projections.api.problems import not_found
+from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
+from projections.api.problems import ANSWERED, not_found
 from projections.rows import HostRow
 
 
@@ -18,26 +18,35 @@ def routes(context: Context) -> APIRouter:
     router = APIRouter(prefix="/v1/hosts", tags=["hosts"])
 
     @router.get("")
-    def hosts(connection: Snapshot, page: Pages) -> dict[str, Any]:
+    async def hosts(read: Reading, page: Pages) -> Response:
         """Hosts by id."""
-        rows = queries.host_rows(connection, page.size + 1, page.after("hosts") or "")
-        more = rows[page.size - 1].host_id if len(rows) > page.size else None
-        shown = [queries.host_json(row) for row in rows[: page.size]]
-        return {"hosts": shown, "next_page_token": next_token(more, "hosts")}
+        after = page.after(str, "hosts") or ""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            rows = queries.host_rows(connection, page.size + 1, after)
+            more = rows[page.size - 1].host_id if len(rows) > page.size else None
+            shown = [queries.host_json(row) for row in rows[: page.size]]
+            return {"hosts": shown, "next_page_token": next_token(more, "hosts")}
+
+        return await read(look)
 
     @router.get("/{host_id}")
-    def host(host_id: str, connection: Snapshot) -> dict[str, Any]:
+    async def host(host_id: str, read: Reading) -> Response:
         """One host."""
-        return queries.host_json(_host(connection, host_id))
+        return await read(lambda connection: queries.host_json(_host(connection, host_id)))
 
     @router.get("/{host_id}/tasks")
-    def tasks(host_id: str, connection: Snapshot, page: Pages) -> dict[str, Any]:
+    async def tasks(host_id: str, read: Reading, page: Pages) -> Response:
         """Tasks that hold something of the host."""
-        first = page.after("host", host_id) or 0
-        found = task_queries.host_tasks(connection, _host(connection, host_id), page.size, int(first))
-        return {"tasks": found.items, "next_page_token": next_token(found.next, "host", host_id)}
+        first = page.after(Place, "host", host_id) or 0
 
-    @router.post("/{host_id}/loss-confirmations", status_code=202)
+        def look(connection: Connection) -> dict[str, Any]:
+            found = task_queries.host_tasks(connection, _host(connection, host_id), page.size, first)
+            return {"tasks": found.items, "next_page_token": next_token(found.next, "host", host_id)}
+
+        return await read(look)
+
+    @router.post("/{host_id}/loss-confirmations", status_code=202, responses=ANSWERED)
     async def confirm(host_id: str, command: Command, wait: Wait) -> Response:
         """Says that a silent host is lost, so that its tasks run elsewhere at once."""
 

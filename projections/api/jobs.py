@@ -1,26 +1,30 @@
 """Routes of jobs: submit, list, look, explain, stop, read output."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Body, Depends, Query, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.codes import Code, TaskState, no_pool
+from events.bounds import INT_MAX, WORD_MAX
+from events.codes import Code, JobState, TaskState, no_pool
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.spec import JobSpec, problems
 from events.topics import JOBS
 from projections import queries, task_queries
 from projections.api.commands import Command, carry_out
-from projections.api.context import Context, Pages, Snapshot, Wait, next_token
-from projections.api.problems import Problem, not_found, wrong_cell
+from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
+from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.jobs import REJECTED
 from projections.render import whole
 from projections.rows import JobRow
 
+JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
+LABELS_MAX = 32
+"""Labels that a list may be asked for."""
 LOG_BYTES_MAX = 256 * 1024
 RETRY_S = "5"
 NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")
@@ -33,6 +37,9 @@ _STATUS = {
 }
 
 
+States = Annotated[str, Query(description="States, separated by commas.")]
+
+
 class JobsWanted(NamedTuple):
     """Which jobs a list is of: the filter, and the words it was asked in, which its page tokens hold for."""
 
@@ -40,13 +47,13 @@ class JobsWanted(NamedTuple):
     words: tuple[list[str], str, list[str]]
 
 
-def jobs_wanted(
-    state: Annotated[str, Query(description="States, separated by commas.")] = "",
-    pool: str = "",
-    label: Annotated[list[str] | None, Query(description="key:value; all must hold.")] = None,
+async def jobs_wanted(
+    state: States = "",
+    pool: Annotated[str, Query(max_length=WORD_MAX)] = "",
+    label: Annotated[list[str] | None, Query(max_length=LABELS_MAX, description="key:value; all must hold.")] = None,
 ) -> JobsWanted:
     """The parameters of the list of jobs."""
-    states = [each for each in state.upper().split(",") if each]
+    states = _states(state, JOB_STATES)
     labels = [_label(each) for each in label or ()]
     return JobsWanted(queries.JobFilter(states, pool, labels), (states, pool, label or []))
 
@@ -61,7 +68,7 @@ def routes(context: Context) -> APIRouter:
     _reads(router)
     _tasks(router, context)
 
-    @router.post("/{job_id}/stops", status_code=202)
+    @router.post("/{job_id}/stops", status_code=202, responses=ANSWERED)
     async def stop(job_id: str, command: Command, wait: Wait) -> Response:
         """Asks for the end of a job."""
 
@@ -74,7 +81,7 @@ def routes(context: Context) -> APIRouter:
 
 
 def _submission(router: APIRouter, context: Context) -> None:
-    @router.post("", status_code=202)
+    @router.post("", status_code=202, responses=ANSWERED)
     async def submit(
         body: Annotated[Any, Body()],
         wait: Wait,
@@ -165,55 +172,62 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
 
 def _reads(router: APIRouter) -> None:
     @router.get("")
-    def jobs(
-        connection: Snapshot,
-        page: Pages,
-        wanted: Wanted,
-    ) -> dict[str, Any]:
+    async def jobs(read: Reading, page: Pages, wanted: Wanted) -> Response:
         """Jobs, the newest first."""
-        before = page.after(*wanted.words)
-        rows = queries.job_rows(connection, wanted.filter, page.size + 1, -1 if before is None else int(before))
-        more = rows[page.size - 1].number if len(rows) > page.size else None
-        shown = queries.jobs_json(connection, rows[: page.size])
-        return {"jobs": shown, "next_page_token": next_token(more, *wanted.words)}
+        before = page.after(Place, *wanted.words)
+
+        def look(connection: Connection) -> dict[str, Any]:
+            rows = queries.job_rows(connection, wanted.filter, page.size + 1, -1 if before is None else before)
+            more = rows[page.size - 1].number if len(rows) > page.size else None
+            shown = queries.jobs_json(connection, rows[: page.size])
+            return {"jobs": shown, "next_page_token": next_token(more, *wanted.words)}
+
+        return await read(look)
 
     @router.get("/{job_id}")
-    def job(job_id: str, connection: Snapshot) -> dict[str, Any]:
+    async def job(job_id: str, read: Reading) -> Response:
         """One job."""
-        return _shown(connection, job_id)
+        return await read(lambda connection: _shown(connection, job_id))
 
     @router.get("/{job_id}/explanation")
-    def explanation(job_id: str, connection: Snapshot) -> dict[str, Any]:
+    async def explanation(job_id: str, read: Reading) -> Response:
         """Why the job stands where it stands: the reason that counts most, and all that hold."""
-        return queries.explanation(connection, _job(connection, job_id))
+        return await read(lambda connection: queries.explanation(connection, _job(connection, job_id)))
 
     @router.get("/{job_id}/history")
-    def history(job_id: str, connection: Snapshot, page: Pages) -> dict[str, Any]:
+    async def history(job_id: str, read: Reading, page: Pages) -> Response:
         """What happened to the job: facts and decisions, the oldest first."""
-        _job(connection, job_id)
-        found = queries.history_page(connection, job_id, page.size, page.after("history", job_id))
-        return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
+        after = page.after(tuple[Place, Place, Place, Place, Place], "history", job_id)
+
+        def look(connection: Connection) -> dict[str, Any]:
+            _job(connection, job_id)
+            found = queries.history_page(connection, job_id, page.size, after)
+            return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
+
+        return await read(look)
 
 
 def _tasks(router: APIRouter, context: Context) -> None:
     @router.get("/{job_id}/tasks")
-    def tasks(job_id: str, connection: Snapshot, page: Pages, state: str = "") -> dict[str, Any]:
+    async def tasks(job_id: str, read: Reading, page: Pages, state: States = "") -> Response:
         """Tasks of the job."""
-        row = _job(connection, job_id)
-        names = [each for each in state.upper().split(",") if each]
-        if unknown := [name for name in names if name not in TaskState.__members__]:
-            raise Problem(422, "INVALID_REQUEST", f"{unknown[0][:40]!r} is no state", [("/query/state", "no state")])
-        first = page.after("tasks", job_id, names) or 0
-        found = task_queries.tasks_page(connection, row, [TaskState[name] for name in names], page.size, int(first))
-        return {"tasks": found.items, "next_page_token": next_token(found.next, "tasks", job_id, names)}
+        names = _states(state, TaskState.__members__)
+        first = page.after(Place, "tasks", job_id, names) or 0
+
+        def look(connection: Connection) -> dict[str, Any]:
+            states = [TaskState[name] for name in names]
+            found = task_queries.tasks_page(connection, _job(connection, job_id), states, page.size, first)
+            return {"tasks": found.items, "next_page_token": next_token(found.next, "tasks", job_id, names)}
+
+        return await read(look)
 
     @router.get("/{job_id}/tasks/{instance}/log", response_class=Response)
     async def log(
         job_id: str,
-        instance: int,
+        instance: Annotated[int, Path(ge=0, le=INT_MAX)],
         stream: Annotated[str, Query(pattern="^(stdout|stderr)$")] = "stdout",
-        run: Annotated[int | None, Query(ge=1)] = None,
-        offset: Annotated[int, Query(ge=0)] = 0,
+        run: Annotated[int | None, Query(ge=1, le=INT_MAX)] = None,
+        offset: Annotated[int, Query(ge=0, le=LONG_MAX)] = 0,
         limit: Annotated[int, Query(ge=1, le=LOG_BYTES_MAX)] = 64 * 1024,
     ) -> Response:
         """A piece of a run's output. The headers Log-Offset, Log-Next-Offset and Log-Ended say where to go on."""
@@ -257,6 +271,15 @@ def _job(connection: Connection, job_id: str) -> JobRow:
 
 def _shown(connection: Connection, job_id: str) -> dict[str, Any]:
     return queries.jobs_json(connection, [_job(connection, job_id)])[0]
+
+
+def _states(text: str, known: Collection[str]) -> list[str]:
+    """The states that a list is asked for, each once."""
+    names = sorted({each for each in text.upper().split(",") if each})
+    if unknown := [name for name in names if name not in known]:
+        detail = f"{unknown[0][:40]!r} is no state; there are {', '.join(known)}"
+        raise Problem(422, "INVALID_REQUEST", detail, [("/query/state", "no state")])
+    return names
 
 
 def _label(text: str) -> tuple[str, str]:

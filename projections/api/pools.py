@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
@@ -14,8 +15,8 @@ from events.records.pools import PoolDefined, PoolRemoved
 from events.spec import POOL_PATTERN, PoolSpec, problems
 from events.topics import POOLS
 from projections import queries
-from projections.api.context import Context, Snapshot, Wait
-from projections.api.problems import Problem, not_found, wrong_cell
+from projections.api.context import Context, Reading, Wait
+from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 
 DECIDED_S = 10.0
 """How long the cell of a pool has to decide before the other cells are told."""
@@ -27,20 +28,28 @@ def routes(context: Context) -> APIRouter:
     router = APIRouter(prefix="/v1/pools", tags=["pools"])
 
     @router.get("")
-    def pools(connection: Snapshot) -> dict[str, Any]:
+    async def pools(read: Reading) -> Response:
         """The pools of the cell, by path."""
-        return {"pools": [each for each in queries.pools_json(connection) if each["cell"] == context.cell]}
+
+        def look(connection: Connection) -> dict[str, Any]:
+            return {"pools": [each for each in queries.pools_json(connection) if each["cell"] == context.cell]}
+
+        return await read(look)
 
     @router.get("/{path:path}")
-    def pool(path: str, connection: Snapshot) -> dict[str, Any]:
+    async def pool(path: str, read: Reading) -> Response:
         """One pool."""
-        found = queries.pools_json(connection, f"/{path}")
-        if not found:
-            raise not_found("pool", f"/{path}")
-        _must_be_here(found[0]["cell"], path)
-        return found[0]
 
-    @router.put("/{path:path}", status_code=202)
+        def look(connection: Connection) -> dict[str, Any]:
+            found = queries.pools_json(connection, f"/{path}")
+            if not found:
+                raise not_found("pool", f"/{path}")
+            _must_be_here(found[0]["cell"], path)
+            return found[0]
+
+        return await read(look)
+
+    @router.put("/{path:path}", status_code=202, responses=ANSWERED)
     async def define(path: str, body: Annotated[Any, Body()], wait: Wait) -> Response:
         """Creates a pool or changes it; what is left out gets its default."""
         if not _PATH.fullmatch(f"/{path}"):
@@ -53,7 +62,7 @@ def routes(context: Context) -> APIRouter:
         _must_be_here(fact.cell, path)
         return await _write(context, fact, wait)
 
-    @router.delete("/{path:path}", status_code=202)
+    @router.delete("/{path:path}", status_code=202, responses=ANSWERED)
     async def remove(path: str, wait: Wait) -> Response:
         """Removes a pool without children and open jobs; asked again, it tells the cells that were not told."""
         fact = PoolRemoved(path=f"/{path}", command_id=uuid.uuid4().hex)

@@ -1,10 +1,11 @@
 """Errors of the API: RFC 9457 problem details with a stable code."""
 
+import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from events.codes import Code
 
@@ -31,7 +32,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.cell = cell
 
-    def response(self) -> JSONResponse:
+    def response(self) -> Response:
         """The answer."""
         body: dict[str, Any] = {
             "type": f"/problems/{self.code.lower().replace('_', '-')}",
@@ -46,7 +47,32 @@ class Problem(Exception):
             body["position"] = self.position
         if self.cell is not None:
             body["cell"] = self.cell
-        return JSONResponse(body, self.status, self.headers, media_type="application/problem+json")
+        text = json.dumps(body)  # in ASCII: what is quoted may hold halves of characters
+        return Response(text, self.status, self.headers, media_type="application/problem+json")
+
+
+_TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
+_FAULT = {"type": "object", "properties": {"pointer": _TEXT, "message": _TEXT}}
+PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        **dict.fromkeys(("type", "title", "code", "detail", "position"), _TEXT),
+        **dict.fromkeys(("status", "cell"), _NUMBER),
+        "errors": {"type": "array", "items": _FAULT},
+    },
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    kind: {"description": "A problem (RFC 9457).", "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
+    for kind in ("4XX", "5XX")
+}
+"""What every route may answer instead."""
+
+
+ANSWERED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Decided.", "content": {"application/json": {"schema": {"type": "object"}}}}
+}
+"""What a write answers where it waits for the decision."""
 
 
 def not_found(what: str, name: str) -> Problem:

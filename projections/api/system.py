@@ -1,15 +1,15 @@
 """Routes of the cell itself: rounds, quarantine, health, metrics."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection
 
 from events.codec import decode
 from events.topics import ALL, MACHINES, rounds_of
 from projections import queries
-from projections.api.context import Context, Pages, Snapshot, next_token
+from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, next_token
 from projections.api.problems import Problem, not_found
 from projections.api.whole import must_be_whole
 from projections.render import at, whole
@@ -43,34 +43,43 @@ def routes(context: Context) -> APIRouter:
         return context.cell_info()
 
     @router.get("/v1/rounds/{machine}/{number}")
-    def round_(machine: str, number: int, connection: Snapshot) -> dict[str, Any]:
+    async def round_(machine: str, number: Annotated[int, Path(ge=0, le=LONG_MAX)], read: Reading) -> Response:
         """One round of a machine, decoded."""
-        offset = queries.round_offset(connection, machine, number) if machine in MACHINES else None
-        if offset is None:
-            raise not_found("round", f"{number} of {machine}")
-        record = next(iter(context.log.scan(rounds_of(machine), offset)))
-        return {"position": f"{record.topic}:{offset}", "at": at(record.at_ms), **whole(decode(record.value))}
+
+        def look(connection: Connection) -> dict[str, Any]:
+            offset = queries.round_offset(connection, machine, number) if machine in MACHINES else None
+            if offset is None:
+                raise not_found("round", f"{number} of {machine}")
+            record = next(iter(context.log.scan(rounds_of(machine), offset)))
+            return {"position": f"{record.topic}:{offset}", "at": at(record.at_ms), **whole(decode(record.value))}
+
+        return await read(look)
 
     @router.get("/v1/log/quarantine")
-    def quarantine(connection: Snapshot, page: Pages) -> dict[str, Any]:
+    async def quarantine(read: Reading, page: Pages) -> Response:
         """Records that were skipped, and why."""
-        found = queries.quarantine_page(connection, page.size, page.after("quarantine"))
-        return {"records": found.items, "next_page_token": next_token(found.next, "quarantine")}
+        after = page.after(tuple[str, Place], "quarantine")
+
+        def look(connection: Connection) -> dict[str, Any]:
+            found = queries.quarantine_page(connection, page.size, after)
+            return {"records": found.items, "next_page_token": next_token(found.next, "quarantine")}
+
+        return await read(look)
 
     @router.get("/livez")
-    def livez() -> dict[str, bool]:
+    async def livez() -> dict[str, bool]:
         """Whether this process answers."""
         return {"live": True}
 
     @router.get("/startupz", include_in_schema=False)
-    def startupz() -> dict[str, bool]:
+    async def startupz() -> dict[str, bool]:
         """Whether this process has come up: it answers no requests before."""
         return {"started": True}
 
     @router.get("/readyz")
-    def readyz(connection: Snapshot) -> dict[str, Any]:
+    async def readyz(read: Reading) -> Response:
         """Whether the views are close behind the log."""
-        return {"ready": True, "lag": lag_of(context, connection)}
+        return await read(lambda connection: {"ready": True, "lag": lag_of(context, connection)})
 
     @router.get("/metrics", include_in_schema=False)
     def metrics() -> Response:

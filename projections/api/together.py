@@ -4,18 +4,19 @@
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-import msgspec
 from fastapi import APIRouter, Depends, Header, Query, Response
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
 
+from events.bounds import INT_MAX
 from projections import queries
-from projections.api.context import Context, Pages, Paging, next_token, of_cell, spread
-from projections.api.jobs import Wanted
+from projections.api.context import Context, Pages, Paging, Place, as_json, next_token, of_cell, spread
+from projections.api.jobs import JobsWanted, Wanted
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
 from projections.views import reached, write_positions
@@ -36,7 +37,7 @@ Cells = dict[int, Open]
 def routes(contexts: Mapping[int, Context]) -> APIRouter:
     """The routes that answer for all cells of a server."""
 
-    def asked(cell: Annotated[int | None, Query(ge=0)] = None) -> Mapping[int, Context]:
+    async def asked(cell: Annotated[int | None, Query(ge=0, le=INT_MAX)] = None) -> Mapping[int, Context]:
         if cell is not None and cell not in contexts:
             raise wrong_cell("what was asked for", cell, list(contexts))
         return contexts if cell is None else {cell: contexts[cell]}
@@ -52,14 +53,27 @@ def routes(contexts: Mapping[int, Context]) -> APIRouter:
                 await asked[number].at_least(text)
         return asked
 
-    def cells(asked: Annotated[Mapping[int, Context], Depends(at_least)], response: Response) -> Iterator[Cells]:
-        with ExitStack() as stack:
-            found = {cell: Open(context, stack.enter_context(context.views.read())) for cell, context in asked.items()}
-            each = (of_cell(write_positions(reached(at.connection)), cell) for cell, at in found.items())
-            response.headers["Log-Position"] = ",".join(filter(None, each))
-            yield found
+    async def cells(asked: Annotated[Mapping[int, Context], Depends(at_least)]) -> CellsReader:
+        return CellsReader(asked)
 
     return _routes(asked, cells, list(contexts))
+
+
+class CellsReader(NamedTuple):
+    """Answers from one state of the views of each cell, see `Reader`."""
+
+    contexts: Mapping[int, Context]
+
+    async def __call__(self, look: Callable[[Cells], Any]) -> Response:
+        """The JSON of what `look` finds. Raises what it raises."""
+        return await run_in_threadpool(self._answer, look)
+
+    def _answer(self, look: Callable[[Cells], Any]) -> Response:
+        with ExitStack() as stack:
+            found = {cell: Open(each, stack.enter_context(each.views.read())) for cell, each in self.contexts.items()}
+            value = look(found)
+            each = (of_cell(write_positions(reached(at.connection)), cell) for cell, at in found.items())
+            return as_json(value, ",".join(filter(None, each)))
 
 
 def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[int]) -> APIRouter:
@@ -73,66 +87,83 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
         return {**first.cell_info(), "cells": served}
 
     @router.get("/readyz")
-    def readyz(found: Annotated[Any, Depends(cells)]) -> dict[str, Any]:
+    async def readyz(read: Annotated[Any, Depends(cells)]) -> Response:
         """Whether the views of all cells are close behind their logs."""
-        lags = {number: lag_of(*each) for number, each in found.items()}
-        return {
-            "ready": True,
-            "lag": {f"{topic}@{number}": lag for number, of in lags.items() for topic, lag in of.items()},
-        }
+
+        def look(found: Cells) -> dict[str, Any]:
+            lags = {number: lag_of(*each) for number, each in found.items()}
+            lag = {f"{topic}@{number}": lag for number, of in lags.items() for topic, lag in of.items()}
+            return {"ready": True, "lag": lag}
+
+        response: Response = await read(look)
+        return response
 
     return router
 
 
 def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/jobs")
-    def jobs(found: Annotated[Any, Depends(cells)], page: Pages, wanted: Wanted) -> dict[str, Any]:
+    async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: Wanted) -> Response:
         """Jobs of all cells, the newest first."""
-        at = marks(page, int, *wanted.words)
-        rows = {
-            cell: queries.job_rows(each.connection, wanted.filter, page.size + 1, at.get(cell, -1))
-            for cell, each in found.items()
-        }
-        taken = spliced(rows, page.size, lambda row: -row.submitted_ms)
-        shown = {
-            cell: iter(queries.jobs_json(each.connection, [row for of, row in taken if of == cell]))
-            for cell, each in found.items()
-        }
-        token = onward(rows, taken, at, lambda row: row.number, *wanted.words)
-        return {"jobs": [{**next(shown[cell]), "cell": cell} for cell, _ in taken], "next_page_token": token}
+        at = marks(page, Place, *wanted.words)
+        return await read(lambda found: _jobs(found, page, wanted, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/hosts")
-    def hosts(found: Annotated[Any, Depends(cells)], page: Pages) -> dict[str, Any]:
+    async def hosts(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Hosts of all cells, by id."""
         at = marks(page, str, "hosts")
-        rows = {
-            cell: queries.host_rows(each.connection, page.size + 1, at.get(cell, "")) for cell, each in found.items()
-        }
-        taken = spliced(rows, page.size, lambda row: row.host_id)
-        token = onward(rows, taken, at, lambda row: row.host_id, "hosts")
-        return {"hosts": [{**queries.host_json(row), "cell": cell} for cell, row in taken], "next_page_token": token}
+        return await read(lambda found: _hosts(found, page, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/pools")
-    def pools(found: Annotated[Any, Depends(cells)]) -> dict[str, Any]:
+    async def pools(read: Annotated[Any, Depends(cells)]) -> Response:
         """Pools of all cells, by path."""
-        rows = [(cell, pool) for cell, each in found.items() for pool in queries.pools_json(each.connection)]
-        return {"pools": sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])}
+        return await read(_pools)  # type: ignore[no-any-return]
 
     @router.get("/v1/log/quarantine")
-    def quarantine(found: Annotated[Any, Depends(cells)], page: Pages) -> dict[str, Any]:
+    async def quarantine(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Records of all cells that were skipped, by topic and offset."""
-        at = marks(page, tuple[str, int], "quarantine")
-        rows = {
-            cell: queries.quarantine_page(each.connection, page.size + 1, at.get(cell)).items
-            for cell, each in found.items()
-        }
+        at = marks(page, tuple[str, Place], "quarantine")
+        return await read(lambda found: _quarantine(found, page, at))  # type: ignore[no-any-return]
 
-        def place(record: dict[str, Any]) -> tuple[str, int]:
-            return record["topic"], record["offset"]
 
-        taken = spliced(rows, page.size, place)
-        token = onward(rows, taken, at, place, "quarantine")
-        return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
+def _jobs(found: Cells, page: Paging, wanted: JobsWanted, at: dict[int, int]) -> dict[str, Any]:
+    rows = {
+        cell: queries.job_rows(each.connection, wanted.filter, page.size + 1, at.get(cell, -1))
+        for cell, each in found.items()
+    }
+    taken = spliced(rows, page.size, lambda row: -row.submitted_ms)
+    shown = {
+        cell: iter(queries.jobs_json(each.connection, [row for of, row in taken if of == cell]))
+        for cell, each in found.items()
+    }
+    token = onward(rows, taken, at, lambda row: row.number, *wanted.words)
+    return {"jobs": [{**next(shown[cell]), "cell": cell} for cell, _ in taken], "next_page_token": token}
+
+
+def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
+    rows = {cell: queries.host_rows(each.connection, page.size + 1, at.get(cell, "")) for cell, each in found.items()}
+    taken = spliced(rows, page.size, lambda row: row.host_id)
+    token = onward(rows, taken, at, lambda row: row.host_id, "hosts")
+    return {"hosts": [{**queries.host_json(row), "cell": cell} for cell, row in taken], "next_page_token": token}
+
+
+def _pools(found: Cells) -> dict[str, Any]:
+    rows = [(cell, pool) for cell, each in found.items() for pool in queries.pools_json(each.connection)]
+    return {"pools": sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])}
+
+
+def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> dict[str, Any]:
+    rows = {
+        cell: queries.quarantine_page(each.connection, page.size + 1, at.get(cell)).items
+        for cell, each in found.items()
+    }
+
+    def place(record: dict[str, Any]) -> tuple[str, int]:
+        return record["topic"], record["offset"]
+
+    taken = spliced(rows, page.size, place)
+    token = onward(rows, taken, at, place, "quarantine")
+    return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
 
 
 def spliced(found: Mapping[int, Sequence[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
@@ -143,11 +174,7 @@ def spliced(found: Mapping[int, Sequence[R]], size: int, order: Callable[[R], An
 
 def marks(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
     """Where the part of each cell goes on; cells that were not reached yet are left out."""
-    at = page.after(*filters)
-    try:
-        return dict(msgspec.convert(at or [], list[tuple[int, kind]]))
-    except msgspec.ValidationError as error:
-        raise Problem(400, "BAD_PAGE_TOKEN", "the page token can't be read") from error
+    return dict(page.after(list[tuple[int, kind]], *filters) or ())
 
 
 def onward(
