@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from events.acceptance import Chain
 from events.codec import CodecError, decode
 from events.log import LogRecord
+from events.offers import host_fault
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.rounds import Delivered, follow, judge
@@ -29,6 +30,8 @@ def read_fact(record: LogRecord) -> Delivered:
         return Delivered(record, None, "WRONG_TOPIC")
     if len(record.value) > FACT_BYTES_MAX and _unanswerable(event):
         return Delivered(record, None, "TOO_LARGE")
+    if fault := host_fault(event):
+        return Delivered(record, None, fault)
     return Delivered(record, event)
 
 

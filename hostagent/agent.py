@@ -23,6 +23,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from events.bounds import NAME, SESSION_MAX
 from events.lines import Lines
 from events.locks import hold
 from events.records.parts import Amounts
@@ -30,7 +31,6 @@ from events.structs import known
 from hostagent import capacity, shim
 from hostagent.messages import (
     HEARTBEAT_MS,
-    NAME,
     PING_S,
     Acknowledged,
     Hello,
@@ -231,7 +231,8 @@ class Agent:
 
     def _next_session(self) -> int:
         """A session higher than any before, on disk before it is used."""
-        self.standing.session = max(self.standing.session + 1, time.time_ns() // 1_000_000)
+        before = self.standing.session if self.standing.session < SESSION_MAX else 0
+        self.standing.session = max(before + 1, time.time_ns() // 1_000_000)
         self._remember()
         return self.standing.session
 
@@ -273,7 +274,8 @@ class Agent:
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
             newer = msgspec.json.decode(response.content, type=known(Refused)).session
-            self.standing.session = max(self.standing.session, newer)
+            if newer < SESSION_MAX:
+                self.standing.session = max(self.standing.session, newer)
         self._check(response)
         if self.standing.cell is None:
             self.standing.cell = msgspec.json.decode(response.content, type=known(Welcome)).cell

@@ -1,18 +1,16 @@
 """What gateway and agents say to each other: columns within the process, JSON lines over HTTP."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
 
+from events.bounds import HOST_RUNS_MAX, INT_MAX, PORT_MAX, SESSION_MAX
 from events.codes import Number
 from events.columns import I32, indexed
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
 
-NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
-"""Ids of hosts and jobs: also names of folders."""
 HEARTBEAT_MS = 3_000
 """So often an agent that has nothing to report says that it lives."""
 PING_S = 5.0
@@ -66,7 +64,9 @@ class Reports(NamedTuple):
     reason: I32
 
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
+Long = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Session = Annotated[int, msgspec.Meta(ge=1, le=SESSION_MAX)]
 REASON_CHARS_MAX = 1000
 Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 
@@ -87,13 +87,13 @@ class Hello(msgspec.Struct):
     which cell, None: of none yet.
     """
 
-    session: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    session: Session
     capacity: Amounts
-    port_first: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 31000
-    port_last: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 31999
-    attributes: dict[str, Text] = {}
-    runs: list[RunState] = []
-    position: Annotated[int, msgspec.Meta(ge=0)] = 0
+    port_first: Annotated[int, msgspec.Meta(ge=1, le=PORT_MAX)] = 31000
+    port_last: Annotated[int, msgspec.Meta(ge=1, le=PORT_MAX)] = 31999
+    attributes: dict[str, str] = {}
+    runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
+    position: Long = 0
     cell: int | None = None
 
 
@@ -105,17 +105,18 @@ class Welcome(msgspec.Struct):
 
 
 class Refused(msgspec.Struct):
-    """The gateway doesn't take a session, as a later one is known."""
+    """The gateway doesn't take a session; `session` is the newest that it knows, `title` says why and what helps."""
 
     session: int
+    title: str = "a later session of this host is known"
 
 
 class ReportBatch(msgspec.Struct):
     """Reports of one agent; `number` grows within the session. Without runs it only says that the agent lives."""
 
-    session: int
-    number: int
-    runs: Annotated[list[RunState], msgspec.Meta(max_length=20_000)] = []
+    session: Session
+    number: Long
+    runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
 
 
 class Acknowledged(msgspec.Struct):
@@ -202,7 +203,10 @@ def page_of(headers: Mapping[str, str], data: bytes) -> LogPage | None:
     """The page that headers and bytes make; None: there is none. Raises `KeyError`, `ValueError`."""
     if headers.get("log-found") != "1":
         return None
-    return LogPage(int(headers["log-offset"]), data, int(headers["log-next-offset"]), headers.get("log-ended") == "1")
+    first, following = int(headers["log-offset"]), int(headers["log-next-offset"])
+    if not 0 <= first <= following < 2**63:
+        raise ValueError("no offsets")
+    return LogPage(first, data, following, headers.get("log-ended") == "1")
 
 
 def line(orders: Orders) -> OrdersLine:

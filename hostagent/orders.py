@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from events.bounds import NAME
 from events.structs import known
-from hostagent.messages import NAME, JobOrder, Kind, Line, OrdersLine, RunOrder
+from hostagent.messages import JobOrder, Kind, Line, OrdersLine, RunOrder
 from hostagent.runs import RunKey
 
 T = TypeVar("T")

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from events.bounds import NAME
 from events.codes import RunReport
 from hostagent import descriptors, shim
-from hostagent.messages import LOG_BYTES_MAX, NAME, REASON_CHARS_MAX, LogPage, RunState
+from hostagent.messages import LOG_BYTES_MAX, REASON_CHARS_MAX, LogPage, RunState
 from hostagent.ports import LOCKS
 
 KEPT_RUNS = 200

@@ -2,12 +2,15 @@
 
 import msgspec
 
+from events.offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.placement import HostAnswered, HostLost
 from projections.cache import Cache
 from projections.moment import Moment
 from projections.rows import HostRow, to_json
+
+OFFER = ("capacity", "attributes", "port_first", "port_last")
 
 
 class HostFold:
@@ -20,17 +23,22 @@ class HostFold:
         """Folds a fact of the topic of hosts."""
         if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack):
             return
-        row = self._row(event.host_id)
-        if event.session < row.session:
+        row = self._cache.hosts.change(event.host_id)
+        if isinstance(event, HostConnected):
+            row = row or self._cache.hosts.put(HostRow(event.host_id))
+            if event.session > row.session:
+                row.session, row.gateway, row.connected_ms = event.session, event.gateway, moment.at_ms
+                row.silent_ms, row.offered, row.offer_fault = 0, 0, ""
+            return
+        if row is None or event.session != row.session:
             return
         match event:
-            case HostConnected():
-                row.session, row.gateway, row.connected_ms = event.session, event.gateway, moment.at_ms
-                row.silent_ms, row.offered = 0, 0
             case HostOffered():
-                row.offered = 1
-                row.capacity, row.attributes = to_json(msgspec.to_builtins(event.capacity)), to_json(event.attributes)
-                row.port_first, row.port_last = event.port_first, event.port_last
+                row.offer_fault = offer_fault(event)
+                row.offered = int(not row.offer_fault)
+                offered = HostRow("") if row.offer_fault else _offer(event)
+                for name in OFFER:
+                    setattr(row, name, getattr(offered, name))
             case HostSilent():
                 row.silent_ms = moment.at_ms
             case HostBack():
@@ -56,3 +64,14 @@ class HostFold:
 
     def _row(self, host_id: str) -> HostRow:
         return self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))
+
+
+def _offer(event: HostOffered) -> HostRow:
+    """The columns of an offer."""
+    return HostRow(
+        event.host_id,
+        capacity=to_json(msgspec.to_builtins(event.capacity)),
+        attributes=to_json(event.attributes),
+        port_first=event.port_first,
+        port_last=event.port_last,
+    )

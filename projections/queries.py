@@ -226,6 +226,7 @@ def host_json(row: HostRow) -> Json:
         "gateway": row.gateway,
         "connected_at": at(row.connected_ms),
         "silent_since": at(row.silent_ms),
+        "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
         "capacity": msgspec.json.decode(row.capacity) or msgspec.to_builtins(NONE),
         "allocated": {

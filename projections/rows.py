@@ -152,6 +152,8 @@ class HostRow(msgspec.Struct):
     connected_ms: int = 0
     silent_ms: int = 0
     offered: int = 0
+    offer_fault: str = ""
+    """Why what it offers in this session counts as nothing."""
     capacity: str = "null"
     port_first: int = 0
     port_last: int = 0

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from projections import rows
 
-FORMAT = "2"
+FORMAT = "3"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}

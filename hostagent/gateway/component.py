@@ -5,7 +5,6 @@ gateway that wrote its newest session. One that reads a newer session of another
 reports of the old one, and no longer watches that host.
 """
 
-import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 import numpy as np
 
 from events.acceptance import Chain
+from events.bounds import HOST_RUNS_MAX, SESSION_MAX
 from events.clock import Clock
 from events.codec import decode
 from events.columns import distinct
@@ -26,18 +26,20 @@ from events.records.lifecycle import HostReconciled
 from events.records.rounds import RoundCommitted
 from events.rounds import Delivered
 from events.structs import known
-from events.topics import HOSTS, JOBS, rounds_of
+from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
 from hostagent.gateway import checkpoint, facts
 from hostagent.gateway.hosts import Hosts
-from hostagent.gateway.links import AskLog, Attach, Connect, Detach, Link, LogMissing, NotHere, Post, Report, split
+from hostagent.gateway.links import AskLog, Attach, Connect, Detach, Link, Post, Report, split
 from hostagent.gateway.metrics import Metrics
+from hostagent.gateway.questions import Questions
 from hostagent.gateway.wanted import Piece, Wanted, only
 from hostagent.gateway.watch import NEVER_MS, Watch
-from hostagent.messages import LogLine, LogPage, Refused, Reports, Welcome
+from hostagent.messages import LogPage, Refused, Reports, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")
-REPORTS_MAX = 20_000
+REPORTS_MAX = HOST_RUNS_MAX
 """Most runs in one fact."""
+LAST_SESSION = "the last session that there can be was said for this host: `paceline host remove` lets it begin anew"
 RECORDS_MAX = 500
 """Most records folded in one step."""
 CHECKPOINT_MS = 30_000
@@ -84,8 +86,7 @@ class Gateway:
         self._after: list[Callable[[], None]] = []
         self._waiting: dict[str, None] = {}
         """Hosts whose link has not got the whole wanted set yet."""
-        self._asked: dict[str, Future[LogPage]] = {}
-        self._requests = itertools.count(1)
+        self._questions = Questions()
         self._metrics = Metrics(log.cell, name)
         self._checkpoint_at = clock.monotonic_ms() + CHECKPOINT_MS if path else NEVER_MS
         self._ends: dict[str, int] | None = None
@@ -107,20 +108,13 @@ class Gateway:
         """Asks for a piece of the output of a run; thread-safe. `host_id`: where it ran, needed for runs that are not
         the newest of their task. The future may be cancelled; it may fail with `LogMissing`.
         """
-        answer: Future[LogPage] = Future()
-        line = LogLine(str(next(self._requests)), job_id, instance, run, stream, offset, limit)
-        self.post(AskLog(host_id, line, answer))
-        return answer
+        asked = self._questions.ask(job_id, instance, run, stream, offset, limit, host_id)
+        self.post(asked)
+        return asked.answer
 
     def answer(self, request: str, page: LogPage | None) -> None:
         """The answer to a request for output, None: the host knows nothing of that run; thread-safe."""
-        future = self._asked.pop(request, None)
-        if future is None or not future.set_running_or_notify_cancel():
-            return
-        if page is None:
-            future.set_exception(LogMissing("the host has no output of that run, or no longer"))
-        else:
-            future.set_result(page)
+        self._questions.answer(request, page)
 
     def step(self) -> bool:
         """Folds the log, takes posts, looks for silence, writes facts. Returns whether there may be more at once."""
@@ -203,21 +197,21 @@ class Gateway:
         if self._records or not self.serving:
             return False
         parts: list[Reports] = []
-        size = 0
+        count = size = 0
         while (post := self._next_post()) is not None:
             if isinstance(post, Report):
-                runs = len(post.reports.job)
-                if parts and size + runs > REPORTS_MAX:
+                runs, weight = len(post.reports.job), facts.size_of(post.reports)
+                if parts and (count + runs > REPORTS_MAX or size + weight > ROUND_BYTES_MAX):
                     self._held = post
                     break
                 if self._take_report(post, now) and runs:
                     parts.append(post.reports)
-                    size += runs
+                    count, size = count + runs, size + weight
             else:
                 self._take_other(post, now)
         if parts:
             self._records.append(facts.reported(self.name, parts))
-            self._metrics.reports.inc(size)
+            self._metrics.reports.inc(count)
         return self._held is not None
 
     def _next_post(self) -> Post | None:
@@ -230,10 +224,9 @@ class Gateway:
             return None
 
     def _take_report(self, report: Report, now: int) -> bool:
-        hosts = [self._hosts[host_id] for host_id in report.reports.host_ids]
-        current = all(host.current(self.name, session) for host, session in zip(hosts, report.sessions, strict=True))
-        current = current and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
-        for host in hosts if current else ():
+        hosts = self._hosts.speaking(report.reports.host_ids, report.sessions)
+        current = hosts is not None and not any(host.silent and now - host.heard_ms >= RECONNECT_MS for host in hosts)
+        for host in hosts if hosts and current else ():
             host.heard_ms = now
         self._after.append(lambda: report.done(current))
         return current
@@ -255,7 +248,7 @@ class Gateway:
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
         if post.hello.session <= host.session:
-            refused = Refused(host.session)
+            refused = Refused(host.session) if host.session < SESSION_MAX else Refused(host.session, LAST_SESSION)
             self._after.append(lambda: post.done(refused))
             return
         host.cut(post.host_id)
@@ -265,8 +258,8 @@ class Gateway:
         self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell)))
 
     def _attach(self, host_id: str, session: int, link: Link) -> None:
-        host = self._hosts[host_id]
-        if not host.current(self.name, session):
+        host = self._hosts.get(host_id)
+        if host is None or not host.current(self.name, session):
             link.cut(host_id)
             return
         host.cut(host_id)
@@ -274,20 +267,10 @@ class Gateway:
         self._waiting[host_id] = None
 
     def _ask(self, post: AskLog) -> None:
-        line = post.line
-        host_id = post.host_id or ""
+        line, host_id = post.line, post.host_id
         if not host_id and (number := self._wanted.where(line.job_id, line.instance, line.run)) is not None:
             host_id = self._wanted.host_ids[number]
-        host = self._hosts.get(host_id)
-        link = None if host is None else host.link
-        if link is None:
-            why = NotHere(f"host {host_id} is not connected") if host_id else LogMissing("no host of the run is known")
-            if post.answer.set_running_or_notify_cancel():
-                post.answer.set_exception(why)
-            return
-        self._asked[line.request] = post.answer
-        post.answer.add_done_callback(lambda _: self._asked.pop(line.request, None))
-        link.ask(host_id, line)
+        self._questions.pass_on(post, host_id or None, self._hosts.link)
 
     # What the cell has decided
 

@@ -13,6 +13,9 @@ from events.records.tasks import HostInventory, RunsReported
 from hostagent.messages import Hello, Reports, RunState
 from hostagent.slots import Column
 
+RUN_BYTES = 28
+"""The columns of a report, for each run."""
+
 
 def fact(event: Event, key: str) -> NewRecord:
     """A fact as a record to append."""
@@ -33,7 +36,13 @@ def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
         state=pack_ints(run.state for run in hello.runs),
         exit_code=pack_ints(run.exit_code for run in hello.runs),
     )
-    offered = HostOffered(
+    opened = HostConnected(host_id=host_id, session=hello.session, gateway=gateway)
+    return [fact(opened, host_id), fact(offered(host_id, hello), host_id), fact(inventory, host_id)]
+
+
+def offered(host_id: str, hello: Hello) -> HostOffered:
+    """What a host says it has."""
+    return HostOffered(
         host_id=host_id,
         session=hello.session,
         capacity=hello.capacity,
@@ -41,8 +50,6 @@ def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
         port_last=hello.port_last,
         attributes=hello.attributes,
     )
-    opened = HostConnected(host_id=host_id, session=hello.session, gateway=gateway)
-    return [fact(opened, host_id), fact(offered, host_id), fact(inventory, host_id)]
 
 
 def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:
@@ -60,6 +67,12 @@ def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:
         reason=np.array([reasons[run.reason] + 1 if run.reason else 0 for run in runs], dtype=np.int32),
         reasons=reasons.all(),
     )
+
+
+def size_of(reports: Reports) -> int:
+    """About how many bytes reports take in a fact."""
+    names = (*reports.host_ids, *reports.job_ids, *reports.reasons)
+    return RUN_BYTES * len(reports.job) + sum(len(name.encode()) + 2 for name in names)
 
 
 def reported(gateway: str, parts: Sequence[Reports]) -> NewRecord:

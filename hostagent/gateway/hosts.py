@@ -1,6 +1,6 @@
 """What a gateway knows of each host: whose it is, whether it is heard, and who follows orders for it."""
 
-from collections.abc import Callable, ItemsView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Mapping, Sequence, ValuesView
 from typing import Any
 
 from events.records.hosts import HostBack, HostConnected, HostSilent
@@ -65,6 +65,11 @@ class Hosts:
         """A host that is known."""
         return self._hosts.get(host_id)
 
+    def link(self, host_id: str) -> Link | None:
+        """The link of a host."""
+        host = self._hosts.get(host_id)
+        return None if host is None else host.link
+
     def items(self) -> ItemsView[str, HostStanding]:
         """All hosts with their ids."""
         return self._hosts.items()
@@ -72,6 +77,16 @@ class Hosts:
     def values(self) -> ValuesView[HostStanding]:
         """All hosts."""
         return self._hosts.values()
+
+    def speaking(self, host_ids: Sequence[str], sessions: Sequence[int]) -> list[HostStanding] | None:
+        """The hosts, if what all of them say to this gateway in these sessions counts."""
+        found = []
+        for host_id, session in zip(host_ids, sessions, strict=True):
+            host = self._hosts.get(host_id)
+            if host is None or not host.current(self._gateway, session):
+                return None
+            found.append(host)
+        return found
 
     def connected(self, event: HostConnected) -> None:
         """A session in the log: of this gateway's own past, or of another gateway that has the host now."""

@@ -10,14 +10,16 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from events.bounds import NAME
 from events.lines import ascii_json
+from events.offers import offer_fault
 from events.structs import known
+from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
-from hostagent.gateway.facts import columns_of
+from hostagent.gateway.facts import columns_of, offered
 from hostagent.gateway.links import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.messages import (
     LOG_BYTES_MAX,
-    NAME,
     PING_S,
     Acknowledged,
     Hello,
@@ -38,7 +40,8 @@ ANSWER_S = 10.0
 """How long a request waits for the gateway, that is for the log; then the agent tries again."""
 LOG_S = 10.0
 """How long a reader of output waits for the host."""
-BODY_BYTES_MAX = 8 * 1024 * 1024
+BODY_BYTES_MAX = ROUND_BYTES_MAX
+"""What an agent says is written as one record, which takes no more bytes."""
 LINES_MAX = 1000
 """An agent that leaves so many lines unread is cut off; it gets the whole wanted set when it connects again."""
 
@@ -124,6 +127,8 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
             hello = _decoded(await taken(request, host_id), Hello)
             if hello.cell not in (None, gateway.cell):
                 raise Denied(421, f"this gateway serves cell {gateway.cell}, the host is of cell {hello.cell}")
+            if fault := offer_fault(offered(host_id, hello)):
+                raise Denied(422, f"what the host offers is refused: {fault}")
             got: Welcome | Refused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
             return _json(got, 200 if isinstance(got, Welcome) else 409)
 
@@ -271,7 +276,7 @@ async def _guarded(answer: Awaitable[Response]) -> Response:
 def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=known(kind))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Denied(422, str(error)) from error
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from events.bounds import AMOUNT_MAX
 from events.codes import Number
 from events.columns import I64
+from events.offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.parts import Amounts
@@ -21,7 +21,6 @@ from processors.placement.rows import NEVER, CellRow, HostRow
 from processors.table import Table, struct_table
 
 RESOURCES = 5
-PORT_MAX = 65535
 
 
 class Phase(Number):
@@ -42,12 +41,6 @@ def amounts_of(values: list[int]) -> Amounts:
 def values_of(amounts: Amounts) -> list[int]:
     """The first four resources as a list."""
     return [amounts.cpu_milli, amounts.memory_mib, amounts.disk_mib, amounts.gpu_milli]
-
-
-def sensible(offer: HostOffered) -> bool:
-    """Whether an offer can be taken at its word."""
-    ports = 0 < offer.port_first <= offer.port_last <= PORT_MAX
-    return ports and all(0 <= value <= AMOUNT_MAX for value in values_of(offer.capacity))
 
 
 class Hosts:
@@ -134,7 +127,7 @@ class Hosts:
             return
         row = self.table.change(event.host_id)
         before = (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes)
-        if sensible(event):
+        if not offer_fault(event):
             row.offered = event.session
             row.capacity = values_of(event.capacity)
             row.port_first, row.port_last = event.port_first, event.port_last
