@@ -164,6 +164,11 @@ def wire(value: bytes) -> bytes:
     return value if header is None else header + value[HEADER_BYTES:]
 
 
+def body(data: bytes) -> bytes:
+    """The value of an encoded record, without what names its schema: the same bytes with and without a registry."""
+    return data[HEADER_BYTES if data[:2] == MARKER else ID_HEADER_BYTES :]
+
+
 def decode(data: bytes) -> Event:
     """The record in the bytes. Raises `CodecError`, and `LogUnavailable` where a registry must be asked and is away.
 

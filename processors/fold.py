@@ -132,7 +132,7 @@ class Fold:
         peer = self._machines.get(record.topic)
         if peer is None:
             self._ask_for_round(record)
-            self.machine.apply(Fact(record.topic, record.offset, record.at_ms, event))
+            self.machine.apply(Fact(record.topic, record.offset, record.at_ms, event, record.value))
             return
         self.state.chains.change(peer)
         if isinstance(event, RoundCommitted):

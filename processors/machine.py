@@ -19,6 +19,8 @@ class Fact(NamedTuple):
     offset: int
     at_ms: int
     event: Event
+    value: bytes
+    """The record as it stands in the log."""
 
 
 class PeerRound(NamedTuple):

@@ -2,48 +2,53 @@
 
 import msgspec
 
-from events.codec import decode, encode
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.records.pools import CellConfigured
+from processors.rows import row_of
 from processors.table import Table, struct_table
 
 
-class Kept(msgspec.Struct, array_like=True):
-    """An encoded CellConfigured."""
+class SettingsRow(msgspec.Struct, frozen=True, array_like=True):
+    """What a CellConfigured sets."""
 
-    value: bytes
+    host_lost_after_ms: int
+    host_lost_percent_per_minute: int
+    host_lost_grace_ms: int
+    placement_patience_ms: int
+    return_backoff_ms: int
+    return_backoff_max_ms: int
+    restart_backoff_ms: int
+    restart_backoff_max_ms: int
+    preemption_delay_ms: int
+    forget_after_ms: int
+    ended_jobs_max: int
+
+
+DEFAULTS = row_of(SettingsRow, CellConfigured(command_id=""))
 
 
 class CellSettings:
     """`now` are the settings to decide by; facts wait in `pending`, by offset, until they are answered."""
 
     def __init__(self) -> None:
-        self.pending: Table[int, Kept] = struct_table("pending_settings", Kept, int)
-        self.kept: Table[str, Kept] = struct_table("settings", Kept)
-        self.now = CellConfigured(command_id="")
+        self.pending: Table[int, SettingsRow] = struct_table("pending_settings", SettingsRow, int)
+        self.kept: Table[str, SettingsRow] = struct_table("settings", SettingsRow)
+        self.now = DEFAULTS
 
     def restored(self) -> None:
         """Finds `now` again."""
-        kept = self.kept.get("cell")
-        if kept is not None:
-            self._take(kept)
+        self.now = self.kept.get("cell") or DEFAULTS
 
     def asked(self, offset: int, event: CellConfigured) -> None:
         """An admin sets the cell."""
-        self.pending.put(offset, Kept(encode(event)))
+        self.pending.put(offset, row_of(SettingsRow, event))
 
     def answered(self, answer: PoolAnswered) -> None:
         """Entitlement has taken or refused a fact about pools."""
-        kept = self.pending.get(answer.pools_offset)
-        if kept is None:
+        row = self.pending.get(answer.pools_offset)
+        if row is None:
             return
         self.pending.remove(answer.pools_offset)
         if answer.code == Code.DONE:
-            self.kept.put("cell", kept)
-            self._take(kept)
-
-    def _take(self, kept: Kept) -> None:
-        event = decode(kept.value)
-        assert isinstance(event, CellConfigured)
-        self.now = event
+            self.now = self.kept.put("cell", row)

@@ -52,7 +52,7 @@ class Alone(Generic[M]):
     def catch(self, topic: str, event: Event) -> None:
         """A fact that is applied and not decided on yet."""
         self.offsets[topic] = self.offsets.get(topic, -1) + 1
-        self.apply(Fact(topic, self.offsets[topic], self.now, event))
+        self.apply(Fact(topic, self.offsets[topic], self.now, event, encode(event)))
 
     def peer(self, machine: str, *decisions: Event) -> list[Event]:
         """A round of another machine."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
-from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from processors.entitlement.rows import PoolRow, four
+from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
@@ -21,18 +20,9 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def pool_row(fact: PoolDefined) -> PoolRow:
+def pool_row(fact: DefinedRow) -> PoolRow:
     """The row of a definition."""
-    return PoolRow(
-        four(fact.reservation),
-        four(fact.limit),
-        four(fact.share),
-        fact.open_jobs_max,
-        fact.open_tasks_max,
-    )
-
-
-PoolFact = PoolDefined | PoolRemoved | CellConfigured
+    return PoolRow(fact.reservation, fact.limit, fact.share, fact.open_jobs_max, fact.open_tasks_max)
 
 
 @dataclass(slots=True)
@@ -51,23 +41,23 @@ class Tree:
 
     def take(self, fact: PoolFact) -> None:
         """Follows a fact that was answered DONE."""
-        if isinstance(fact, PoolRemoved):
+        if isinstance(fact, RemovedRow):
             self.pools.pop(fact.path, None)
             self.foreign.pop(fact.path, None)
-        elif isinstance(fact, PoolDefined) and fact.cell == self.cell:
+        elif isinstance(fact, DefinedRow) and fact.cell == self.cell:
             self.pools[fact.path] = pool_row(fact)
-        elif isinstance(fact, PoolDefined):
+        elif isinstance(fact, DefinedRow):
             self.foreign[fact.path] = fact.cell
 
 
 def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool) -> PoolAnswered:
     """The answer to one fact, as the tree is now; `repeated`: its command was done before."""
-    path = "/" if isinstance(fact, CellConfigured) else fact.path
+    path = "/" if isinstance(fact, ConfiguredRow) else fact.path
     if repeated:
         code, message = Code.REPEATED, "this command was done before"
-    elif isinstance(fact, PoolDefined):
+    elif isinstance(fact, DefinedRow):
         code, message = _defined(fact, tree, open_jobs)
-    elif isinstance(fact, PoolRemoved):
+    elif isinstance(fact, RemovedRow):
         code, message = _removed(path, tree, open_jobs)
     else:
         code, message = _configured(fact)
@@ -79,7 +69,7 @@ def children(path: str, pools: Mapping[str, PoolRow]) -> list[str]:
     return sorted(each for each in pools if each != "/" and parent_of(each) == path)
 
 
-def _defined(fact: PoolDefined, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     path, pools = fact.path, tree.pools
     if not PATH.fullmatch(path):
         return Code.INVALID_POOL, f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles"
@@ -99,7 +89,7 @@ def _defined(fact: PoolDefined, tree: Tree, open_jobs: Mapping[str, int]) -> Ver
     return _amounts(path, new, pools) or (Code.DONE, "")
 
 
-def _misplaced(fact: PoolDefined, tree: Tree) -> Verdict | None:
+def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
     """A pool stays in its cell until it is removed, and the pools below it are there too."""
     path, cell = fact.path, fact.cell
     if cell < 0:
@@ -160,9 +150,9 @@ def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     return Code.DONE, ""
 
 
-def _configured(fact: CellConfigured) -> Verdict:
-    for name in fact.__struct_fields__:
-        value, most = getattr(fact, name), 100 if "percent" in name else AMOUNT_MAX
-        if name != "command_id" and not 0 <= value <= most:
+def _configured(fact: ConfiguredRow) -> Verdict:
+    for name in fact.settings.__struct_fields__:
+        value, most = getattr(fact.settings, name), 100 if "percent" in name else AMOUNT_MAX
+        if not 0 <= value <= most:
             return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
     return Code.DONE, ""

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from events.codec import decode, encode
 from events.codes import ENDED_JOBS, Code
 from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
@@ -16,7 +15,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from processors.arena import locate, locate_ranges
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
-from processors.entitlement.answers import RESOURCES, PoolFact, Tree, answer, parent_of, pool_row
+from processors.entitlement.answers import RESOURCES, Tree, answer, parent_of, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import (
@@ -26,8 +25,12 @@ from processors.entitlement.rows import (
     Amount4,
     AskRow,
     CellRow,
+    DefinedRow,
+    PoolFact,
     PoolRow,
+    RemovedRow,
     SaidRow,
+    ask_row,
     four,
     plus,
 )
@@ -48,7 +51,7 @@ class Entitlement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
     logic: ClassVar[int] = 6
-    state: ClassVar[int] = 2
+    state: ClassVar[int] = 3
 
     def __init__(self, cell: int = 0) -> None:
         self._number = cell
@@ -103,9 +106,9 @@ class Entitlement:
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
         match record:
-            case Fact(_, offset, _, event):
+            case Fact(_, offset, _, event, _):
                 if isinstance(event, PoolDefined | PoolRemoved | CellConfigured):
-                    self.asks.put(offset, AskRow(encode(event)))
+                    self.asks.put(offset, ask_row(event))
             case PeerRound(_, _, now, decisions):
                 for decision in decisions:
                     self._apply(decision, now)
@@ -196,7 +199,7 @@ class Entitlement:
         tree, done = self._tree(), dict(self.commands.items())
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
-            fact = _pool_fact(self.asks[offset])
+            fact = self.asks[offset].fact
             answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
@@ -343,7 +346,7 @@ class Entitlement:
             self.queues.release_for_change()
 
     def _answered(self, event: PoolAnswered, now: int) -> None:
-        fact = _pool_fact(self.asks[event.pools_offset])
+        fact = self.asks[event.pools_offset].fact
         self.asks.remove(event.pools_offset)
         if event.code != Code.DONE:
             return
@@ -352,26 +355,26 @@ class Entitlement:
             self.commands.remove(min(self.commands, key=self.commands.__getitem__))
         if self._is_foreign(fact):
             return
-        if isinstance(fact, PoolDefined):
+        if isinstance(fact, DefinedRow):
             row, old = pool_row(fact), self.pools.get(fact.path)
             if old is not None:
                 row.served, row.starving_ms = old.served, old.starving_ms
             self.pools.put(fact.path, row)
-        elif isinstance(fact, PoolRemoved):
+        elif isinstance(fact, RemovedRow):
             self.pools.remove(fact.path)
             if fact.path in self.said:
                 self.said.remove(fact.path)
         else:
-            self._cell.change("cell").preemption_delay_ms = fact.preemption_delay_ms
+            self._cell.change("cell").preemption_delay_ms = fact.settings.preemption_delay_ms
         self.queues.changes += 1
         self.queues.release_for_change()
 
     def _is_foreign(self, fact: PoolFact) -> bool:
         """Notes what was done to a pool of another cell; False: it is one of this cell, or none."""
-        if isinstance(fact, PoolDefined) and fact.cell != self._number:
+        if isinstance(fact, DefinedRow) and fact.cell != self._number:
             self.foreign.put(fact.path, fact.cell)
             return True
-        if isinstance(fact, PoolRemoved) and fact.path in self.foreign:
+        if isinstance(fact, RemovedRow) and fact.path in self.foreign:
             self.foreign.remove(fact.path)
             return True
         return False
@@ -383,12 +386,6 @@ class Entitlement:
                 self.said.put(path, SaidRow(**{kind: row[at] for kind, row in rows.items()}))
         self._cell.change("cell").said_ms = now
         self._starve(now)
-
-
-def _pool_fact(ask: AskRow) -> PoolFact:
-    fact = decode(ask.value)
-    assert isinstance(fact, PoolFact)
-    return fact
 
 
 def _rows(event: EntitlementsSet, kind: str) -> list[Amount4]:

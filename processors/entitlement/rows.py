@@ -5,6 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from events.records.parts import Amounts
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from processors.rows import row_of
+from processors.settings import SettingsRow
 
 Amount4 = tuple[int, int, int, int]
 NOTHING: Amount4 = (0, 0, 0, 0)
@@ -99,7 +102,58 @@ class CellRow(msgspec.Struct, array_like=True):
     """Counts admissions."""
 
 
+class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
+    """A PoolDefined."""
+
+    command_id: str
+    path: str
+    reservation: Amount4
+    limit: Amount4
+    share: Amount4
+    open_jobs_max: int
+    open_tasks_max: int
+    cell: int
+
+
+class RemovedRow(msgspec.Struct, frozen=True, array_like=True, tag="removed"):
+    """A PoolRemoved."""
+
+    command_id: str
+    path: str
+
+
+class ConfiguredRow(msgspec.Struct, frozen=True, array_like=True, tag="configured"):
+    """A CellConfigured."""
+
+    command_id: str
+    settings: SettingsRow
+
+
+PoolFact = DefinedRow | RemovedRow | ConfiguredRow
+
+
 class AskRow(msgspec.Struct, array_like=True):
     """A fact about pools that waits for its answer."""
 
-    value: bytes
+    fact: PoolFact
+
+
+def ask_row(event: PoolDefined | PoolRemoved | CellConfigured) -> AskRow:
+    """The row of a fact."""
+    match event:
+        case PoolRemoved():
+            return AskRow(RemovedRow(event.command_id, event.path))
+        case CellConfigured():
+            return AskRow(ConfiguredRow(event.command_id, row_of(SettingsRow, event)))
+    return AskRow(
+        DefinedRow(
+            event.command_id,
+            event.path,
+            four(event.reservation),
+            four(event.limit),
+            four(event.share),
+            event.open_jobs_max,
+            event.open_tasks_max,
+            event.cell,
+        )
+    )

@@ -4,17 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from events.acceptance import digest
-from events.codec import decode, encode
+from events.codec import body
 from events.codes import Code, no_pool
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
-from events.records.parts import Amounts
-from events.records.pools import CellConfigured
+from events.records.parts import Amounts, Constraint
 from processors.lifecycle.ended import EndedJobs, spec_digest
-from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow
+from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, StopRow, SubmittedRow
 from processors.lifecycle.specs import refusal
+from processors.rows import row_of
+from processors.settings import SettingsRow
 from processors.table import Table
 
 POOL_WAIT_MS = 500
@@ -32,14 +33,19 @@ class View(Protocol):
     ended: EndedJobs
 
     @property
-    def settings(self) -> CellConfigured:
+    def settings(self) -> SettingsRow:
         """The settings of the cell."""
         ...
 
 
-def hash_of(job: JobSubmitted) -> bytes:
-    """What equal submissions have in common."""
-    return job.spec_hash or digest(encode(job))
+def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested, value: bytes) -> AskRow:
+    """The row of a fact. Submissions are equal if their clients say so by `spec_hash`, else if the log holds the same
+    value: not if this build would write the same, for the next one may write a field more.
+    """
+    if isinstance(event, JobStopRequested):
+        return AskRow(at_ms, row_of(StopRow, event))
+    content = body(value)
+    return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
 
 
 class Answers:
@@ -53,24 +59,23 @@ class Answers:
         self._stopped: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
-        self._fresh: list[tuple[JobSubmitted, int]] = []
+        self._fresh: list[tuple[SubmittedRow, int]] = []
 
     def all(self, budget: int) -> Iterator[Event]:
         """The answers to at most `budget` facts, in the order of the log."""
         for offset, ask in list(self._view.asks.items())[:budget]:
-            event = decode(ask.value)
-            if isinstance(event, JobSubmitted):
-                yield from self._submission(offset, ask, event)
-            elif isinstance(event, JobStopRequested) and event.job_id not in self._delayed:
-                yield self._stop(offset, event)
+            fact = ask.fact
+            if isinstance(fact, SubmittedRow):
+                yield from self._submission(offset, ask, fact)
+            elif fact.job_id not in self._delayed:
+                yield self._stop(offset, fact)
         if self._fresh:
             yield first_queued(self._fresh)
 
-    def _submission(self, offset: int, ask: AskRow, job: JobSubmitted) -> Iterator[Event]:
+    def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Iterator[Event]:
         known = self._known_spec(job.job_id)
         if known is not None:
-            same = known == spec_digest(hash_of(job))
-            if same:
+            if known == spec_digest(ask.spec_hash):
                 message = "this job was submitted before with the same content; nothing was done again"
                 yield CommandAnswered(
                     job_id=job.job_id, jobs_offset=offset, command_id="", code=Code.REPEATED, message=message
@@ -79,7 +84,7 @@ class Answers:
                 message = f"another job was submitted under the id {job.job_id}; choose another id"
                 yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
             return
-        why = refusal(job, len(ask.value), self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
+        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
         if why and why[0] is Code.NO_SUCH_POOL and self._may_come(job.pool, ask.at_ms):
             self._delayed.add(job.job_id)
             return
@@ -87,7 +92,7 @@ class Answers:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
             yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
             return
-        self._accepted[job.job_id] = spec_digest(hash_of(job))
+        self._accepted[job.job_id] = spec_digest(ask.spec_hash)
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         first_run = self._view.ended.first_run(job.job_id)
@@ -106,7 +111,7 @@ class Answers:
             return spec_digest(row.spec_hash)
         return ended.spec if ended is not None else self._accepted.get(job_id)
 
-    def _pool_refusal(self, job: JobSubmitted) -> tuple[Code, str] | None:
+    def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)
         if cell is not None:
             return Code.WRONG_CELL, (
@@ -126,7 +131,7 @@ class Answers:
             )
         return None
 
-    def _stop(self, offset: int, stop: JobStopRequested) -> Event:
+    def _stop(self, offset: int, stop: StopRow) -> Event:
         row, ended = self._view.jobs.get(stop.job_id), self._view.ended.get(stop.job_id)
         if ended is not None:
             code, message = Code.ALREADY_ENDED, f"the job is {ended.state}"
@@ -142,7 +147,7 @@ class Answers:
         )
 
 
-def accepted(offset: int, job: JobSubmitted, first_run: int) -> JobAccepted:
+def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
     """What the other machines need of a job."""
     return JobAccepted(
         job_id=job.job_id,
@@ -155,14 +160,14 @@ def accepted(offset: int, job: JobSubmitted, first_run: int) -> JobAccepted:
         priority=job.priority,
         preemptible=job.preemptible,
         gang_min=job.gang_min if job.gang_min > 1 else 0,
-        constraints=job.constraints,
+        constraints=tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints),
         strategy=job.strategy,
         max_unavailable=job.max_unavailable,
         first_run=first_run,
     )
 
 
-def first_queued(jobs: Sequence[tuple[JobSubmitted, int]]) -> GangsQueued:
+def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
     """All gangs of jobs at their first run: of each job its gang as one, the others as a range."""
     parts: list[tuple[int, int, int, int, int]] = []
     for number, (job, first_run) in enumerate(jobs):

@@ -9,9 +9,7 @@ import numpy as np
 from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.records.base import Event
-from events.records.jobs import JobSubmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
-from processors.lifecycle.answers import hash_of
 from processors.lifecycle.ended import EndedJob, EndedJobs, job_digest, spec_digest
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
@@ -50,7 +48,7 @@ class Jobs:
         row = self.table.get(job_id)
         return (row.base, row.instances) if row else None
 
-    def add(self, event: JobAccepted, job: JobSubmitted) -> None:
+    def add(self, event: JobAccepted, retries_max: int, spec_hash: bytes) -> None:
         """A job is accepted."""
         arena = self._tasks.arena
         base = arena.take(event.instances)
@@ -60,12 +58,11 @@ class Jobs:
             pool=event.pool,
             kind=event.kind,
             instances=event.instances,
-            need=event.need,
             ports=event.ports,
             gang_min=event.gang_min,
-            retries_max=job.retries_max,
+            retries_max=retries_max,
             max_unavailable=event.max_unavailable,
-            spec_hash=hash_of(job),
+            spec_hash=spec_hash,
             counts=[0] * STATES,
         )
         row.counts[TaskState.NONE] = event.instances

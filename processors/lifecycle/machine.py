@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from events.codec import decode, encode
 from events.codes import Code, TaskState
 from events.columns import I64, ints, longs
 from events.records.base import Event
@@ -35,14 +34,10 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 from processors.arena import locate, locate_ranges
-from processors.lifecycle.answers import POOL_WAIT_MS, Answers
+from processors.lifecycle.answers import POOL_WAIT_MS, Answers, ask_row
 from processors.lifecycle.hosts import Hosts
 from processors.lifecycle.jobs import Jobs
-from processors.lifecycle.rows import (
-    AskRow,
-    PoolFactRow,
-    PoolRow,
-)
+from processors.lifecycle.rows import AskRow, PoolFactRow, PoolRow, SubmittedRow
 from processors.lifecycle.tasks import (
     LIVE,
     PLACED,
@@ -54,7 +49,7 @@ from processors.lifecycle.tasks import (
 )
 from processors.lifecycle.verdicts import Lookup, verdicts
 from processors.machine import Decided, Fact, Input, PeerRound
-from processors.settings import CellSettings
+from processors.settings import CellSettings, SettingsRow
 from processors.table import Table, struct_table
 
 
@@ -64,8 +59,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 7
-    state: ClassVar[int] = 3
+    logic: ClassVar[int] = 8
+    state: ClassVar[int] = 4
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
@@ -131,7 +126,7 @@ class Lifecycle:
         )
 
     @property
-    def settings(self) -> CellConfigured:
+    def settings(self) -> SettingsRow:
         """The settings of the cell."""
         return self._settings.now
 
@@ -152,8 +147,8 @@ class Lifecycle:
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
         match record:
-            case Fact(_, offset, at_ms, event):
-                self._fact(offset, at_ms, event)
+            case Fact(_, offset, at_ms, event, value):
+                self._fact(offset, at_ms, event, value)
             case PeerRound(_, _, now, decisions):
                 for decision in decisions:
                     self._apply(decision, now)
@@ -195,10 +190,10 @@ class Lifecycle:
         if handler:
             handler(event, now)
 
-    def _fact(self, offset: int, at_ms: int, event: Event) -> None:
+    def _fact(self, offset: int, at_ms: int, event: Event, value: bytes) -> None:
         match event:
             case JobSubmitted() | JobStopRequested():
-                self.asks.put(offset, AskRow(at_ms, encode(event)))
+                self.asks.put(offset, ask_row(at_ms, event, value))
             case PoolDefined(path=path):
                 row = PoolFactRow(path, False, event.open_jobs_max, event.open_tasks_max, event.cell)
                 self.pool_facts.put(offset, row)
@@ -308,10 +303,10 @@ class Lifecycle:
             self._jobs.stop(event.job_id)
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
-        job = decode(self.asks[event.jobs_offset].value)
-        assert isinstance(job, JobSubmitted)
+        ask = self.asks[event.jobs_offset]
+        assert isinstance(ask.fact, SubmittedRow)
         self.asks.remove(event.jobs_offset)
-        self._jobs.add(event, job)
+        self._jobs.add(event, ask.fact.retries_max, ask.spec_hash)
 
     def _queued(self, event: GangsQueued, now: int) -> None:
         slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)

@@ -3,7 +3,7 @@
 import msgspec
 
 from events.codes import JobState
-from events.records.parts import Amounts
+from processors.rows import ConstraintRow
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -14,7 +14,6 @@ class JobRow(msgspec.Struct, array_like=True):
     pool: str
     kind: str
     instances: int
-    need: Amounts
     ports: int
     gang_min: int
     retries_max: int
@@ -62,8 +61,57 @@ class HostRow(msgspec.Struct, array_like=True):
     """Runs that it has and nobody wants: job, instance, run."""
 
 
+class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):
+    """How the tasks of a job are simulated, as far as it may be refused for that."""
+
+    duration_ms: int
+    exit_code: int
+    fail_runs: int
+    durations_ms: tuple[int, ...]
+    ready_ms: int
+    fail_run: int
+
+
+class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"):
+    """A JobSubmitted: what it may be refused for, and what is said of it when it is accepted."""
+
+    job_id: str
+    pool: str
+    kind: str
+    instances: int
+    command: tuple[str, ...]
+    env: dict[str, str]
+    cpu_milli: int
+    memory_mib: int
+    disk_mib: int
+    gpu_milli: int
+    ports: tuple[str, ...]
+    priority: int
+    preemptible: bool
+    gang_min: int
+    retries_max: int
+    constraints: tuple[ConstraintRow, ...]
+    strategy: str
+    max_unavailable: int | None
+    stop_grace_ms: int
+    on_silence: str
+    stop_after_ms: int
+    simulated: SimulatedRow | None
+
+
+class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
+    """A JobStopRequested."""
+
+    job_id: str
+    command_id: str
+
+
 class AskRow(msgspec.Struct, array_like=True):
-    """A fact of the topic of jobs that waits for its answer: the encoded event and the time of the log."""
+    """A fact of the topic of jobs that waits for its answer, and the time of the log. Of a submission also the bytes of
+    its value in the log, and what equal submissions have in common.
+    """
 
     at_ms: int
-    value: bytes
+    fact: SubmittedRow | StopRow
+    size: int = 0
+    spec_hash: bytes = b""

@@ -12,14 +12,14 @@ from events.bounds import (
     WORD_MAX,
 )
 from events.codes import Code
-from events.records.jobs import JobSubmitted
 from events.topics import FACT_BYTES_MAX
+from processors.lifecycle.rows import SubmittedRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 OPERATORS = ("in", "not_in", "exists", "absent")
 
 
-def refusal(job: JobSubmitted, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:
+def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:
     """Why a job can't be accepted, whatever the cell holds: a code and a sentence. None: it can."""
     if size > FACT_BYTES_MAX:
         return Code.TOO_LARGE, f"the submission takes {size} bytes, at most {FACT_BYTES_MAX} are allowed"
@@ -28,7 +28,7 @@ def refusal(job: JobSubmitted, size: int, host_lost_after_ms: int) -> tuple[Code
     return None
 
 
-def _problems(job: JobSubmitted, host_lost_after_ms: int) -> list[str]:
+def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
     found = []
     if not NAME.fullmatch(job.job_id):
         found.append(f"job_id {job.job_id[:140]!r} must be 1 to 128 of a-z, 0-9, dot, dash, underscore")
@@ -62,7 +62,7 @@ def _problems(job: JobSubmitted, host_lost_after_ms: int) -> list[str]:
     return found + [problem for problem in checks if problem]
 
 
-def _program(job: JobSubmitted) -> str:
+def _program(job: SubmittedRow) -> str:
     if job.simulated is None and not (job.command and job.command[0]):
         return "command must name a program"
     if not all(job.env) or any("=" in name for name in job.env):
@@ -72,7 +72,7 @@ def _program(job: JobSubmitted) -> str:
     return ""
 
 
-def _simulated(job: JobSubmitted) -> str:
+def _simulated(job: SubmittedRow) -> str:
     sim = job.simulated
     if sim is None:
         return ""
@@ -88,7 +88,7 @@ def _simulated(job: JobSubmitted) -> str:
     return ""
 
 
-def _constraints(job: JobSubmitted) -> str:
+def _constraints(job: SubmittedRow) -> str:
     for constraint in job.constraints:
         if constraint.operator not in OPERATORS:
             return f"constraint operator {constraint.operator[:40]!r} must be one of {', '.join(OPERATORS)}"
@@ -97,7 +97,7 @@ def _constraints(job: JobSubmitted) -> str:
     return ""
 
 
-def _silence(job: JobSubmitted, host_lost_after_ms: int) -> str:
+def _silence(job: SubmittedRow, host_lost_after_ms: int) -> str:
     if job.on_silence == "keep":
         return f"stop_after_ms is {job.stop_after_ms}, it is only for stop_after" if job.stop_after_ms else ""
     if job.on_silence != "stop_after":

@@ -9,20 +9,20 @@ from heapq import heappop, heappush
 import numpy as np
 
 from events.columns import I64, counted
-from events.records.parts import Constraint
 from processors.placement.fill import Mask, feasible, fits, pack, scores, spread, weights
 from processors.placement.hosts import Hosts
+from processors.rows import ConstraintRow
 
 FEW = 16
 """Up to so many tasks are put one host after another; more are put at once."""
 
-ShapeKey = tuple[tuple[int, ...], tuple[Constraint, ...]]
+ShapeKey = tuple[tuple[int, ...], tuple[ConstraintRow, ...]]
 
 
 class Shape:
     """What tasks ask of hosts: need and constraints. `open` says which hosts may be used now."""
 
-    def __init__(self, board: "Board", need: tuple[int, ...], constraints: tuple[Constraint, ...]) -> None:
+    def __init__(self, board: "Board", need: tuple[int, ...], constraints: tuple[ConstraintRow, ...]) -> None:
         self.need = need
         self.constraints = constraints
         self.unmet = board.hosts.constraints.column(constraints)
@@ -105,7 +105,7 @@ class Board:
         """Grows when many hosts changed at once."""
         self._shapes: dict[ShapeKey, Shape] = {}
 
-    def shape(self, need: tuple[int, ...], constraints: tuple[Constraint, ...]) -> Shape:
+    def shape(self, need: tuple[int, ...], constraints: tuple[ConstraintRow, ...]) -> Shape:
         """The shape, one per need and constraints."""
         shape = self._shapes.get((need, constraints))
         if shape is None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from events.records.parts import Constraint
+from processors.rows import ConstraintRow
 
 SETS_MAX = 256
 """Sets of conditions kept; the oldest goes first. A set takes two bytes per host."""
@@ -13,7 +13,7 @@ SETS_MAX = 256
 MEETS = -1
 
 
-def meets(constraint: Constraint, attributes: dict[str, str]) -> bool:
+def meets(constraint: ConstraintRow, attributes: dict[str, str]) -> bool:
     """Whether attributes meet a condition. An absent attribute is in no set; an unknown operator is never met."""
     value = attributes.get(constraint.attribute)
     match constraint.operator:
@@ -28,7 +28,7 @@ def meets(constraint: Constraint, attributes: dict[str, str]) -> bool:
     return False
 
 
-def first_unmet(constraints: Sequence[Constraint], attributes: dict[str, str]) -> int:
+def first_unmet(constraints: Sequence[ConstraintRow], attributes: dict[str, str]) -> int:
     """Index of the first condition that isn't met, or `MEETS`."""
     return next((at for at, one in enumerate(constraints) if not meets(one, attributes)), MEETS)
 
@@ -38,7 +38,7 @@ class Constraints:
 
     def __init__(self) -> None:
         self._attributes: list[dict[str, str]] = []
-        self._columns: dict[tuple[Constraint, ...], NDArray[np.int16]] = {}
+        self._columns: dict[tuple[ConstraintRow, ...], NDArray[np.int16]] = {}
 
     def changed(self, host: int, attributes: dict[str, str]) -> None:
         """A host is new (the next number) or has other attributes."""
@@ -50,7 +50,7 @@ class Constraints:
             if host < len(column):
                 column[host] = first_unmet(constraints, attributes)
 
-    def column(self, constraints: tuple[Constraint, ...]) -> NDArray[np.int16]:
+    def column(self, constraints: tuple[ConstraintRow, ...]) -> NDArray[np.int16]:
         """The column of a set, to look at, one item per host."""
         column = self._columns.get(constraints)
         if column is None or len(column) < len(self._attributes):

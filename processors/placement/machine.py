@@ -32,7 +32,7 @@ class Placement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 4
-    state: ClassVar[int] = 2
+    state: ClassVar[int] = 3
 
     def __init__(self) -> None:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
@@ -89,11 +89,11 @@ class Placement:
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
         match record:
-            case Fact(_, offset, at_ms, HostLossConfirmed() as event):
+            case Fact(_, offset, at_ms, HostLossConfirmed() as event, _):
                 self._liveness.confirmed(event, offset, at_ms)
-            case Fact(_, offset, _, CellConfigured() as event):
+            case Fact(_, offset, _, CellConfigured() as event, _):
                 self._settings.asked(offset, event)
-            case Fact(_, _, at_ms, event):
+            case Fact(_, _, at_ms, event, _):
                 self._apply(event, at_ms)
             case PeerRound(_, _, now, decisions):
                 for decision in decisions:

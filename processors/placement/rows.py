@@ -2,7 +2,7 @@
 
 import msgspec
 
-from events.records.parts import Constraint
+from processors.rows import ConstraintRow
 
 NEVER = -1
 """No session: those of hosts are 0 or more."""
@@ -37,7 +37,7 @@ class JobRow(msgspec.Struct, array_like=True):
     gang: int
     """Size of the gang of the first instances; 0: none."""
     priority: int
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[ConstraintRow, ...]
     spread: bool
     returns: int = 0
     """Returns with a back-off since one of its tasks was placed."""

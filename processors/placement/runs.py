@@ -21,6 +21,7 @@ from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from processors.arena import Arena, locate, locate_ranges
 from processors.placement.hosts import RESOURCES, Hosts, values_of
 from processors.placement.rows import CellRow, JobRow
+from processors.rows import ConstraintRow, row_of
 from processors.settings import CellSettings
 from processors.table import Table, struct_table
 
@@ -122,7 +123,7 @@ class Runs:
                 need=[max(0, min(one, 2 * AMOUNT_MAX)) for one in need],
                 gang=min(event.gang_min, event.instances) if event.gang_min > 1 else 0,
                 priority=event.priority,
-                constraints=event.constraints,
+                constraints=tuple(row_of(ConstraintRow, one) for one in event.constraints),
                 spread=event.strategy == "spread",
             ),
         )

@@ -100,7 +100,8 @@ def test_settings_are_facts_and_every_machine_goes_by_them() -> None:
     assert cell.state("small") == "SUCCEEDED"
     cell.run(4000)
     assert cell.state("small") == "ABSENT", "forgotten after two seconds"
-    assert cell.drivers["placement"].machine.runs.settings.now.command_id == "1", "what makes no sense is refused"  # type: ignore[attr-defined]
+    patience_ms = cell.drivers["placement"].machine.runs.settings.now.placement_patience_ms  # type: ignore[attr-defined]
+    assert patience_ms == 1000, "what makes no sense is refused"
     cell.recover("placement")
     assert cell.drivers["placement"].machine.runs.settings.now.return_backoff_ms == 7000  # type: ignore[attr-defined]
     cell.verify()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from events.codes import Code
 from events.records.pools import PoolDefined
 from processors.entitlement.answers import Tree, answer, parent_of
+from processors.entitlement.rows import ask_row
 from tests.entitlement.harness import World, cpu
 
 
@@ -79,7 +80,8 @@ def test_a_pool_is_in_one_cell_and_with_the_pools_around_it(facts: list[tuple[st
 
 def test_answers_in_one_round_follow_one_another() -> None:
     tree = Tree(0, dict(World().machine.pools.items()), {})
-    first, second = (PoolDefined(path="/a", command_id=name, cell=cell) for name, cell in (("x", 1), ("y", 0)))
+    facts = (PoolDefined(path="/a", command_id=name, cell=cell) for name, cell in (("x", 1), ("y", 0)))
+    first, second = (ask_row(fact).fact for fact in facts)
     assert answer(0, first, tree, {}, False).code == Code.DONE
     tree.take(first)
     assert answer(1, second, tree, {}, False).code == Code.WRONG_CELL

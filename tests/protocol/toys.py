@@ -65,7 +65,7 @@ class Left(Toy):
 
     def apply(self, record: Input) -> None:
         match record:
-            case Fact(_, offset, _, JobStopRequested(command_id=ball)):
+            case Fact(_, offset, _, JobStopRequested(command_id=ball), _):
                 self.saw("fact", offset)
                 if ball not in self.balls:
                     self.balls.put(ball, Ball(1))
@@ -104,7 +104,7 @@ class Right(Toy):
 
     def apply(self, record: Input) -> None:
         match record:
-            case Fact(_, offset, _, JobStopRequested(command_id=ball)):
+            case Fact(_, offset, _, JobStopRequested(command_id=ball), _):
                 self.saw("fact", offset)
                 if ball not in self.balls:
                     self.balls.put(ball, Ball(1))

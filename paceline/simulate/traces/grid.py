@@ -13,6 +13,7 @@ from events.records.parts import Amounts, Constraint
 from hostagent.fleet import SimHost
 from paceline.simulate.traces.readers import Malformed, Row, Wants, opened
 from processors.placement.constraints import meets
+from processors.rows import ConstraintRow, row_of
 
 DISK_MIB = 1 << 30
 SHAPE = re.compile(r"(\d+)(?::ppn=(\d+))?((?::[^:+]*)*)")
@@ -83,7 +84,8 @@ def _constraints(properties: str) -> Iterator[Constraint]:
 
 def _meets(wants: Wants, host: SimHost) -> bool:
     """Whether hosts of a kind meet the conditions; their names, which they have later, aside."""
-    return all(meets(each, host.attributes) for each in wants.constraints if each.attribute in host.attributes)
+    conditions = (row_of(ConstraintRow, each) for each in wants.constraints if each.attribute in host.attributes)
+    return all(meets(each, host.attributes) for each in conditions)
 
 
 def _fits(wants: Wants, machines: list[SimHost]) -> bool:

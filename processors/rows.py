@@ -1,0 +1,27 @@
+"""What rows keep of records: fields of their own, by name.
+
+A row that held a record, or its bytes, would change with the record's schema: with one field more the next release
+would have other rows, and another state hash, for the same log. So rows name each field that the machine looks at.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from events.records.base import Event, Part
+from events.structs import known
+
+T = TypeVar("T")
+
+
+class ConstraintRow(msgspec.Struct, frozen=True, array_like=True):
+    """A `Constraint` of a job."""
+
+    attribute: str
+    operator: str
+    values: tuple[str, ...]
+
+
+def row_of(kind: type[T], record: Event | Part) -> T:
+    """A row of a kind, each field from the field of that name in a record."""
+    return msgspec.convert(record, known(kind), from_attributes=True)
