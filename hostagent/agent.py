@@ -8,7 +8,6 @@ and `agent.json`: cell, last session, position and ports), so it may be killed a
 
 import asyncio
 import logging
-import os
 import random
 import re
 import threading
@@ -46,7 +45,9 @@ from hostagent.messages import (
 )
 from hostagent.orders import Reading, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
-from hostagent.runs import RunKey, Runs
+from hostagent.record import RunKey
+from hostagent.runs import Runs
+from hostagent.users import NoSuchUser, check, described, environment, task_user
 
 POLL_S = 0.05
 """So often the agent looks what became of its runs."""
@@ -58,8 +59,6 @@ CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""
 REPORTS_MAX = 10_000
 """Most runs in one report."""
-PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""What a run gets of the agent's environment; the rest stays with the agent."""
 READ = Reading(None)
 """Nothing that could not be read."""
 
@@ -70,7 +69,8 @@ log = logging.getLogger("paceline.agent")
 class AgentSettings:
     """What an agent needs to know. `urls`: of the gateways of its cell; `capacity`: None takes what is detected;
     `attributes` are added to those. `ports_moved`: where another agent of this machine has these ports, others of the
-    same number are taken; `port_locks`: see `hostagent.ports`.
+    same number are taken; `port_locks`: see `hostagent.ports`. `run_as`: the user as
+    whom tasks run, empty: the agent's.
     """
 
     urls: tuple[str, ...]
@@ -83,6 +83,7 @@ class AgentSettings:
     port_last: int = 31999
     ports_moved: bool = True
     port_locks: Path = LOCKS
+    run_as: str = ""
 
 
 class Standing(msgspec.Struct):
@@ -127,10 +128,16 @@ class Agent:
                 raise AgentFault(
                     f"{self._path} is damaged: {error}. Remove it; the runs are kept beside it."
                 ) from error
-        self.runs = Runs(settings.folder, settings.port_locks)
+        self._say = say
+        try:
+            self._user = task_user(settings.run_as) if settings.run_as else None
+            self.runs = Runs(settings.folder, settings.port_locks, say, self._user)
+            if self._user is not None:
+                check(self._user, self.runs.tasks)
+        except NoSuchUser as error:
+            raise AgentFault(str(error)) from error
         self.connected = False
         """Whether it has a session."""
-        self._say = say
         self._troubles: set[str] = set()
         """What was said since there was contact."""
         self._changed = asyncio.Event()
@@ -162,6 +169,7 @@ class Agent:
         self._running.set()
         headers = {"Authorization": f"Bearer {self.settings.token}"}
         timeout = httpx2.Timeout(3 * PING_S, connect=CONNECT_S)
+        self._say(described(self._user))
         with self._held:
             async with (
                 httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as self._client,
@@ -359,7 +367,6 @@ class Agent:
             self.runs.start(key, job.command, environment, job.stop_grace_ms, job.stop_after_ms, ports)
 
     def _environment(self, job: JobOrder, item: RunOrder) -> dict[str, str]:
-        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         own = {
             "PACELINE_JOB": job.job_id,
             "PACELINE_TASK": str(item.instance),
@@ -369,7 +376,7 @@ class Agent:
         }
         names = (re.sub("[^A-Z0-9]", "_", name.upper()) for name in job.ports)
         ports = {f"PACELINE_PORT_{name}": str(port) for name, port in zip(names, item.ports, strict=False)}
-        return passed | job.env | own | ports
+        return environment(self._user) | job.env | own | ports
 
     async def _answer(self, ask: LogLine) -> None:
         page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)

@@ -9,7 +9,7 @@ import msgspec
 from events.bounds import NAME
 from events.structs import known
 from hostagent.messages import JobOrder, Kind, Line, OrdersLine, RunOrder
-from hostagent.runs import RunKey
+from hostagent.record import RunKey
 
 T = TypeVar("T")
 REASON = "the agent can't read the order: {}. An agent of the gateway's version can."

@@ -2,29 +2,31 @@
 
 `runs/JOB/INSTANCE/RUN/` holds `order.json` and `lock`, what the shim writes (see `hostagent.shim`), `reported` (the
 state that the cell has acknowledged) and `forgotten` (the cell needs the record no more). Whether a run goes on is
-never guessed from a pid: its shim holds the lock as long as it lives.
+never guessed from a pid: its shim holds the lock as long as it lives. The task works in `tasks/JOB.INSTANCE.RUN/`, and
+has no business in `runs/`; what it left anywhere is removed by way of `trash/`.
 """
 
 import errno
-import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from events.bounds import NAME
 from events.codes import RunReport
-from hostagent import descriptors, shim
-from hostagent.messages import LOG_BYTES_MAX, REASON_CHARS_MAX, LogPage, RunState
+from hostagent import shim
+from hostagent.folders import Trash, entries, measure, read_file, shown, summary
+from hostagent.messages import REASON_CHARS_MAX, LogPage, RunState
+from hostagent.output import STREAMS, read_output
 from hostagent.ports import LOCKS
+from hostagent.record import Ending, Ports, Process, RunKey, find, has_shim, read_json, spawn
+from hostagent.users import TaskUser
 
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
@@ -32,14 +34,6 @@ KEPT_BYTES = 1024**3
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LOST_CODE = 255
 """Exit code of a run whose shim vanished: nobody knows how it ended."""
-
-
-class RunKey(NamedTuple):
-    """Names a run."""
-
-    job_id: str
-    instance: int
-    run: int
 
 
 @dataclass(slots=True)
@@ -76,16 +70,32 @@ class Run:
 
 
 class Runs:
-    """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`."""
+    """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`; `say`: told of what can't be read
+    or removed, from any thread; `user`: as whom tasks run, None: as the user of this process.
+    """
 
-    def __init__(self, folder: Path, locks: Path = LOCKS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        locks: Path = LOCKS,
+        say: Callable[[str], None] = lambda _: None,
+        user: TaskUser | None = None,
+    ) -> None:
         self._locks = locks
+        self._say = say
+        self._user = user
         self._root = folder / "runs"
+        self.tasks = folder / "tasks"
+        """Where the working folders are."""
         self._contact = folder / "contact"
-        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for each in (folder, self._root, self.tasks):
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._root.chmod(0o700)
+        for each in (folder, self.tasks) if user is not None else ():
+            each.chmod(0o711)  # it may go to its working folder, and list nothing on the way
+        self._trash = Trash(folder / "trash", say)
         self._runs: dict[RunKey, Run] = {}
-        for left in sorted(self._root.glob("*/*/*")):
-            self._adopt(left)
+        self._adopt_all()
         self._clean()
 
     def __contains__(self, key: RunKey) -> bool:
@@ -129,16 +139,18 @@ class Runs:
         folder = self._folder(key)
         run = self._runs[key] = Run(key, folder, ports=tuple(ports))
         try:
-            (folder / "work").mkdir(parents=True, exist_ok=True, mode=0o700)
-            order: dict[str, Any] = {"command": list(command), "env": env}
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            order: dict[str, Any] = {"command": list(command), "env": env, "work": str(self._work(key))}
             order |= {"stop_grace_ms": grace_ms, "stop_after_ms": silence_ms}
             order |= {"contact": str(self._contact), "ports": list(ports), "port_locks": str(self._locks)}
+            order |= {"user": self._user and self._user._asdict()}
             shim.write_durably(str(folder / "order.json"), json.dumps(order))
-            run.shim = _spawn(folder)
+            self._make_work(key)
+            run.shim = spawn(folder)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 del self._runs[key]
-                shutil.rmtree(folder, ignore_errors=True)
+                self._discard(key)
                 raise
             self._ended(run, RunReport.NOT_STARTED, 127, f"the agent could not start it: {error}")
         return run
@@ -162,7 +174,7 @@ class Runs:
         run.stopping = True
         with suppress(OSError, ValueError):  # no pid yet: the shim looks for the file after writing it
             pid = int((run.folder / "shim.pid").read_text())
-            if _locked(run.folder):
+            if has_shim(run.folder):
                 os.kill(pid, signal.SIGTERM)
 
     def forget(self, key: RunKey) -> None:
@@ -199,49 +211,70 @@ class Runs:
     def read(self, key: RunKey, stream: str, offset: int, limit: int) -> LogPage | None:
         """A piece of a run's output; a negative offset counts from the end. None: nothing is known of such a run."""
         run = self._runs.get(key)
-        if run is None or stream not in ("stdout", "stderr"):
+        if run is None or stream not in STREAMS:
             return None
-        while True:
-            try:
-                return self._read(run, stream, offset, limit)
-            except FileNotFoundError:  # the shim has removed a piece meanwhile
-                continue
-
-    @staticmethod
-    def _read(run: Run, stream: str, offset: int, limit: int) -> LogPage:
-        pieces = sorted((int(path.suffix[1:]), path) for path in run.folder.glob(f"{stream}.*"))
-        end = max((start + path.stat().st_size for start, path in pieces), default=0)
-        at = max(0, end + offset) if offset < 0 else min(offset, end)
-        for start, path in pieces:
-            size = path.stat().st_size
-            if at < start + size:
-                at = max(at, start)
-                with path.open("rb") as file:
-                    file.seek(at - start)
-                    data = file.read(min(limit, LOG_BYTES_MAX))
-                return LogPage(at, data, at + len(data), not run.alive and at + len(data) >= end)
-        return LogPage(at, b"", at, not run.alive)
+        return read_output(run.folder, stream, offset, limit, not run.alive)
 
     def _folder(self, key: RunKey) -> Path:
         if not NAME.fullmatch(key.job_id):
             raise ValueError(f"{key.job_id!r} is no id of a job")
         return self._root / key.job_id / str(key.instance) / str(key.run)
 
-    def _adopt(self, folder: Path) -> None:
-        """Takes a run that an earlier agent left."""
-        key = RunKey(folder.parts[-3], int(folder.parts[-2]), int(folder.parts[-1]))
+    def _work(self, key: RunKey) -> Path:
+        return self.tasks / f"{key.job_id}.{key.instance}.{key.run}"
+
+    def _make_work(self, key: RunKey) -> None:
+        work = self._work(key)
+        self._trash.put(work)  # a task may have made it
+        work.mkdir(mode=0o700)
+        if self._user is not None:
+            os.chown(work, self._user.uid, self._user.gid)
+
+    def _discard(self, key: RunKey) -> None:
+        """Removes all there is of a run."""
+        folder = self._folder(key)
+        self._trash.put(self._work(key))
+        self._trash.put(folder)
+        for parent in (folder.parent, folder.parent.parent):
+            with suppress(OSError):  # not empty
+                parent.rmdir()
+
+    def _adopt_all(self) -> None:
+        """Takes the runs that an earlier agent left, and removes what belongs to none."""
+        faults: list[str] = []
+        works = [Path(entry.path) for entry in entries(self.tasks)]  # before the runs: each has its record first
+        others: list[Path] = []
+        for path, key in find(self._root, faults, others):
+            try:
+                self._adopt(path, key)
+            except OSError as error:
+                faults.append(shown(path, error))
+                run = self._runs[key] = Run(key, path)
+                self._ended(run, RunReport.EXITED, LOST_CODE, "its record can't be read")
+        own = set(map(self._work, self._runs))
+        others += [work for work in works if work not in own]
+        for path in others:
+            self._trash.put(path)
+        if others:
+            self._say(f"removes what is no run of this agent: {summary([shown(path) for path in others])}")
+        if faults:
+            self._say(f"can't read all records of runs: {summary(faults)}")
+
+    def _adopt(self, folder: Path, key: RunKey) -> None:
+        """Takes a run that an earlier agent left. Raises `OSError` where its record can't be read."""
         run = Run(key, folder)
-        with suppress(FileNotFoundError, ValueError):
-            run.reported = int((folder / "reported").read_text())
+        with suppress(OSError, ValueError):  # then it is reported once more
+            run.reported = int(read_file(folder / "reported"))
         with suppress(FileNotFoundError):
-            run.forgotten_ns = (folder / "forgotten").stat().st_mtime_ns
-        run.stopping = (folder / "stop").exists()
-        begun = (folder / "process.json").exists() or (folder / "exit.json").exists()
-        if not begun and not _locked(folder):  # ordered, never begun: as if it had not been ordered
-            shutil.rmtree(folder)
+            run.forgotten_ns = (folder / "forgotten").lstat().st_mtime_ns
+        names = {entry.name for entry in entries(folder)}
+        run.stopping = "stop" in names
+        if not names & {"process.json", "exit.json"} and not has_shim(folder):
+            self._discard(key)  # ordered, never begun: as if it had not been ordered
             return
         self._runs[key] = run
-        run.ports = tuple((_read_json(folder / "order.json") or {}).get("ports", ()))
+        order = read_json(folder / "order.json", Ports)
+        run.ports = () if order is None else tuple(order.ports)
         self._look(run)
 
     def _look(self, run: Run) -> bool:
@@ -249,10 +282,10 @@ class Runs:
         if run.shim is not None:
             run.shim.poll()
         before = run.state
-        gone = not _locked(run.folder)
-        ending = _read_json(run.folder / "exit.json")
+        gone = not has_shim(run.folder)
+        ending = read_json(run.folder / "exit.json", Ending)
         if ending is not None:
-            run.state, run.exit_code, run.reason = ending["state"], ending["exit_code"], ending["reason"]
+            run.state, run.exit_code, run.reason = ending.state, ending.exit_code, ending.reason
         elif gone:
             self._vanished(run)
         elif not run.state and (run.folder / "started").exists():
@@ -261,13 +294,15 @@ class Runs:
 
     def _vanished(self, run: Run) -> None:
         """The shim is gone without a word: whatever is left of the run ends, how it ended is not known."""
-        process = _read_json(run.folder / "process.json")
+        process = read_json(run.folder / "process.json", Process)
         reason = "shim vanished"
-        if process is not None and process["boot_id"] != shim.boot_id():
+        if os.path.lexists(run.folder / "exit.json"):
+            reason = "how it ended can't be read: exit.json is damaged"
+        if process is not None and process.boot_id != shim.boot_id():
             reason = "shim vanished: the host was restarted"
-        elif process is not None and shim.start_time(process["pid"]) in (None, process["start_time"]):
+        elif process is not None and shim.start_time(process.pid) in (None, process.start_time):
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process["pid"], signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
         self._ended(run, RunReport.EXITED, LOST_CODE, reason)
 
     def _never(self, key: RunKey, state: RunReport, exit_code: int, reason: str) -> Run:
@@ -290,14 +325,13 @@ class Runs:
         old.sort(key=lambda run: run.forgotten_ns, reverse=True)
         total = 0
         for rank, run in enumerate(old):
-            run.size = sum(_sizes(run.folder)) if run.size is None else run.size
+            if run.size is None:
+                sizes = [measure(each) for each in (run.folder, self._work(run.key))]
+                run.size = sum(KEPT_BYTES + 1 if size is None else size for size in sizes)
             total += run.size
             if rank >= KEPT_RUNS or total > KEPT_BYTES:
                 del self._runs[run.key]
-                shutil.rmtree(run.folder, ignore_errors=True)
-                for parent in (run.folder.parent, run.folder.parent.parent):
-                    with suppress(OSError):  # not empty
-                        parent.rmdir()
+                self._discard(run.key)
 
 
 def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:
@@ -312,58 +346,3 @@ def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:
         time.sleep(0.05)
     left = len(runs.alive())
     return len(asked) - left, left
-
-
-def _spawn(folder: Path) -> subprocess.Popen[bytes]:
-    """Starts the shim, which takes over a lock that is held from now on."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with (folder / "shim.log").open("wb") as log:
-            return subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    str(Path(shim.__file__)),
-                    str(folder),
-                    str(lock),
-                    str(descriptors.given()),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock,),
-                start_new_session=True,
-            )
-    finally:
-        os.close(lock)
-
-
-def _locked(folder: Path) -> bool:
-    """Whether a shim lives there."""
-    try:
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        value: dict[str, Any] = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    return value
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            yield path.lstat().st_size

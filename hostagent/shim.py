@@ -1,7 +1,8 @@
 """The parent of one run: `python -I -S shim.py FOLDER LOCK_FD [FILES]`, started by the agent and independent of it.
 
 It is a file of its own and imports nothing but the standard library, so that it starts in some milliseconds and goes
-on whatever becomes of the agent or of the installation. In FOLDER it finds `order.json` and leaves
+on whatever becomes of the agent or of the installation. In FOLDER, which isn't where the task works, it finds
+`order.json` and leaves
 
 * `shim.pid`: its own pid, to wake it after writing `stop`;
 * `process.json`: pid, start time and boot id of the user's process, on disk before that process runs any code;
@@ -48,16 +49,21 @@ EXITED, STOPPED, NOT_STARTED, SILENCED = 2, 3, 4, 5
 """`RunReport`, which can't be imported here."""
 
 
+def open_private(path: str, flags: int) -> int:
+    """Opens a file of this user alone; never through a link, never waiting for the reader of a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
 def write(path: str, text: str) -> None:
-    """Puts a file in place whole, for other processes to read."""
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
+    """Puts a file in place whole, for other processes of this user to read."""
+    with open(path + ".tmp", "w", encoding="utf-8", opener=open_private) as file:
         file.write(text)
     os.replace(path + ".tmp", path)
 
 
 def write_durably(path: str, text: str) -> None:
     """The same, on disk before this returns."""
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
+    with open(path + ".tmp", "w", encoding="utf-8", opener=open_private) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -241,8 +247,8 @@ class Shim:
         for end in (out_end, err_end, gate, fault_end):
             os.close(end)
         identity = {"pid": self.pid, "start_time": start_time(self.pid), "boot_id": boot_id()}
-        self._insist("process.json", json.dumps(identity))
-        os.write(gate_end, b"1")
+        if self._insist("process.json", json.dumps(identity)):
+            os.write(gate_end, b"1")
         os.close(gate_end)
         with open(fault, encoding="utf-8") as file:
             message = file.read()
@@ -264,7 +270,8 @@ class Shim:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
-            os.chdir(os.path.join(self.folder, "work"))
+            self._change_user((out, err))
+            os.chdir(self.order["work"])
             command = self.order["command"]
             os.execvpe(command[0], command, self.order["env"])
         except Exception as error:
@@ -272,6 +279,17 @@ class Shim:
             os.write(fault, f"{self.order['command'][:1]}: {message}".encode())
         finally:
             os._exit(127)
+
+    def _change_user(self, outputs: tuple[int, int]) -> None:
+        """In the child: becomes the user that the order names, if it names one."""
+        user: dict[str, Any] | None = self.order.get("user")
+        if user is None:
+            return
+        for output in outputs:  # else it could not open /dev/stdout
+            os.fchown(output, user["uid"], user["gid"])
+        os.setgroups(user["groups"])
+        os.setresgid(user["gid"], user["gid"], user["gid"])
+        os.setresuid(user["uid"], user["uid"], user["uid"])
 
     def _wait(self) -> int:
         """Carries output and obeys stops until the process has ended; then ends the rest of its group."""
@@ -313,8 +331,8 @@ class Shim:
         try:
             with open(os.path.join(self.folder, "stop"), encoding="ascii") as file:
                 self.stop_state = int(file.read())
-        except FileNotFoundError:
-            if self.terminated:
+        except (OSError, ValueError) as error:  # not there, mostly
+            if self.terminated or isinstance(error, ValueError):
                 self.stop_state = STOPPED
             elif self._silent():
                 self.stop_state = SILENCED
@@ -342,12 +360,15 @@ class Shim:
             os.close(self.ports)
         self._insist("exit.json", json.dumps({"state": state, "exit_code": code, "reason": reason}))
 
-    def _insist(self, name: str, text: str, how: Callable[[str, str], None] = write_durably) -> None:
+    def _insist(self, name: str, text: str, how: Callable[[str, str], None] = write_durably) -> bool:
         """Puts a file in place. On a full disk it waits for room: neither a start nor an outcome may get lost. Where
-        the whole folder was removed nobody asks any more.
+        the whole folder was removed nobody asks any more: False.
         """
-        while not self._put(name, text, how) and os.path.isdir(self.folder):
+        while not self._put(name, text, how):
+            if not os.path.isdir(self.folder):
+                return False
             time.sleep(POLL_S)
+        return True
 
     def _put(self, name: str, text: str, how: Callable[[str, str], None]) -> bool:
         """Puts a file in place, or says once that the disk doesn't take it."""

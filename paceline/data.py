@@ -10,6 +10,7 @@ from events.locks import hold
 from paceline.errors import PacelineError
 
 FORMAT = 1
+TOKEN = "token"
 
 
 class CannotStart(PacelineError):
@@ -28,7 +29,21 @@ def prepare(data: Path) -> str:
         raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
     elif int(text) > FORMAT:
         raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
-    return _token(data / "token")
+    return _token(data / TOKEN)
+
+
+def agent_folder(data: Path, named: Path | None) -> Path:
+    """The folder of the agent of this machine: the one that was named, or one beside the data folder. Tasks work below
+    it, so it isn't below the token. Raises `CannotStart`.
+    """
+    folder = named or data.with_name(f"{data.name}-agent")
+    above = next((each for each in folder.absolute().parents if (each / TOKEN).is_file()), None)
+    if above is not None:
+        raise CannotStart(
+            f"{folder} is inside of {above}, where the token of the cell is: tasks would work below it. "
+            f"Choose a folder of the agent outside of {above}."
+        )
+    return folder
 
 
 def lock(data: Path) -> IO[str]:

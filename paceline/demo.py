@@ -16,6 +16,7 @@ from paceline import running
 from paceline.bodies import Job, Task
 from paceline.client import Client
 from paceline.commands.log_verify import print_checked
+from paceline.data import agent_folder
 from paceline.errors import PacelineError
 from paceline.files import JobFile, read_jobs, read_pools
 from paceline.machines import machines
@@ -187,8 +188,8 @@ def _verify(settings: Settings) -> None:
 def _stop_runs(data: Path) -> None:
     from hostagent.runs import stop_all
 
-    if (data / "agent").is_dir():
-        stop_all(data / "agent", END_S)
+    if (folder := agent_folder(data, None)).is_dir():
+        stop_all(folder, END_S)
 
 
 def _check(good: bool, otherwise: str) -> None:

@@ -56,7 +56,9 @@ class UpPart(Part):
 
 
 class AgentPart(Part):
-    """`[agent]`, what an agent needs to know. None: detected, or the name of this machine."""
+    """`[agent]`, what an agent needs to know. None: detected, or the name of this machine. `run_as`: the user as whom
+    tasks run, empty: the agent's.
+    """
 
     host_id: str | None = None
     folder: Path | None = None
@@ -65,6 +67,7 @@ class AgentPart(Part):
     memory_mib: int | None = Field(default=None, ge=1)
     disk_mib: int | None = Field(default=None, ge=0)
     gpu_milli: int | None = Field(default=None, ge=0)
+    run_as: str = ""
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)
 
@@ -136,7 +139,7 @@ TABLES: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart, "service
 
 
 class UpSettings(Part):
-    """What `paceline.up.run_up` gets: everything decided."""
+    """What `paceline.up.run_up` gets: everything decided. `agent_folder` None: beside the data folder."""
 
     data: Path
     listen: str
@@ -146,6 +149,8 @@ class UpSettings(Part):
     cell: int
     kafka_options: dict[str, str] = {}
     schema_registry_url: str = ""
+    agent_folder: Path | None = None
+    run_as: str = ""
 
 
 class Origin(NamedTuple):
@@ -244,6 +249,8 @@ def for_up(settings: Settings) -> UpSettings:
         cell=settings.cell,
         kafka_options=settings.kafka_options,
         schema_registry_url=settings.schema_registry_url,
+        agent_folder=settings.agent.folder,
+        run_as=settings.agent.run_as,
     )
 
 

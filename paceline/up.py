@@ -28,7 +28,7 @@ from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.listening import address_of
 from hostagent.server import Server
-from paceline.data import CannotStart, lock, prepare
+from paceline.data import CannotStart, agent_folder, lock, prepare
 from paceline.machines import machines
 from paceline.output import note
 from paceline.owned import KafkaOwnership, LocalAgent, WhileOwned
@@ -180,8 +180,9 @@ class Up:
                 AgentSettings(
                     urls=(f"http://{self.listen()}",),
                     token=self._token,
-                    folder=self._data / "agent",
+                    folder=agent_folder(self._data, self._settings.agent_folder),
                     host_id=socket.gethostname().lower()[:100] or "localhost",
+                    run_as=self._settings.run_as,
                 )
             )
             others.append(self._agent)

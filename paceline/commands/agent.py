@@ -13,6 +13,7 @@ from paceline.commands.serving import log_options, show, some
     epilog=examples(
         "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
         "paceline agent --host-id worker-7 --attribute rack=r12 --gpu-milli 2000",
+        "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
     )
 )
 @data_option
@@ -25,7 +26,8 @@ from paceline.commands.serving import log_options, show, some
 )
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with the token.")
 @click.option("--host-id", help="Name of this host in the cell. [default: the name of this machine]")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where runs are kept. [default: DATA/agent]")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where runs are kept. [default: DATA-agent]")
+@click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of the agent]")
 @click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="What constraints may ask of it.")
 @click.option("--gpu-milli", type=click.IntRange(0), help="GPUs of this host, in thousandths.")
 @click.option("--listen", metavar="HOST:PORT", help="Address of health pages and metrics.")
@@ -37,6 +39,7 @@ def agent(
     token_file: Path | None,
     host_id: str | None,
     folder: Path | None,
+    run_as: str | None,
     attributes: tuple[str, ...],
     gpu_milli: int | None,
     listen: str | None,
@@ -55,7 +58,15 @@ def agent(
     given: dict[str, Any] = {
         "data": data,
         "token": token_file.read_text().strip() if token_file else None,
-        "agent": some({"host_id": host_id, "folder": folder, "gpu_milli": gpu_milli, "attributes": pairs or None}),
+        "agent": some(
+            {
+                "host_id": host_id,
+                "folder": folder,
+                "run_as": run_as,
+                "gpu_milli": gpu_milli,
+                "attributes": pairs or None,
+            }
+        ),
         "service": some({"gateways": servers or None, "listen": listen}),
         "logs": some({"form": log_form, "level": log_level}),
     }

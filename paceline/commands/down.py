@@ -26,12 +26,13 @@ STOP_S = 60.0
     "--agent-folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the agent keeps its runs. [default: agent in the data folder]",
+    help="Where the agent keeps its runs. [default: DATA-agent]",
 )
 @click.option("--timeout", type=Duration(), default="60s", show_default=True, help="How long to wait for the end.")
 def down(data: Path | None, config: Path | None, stop_runs: bool, agent_folder: Path | None, timeout: float) -> None:
     """End the cell that runs on a data folder. Tasks go on unless --stop-runs is given."""
     from paceline import running
+    from paceline.data import agent_folder as beside
     from paceline.settings import load
 
     folder = load(config, data=data).data
@@ -42,7 +43,7 @@ def down(data: Path | None, config: Path | None, stop_runs: bool, agent_folder: 
         _end(folder, found, timeout)
         click.echo(f"the cell on {folder} has ended")
     if stop_runs:
-        _stop_runs(agent_folder or folder / "agent")
+        _stop_runs(agent_folder or beside(folder, None))
 
 
 def _end(folder: Path, found: "Running", timeout: float) -> None:

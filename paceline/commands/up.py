@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--agent/--no-agent", default=None, help="An agent of this machine. [default: unless hosts are simulated]"
 )
+@click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of this process]")
 @click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Show this stretch of history.")
 @click.option("--read-only", is_flag=True, help="Show a stretch of history; nothing goes on, commands are refused.")
 def up(
@@ -38,6 +39,7 @@ def up(
     cell: int | None,
     sim_hosts: int | None,
     agent: bool | None,
+    run_as: str | None,
     history: Path | None,
     read_only: bool,
 ) -> int:
@@ -53,7 +55,8 @@ def up(
 
     given = {"listen": listen, "sim_hosts": sim_hosts, "agent": agent}
     part: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    settings = for_up(load(config, data=data, **kafka, cell=cell, up=part))
+    own: dict[str, Any] = {} if run_as is None else {"agent": {"run_as": run_as}}
+    settings = for_up(load(config, data=data, **kafka, cell=cell, up=part, **own))
     if history is not None and not read_only:
         raise click.UsageError("history takes no commands: give --read-only beside --history")
     if read_only:

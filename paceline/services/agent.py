@@ -15,7 +15,7 @@ from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.listening import address_of, bound
 from hostagent.server import Server
 from paceline import running
-from paceline.data import CannotStart
+from paceline.data import CannotStart, agent_folder
 from paceline.errors import Unreachable
 from paceline.services.health import pages
 from paceline.services.logs import configure, logger
@@ -46,9 +46,10 @@ def follow(own: AgentSettings, listen: str, say: Any) -> int:
     """Runs an agent and its pages in the foreground; returns how many runs go on. `listen` empty: at the port of
     agents, or where another agent of the machine has that, at any. Raises `AgentFault`, `OSError`, or a group of it.
     """
+    agent: Agent | None = None
 
     def told(text: str) -> None:
-        cell = agent.standing.cell
+        cell = None if agent is None else agent.standing.cell
         say(text, **({} if cell is None else {"cell": cell}))
 
     agent = Agent(own, told)
@@ -74,7 +75,7 @@ def agent_settings(settings: Settings) -> AgentSettings:
     token = settings.token.get_secret_value() if settings.token else running.token(settings.data)
     if not addresses or not token:
         raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
-    folder = part.folder or settings.data / "agent"
+    folder = agent_folder(settings.data, part.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -89,6 +90,7 @@ def agent_settings(settings: Settings) -> AgentSettings:
         attributes=part.attributes,
         port_first=part.port_first,
         port_last=part.port_last,
+        run_as=part.run_as,
         ports_moved=not part.model_fields_set & {"port_first", "port_last"},
     )
 

@@ -122,9 +122,11 @@ def test_units_stop_in_time_and_tasks_outlive_their_agent() -> None:
         assert unit.all("KillMode") == (["process"] if agent else [])
         assert unit.all("OOMPolicy") == (["continue"] if agent else [])
         assert unit.last("PrivateTmp") == ("no" if agent else "yes")
-        assert unit.last("User") == ("paceline-agent" if agent else "paceline")
+        assert unit.last("User") == ("root" if agent else "paceline")
+        assert ("PACELINE_AGENT__RUN_AS=paceline-task" in unit.all("Environment")) is agent
+        assert unit.last("StateDirectoryMode") == ("0711" if agent else "0700"), "tasks pass to their folders below it"
         [data] = [each for each in unit.all("Environment") if each.startswith("PACELINE_DATA=")][-1:]
-        assert data == f"PACELINE_DATA=/var/lib/{unit.last('StateDirectory')}"
+        assert data == f"PACELINE_DATA=/var/lib/{unit.last('StateDirectory')}{'/data' if agent else ''}"
         assert unit.last("WantedBy") == unit.last("PartOf") == "paceline.target"
     assert (SYSTEMD / "paceline.target").is_file()
 

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 import paceline.services.agent
-from hostagent.runs import RunKey, Runs
+from hostagent.record import RunKey
+from hostagent.runs import Runs
 from paceline.settings import UpSettings
 
 
@@ -63,7 +64,7 @@ def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_pat
     )
     [settings] = told
     assert (settings.urls, settings.token, settings.host_id) == (("http://127.0.0.1:9",), "secret", "h7")
-    assert settings.folder == tmp_path / "agent"
+    assert settings.folder == tmp_path.with_name(f"{tmp_path.name}-agent")
     assert settings.attributes == {"rack": "r1"}
     assert settings.capacity.gpu_milli == 2000
     assert settings.capacity.cpu_milli > 0
@@ -94,7 +95,7 @@ def test_down_leaves_a_process_alone_that_is_no_cell(cli, tmp_path):
 
 
 def test_down_may_end_the_runs_of_this_machine_too(cli, tmp_path):
-    runs = Runs(tmp_path / "agent")
+    runs = Runs(tmp_path.with_name(f"{tmp_path.name}-agent"))
     run = runs.start(RunKey("a", 0, 1), ["sleep", "600"], dict(os.environ), grace_ms=1000, silence_ms=0)
     code, out, _ = cli("down", "--data", str(tmp_path), "--stop-runs")
     assert (code, out) == (0, "1 runs have ended\n")

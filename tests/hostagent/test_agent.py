@@ -17,7 +17,8 @@ from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
 from hostagent.messages import JobOrder, Kind, OrdersLine, RunOrder
-from hostagent.runs import RunKey, Runs, stop_all
+from hostagent.record import RunKey
+from hostagent.runs import Runs, stop_all
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
 
 HOST = "h1"
@@ -171,8 +172,10 @@ def test_a_run_that_ended_before_the_stop_has_its_own_outcome(site: Site) -> Non
 
 
 def test_a_run_survives_its_agent_being_killed_and_its_outcome_is_learnt(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(TOKEN)
-    words = ["--server", site.server.url, "--token-file", str(tmp_path / "token"), "--data", str(tmp_path)]
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "token").write_text(TOKEN)
+    words = ["--server", site.server.url, "--token-file", str(data / "token"), "--data", str(data)]
     command = [sys.executable, "-m", "paceline", "agent", *words, "--host-id", HOST, "--folder", str(site.folder)]
     agent = subprocess.Popen(command)
     go = tmp_path / "go"

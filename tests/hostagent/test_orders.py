@@ -14,7 +14,7 @@ from events.records.jobs import JobSubmitted
 from hostagent.gateway import http
 from hostagent.messages import JobOrder, Kind, LogLine, OrdersLine, PingLine, RunOrder
 from hostagent.orders import read
-from hostagent.runs import RunKey
+from hostagent.record import RunKey
 from tests.hostagent import test_agent
 from tests.hostagent.cell import ordered
 from tests.hostagent.test_agent import HOST, Site

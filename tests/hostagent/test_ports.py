@@ -15,7 +15,8 @@ from events.records.hosts import HostOffered
 from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentFault, AgentSettings
 from hostagent.ports import PortsTaken, take_ports
-from hostagent.runs import RunKey, Runs, stop_all
+from hostagent.record import RunKey
+from hostagent.runs import Runs, stop_all
 from hostagent.shim import Shim
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.ports import kept_port

@@ -27,7 +27,7 @@ def site(broker: Broker, tmp_path: Path) -> Iterator[Site]:
     found = Site(tmp_path, empty(broker, 1), sim_hosts=0)
     yield found
     found.processes.stop_all()
-    assert stop_all(tmp_path / "data" / "agent")[1] == 0
+    assert stop_all(tmp_path / AGENT)[1] == 0
 
 
 def submit(site: Site, job_id: str) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hostagent import output, shim
 from hostagent import runs as module
-from hostagent import shim
 from hostagent.messages import RunState
-from hostagent.runs import RunKey, Runs
+from hostagent.record import RunKey
+from hostagent.runs import Runs
 from hostagent.shim import HEAD_BYTES, PIECE_BYTES, Output, boot_id
 
 KEY = RunKey("j", 0, 1)
@@ -59,9 +60,9 @@ def test_output_is_bounded_and_keeps_its_beginning_and_its_end(tmp_path: Path) -
 
 
 def test_all_that_is_kept_can_be_read_in_pieces(tmp_path: Path) -> None:
-    output = Output(str(tmp_path), "stdout", -1)
+    kept = Output(str(tmp_path), "stdout", -1)
     written = bytes(range(256)) * 1000
-    output.write(written)
+    kept.write(written)
     run = module.Run(KEY, tmp_path, state=2)
     runs = Runs(tmp_path / "other")
     runs._runs[KEY] = run
@@ -80,15 +81,15 @@ def test_a_piece_that_is_removed_while_it_is_read_is_looked_for_again(
     runs = Runs(tmp_path)
     start(runs, KEY, "echo", "out")
     finish(runs)
-    opened = Path.open
+    opened = output._regular
     gone = [True]
 
-    def lose_once(path: Path, *rest: str) -> object:
+    def lose_once(path: str, flags: int) -> int:
         if gone and gone.pop():
             raise FileNotFoundError(path)
-        return opened(path, *rest)
+        return opened(path, flags)
 
-    monkeypatch.setattr(Path, "open", lose_once)
+    monkeypatch.setattr(output, "_regular", lose_once)
     page = runs.read(KEY, "stdout", 0, 100)
     assert page is not None
     assert (page.data, gone) == (b"out\n", [])

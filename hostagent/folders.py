@@ -1,0 +1,199 @@
+"""Folders that tasks have written into: read, measured and removed, whatever they contain.
+
+A task may leave folders nested deeper than a path can name, names that are not text, pipes, links, and modes that keep
+everybody out. Nothing here follows a link, recurses, waits for a pipe, or fails because of what it finds.
+"""
+
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+
+FILE_BYTES_MAX = 16 * 1024 * 1024
+"""Longest file that `read_file` returns."""
+ENTRIES_MAX = 10_000
+"""`measure` counts no more entries than this."""
+CHUNK = 1000
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NAMED_MAX = 3
+"""Most paths that one message names."""
+CHARS_MAX = 300
+
+
+def shown(path: "Path | str", error: OSError | None = None) -> str:
+    """A path for a message: printable ASCII, bounded; with the reason of an error."""
+    name = ascii(str(path))[1:-1]
+    name = name if len(name) <= CHARS_MAX else f"{name[:CHARS_MAX]}..."
+    return f"{name}: {error.strerror or error}" if error is not None else name
+
+
+def summary(faults: list[str]) -> str:
+    """The first few of several faults in one line, and how many there are."""
+    more = len(faults) - NAMED_MAX
+    return "; ".join(faults[:NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a regular file. Raises `OSError` for anything else, also for one that is too long."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES_MAX:
+            raise OSError(0, "not a regular file, or too long")
+        with os.fdopen(os.dup(file), "rb") as reader:
+            return reader.read(FILE_BYTES_MAX)
+    finally:
+        os.close(file)
+
+
+def entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
+    """What a folder contains, by name. Raises `OSError` where it can't be listed."""
+    with os.scandir(folder) as found:
+        yield from sorted(found, key=lambda entry: entry.name)
+
+
+def measure(folder: Path) -> int | None:
+    """Bytes under a folder; None: over `ENTRIES_MAX` entries, or not all of it can be looked at."""
+    total, count, waiting = 0, 0, [os.fspath(folder)]
+    try:
+        while waiting:
+            with os.scandir(waiting.pop()) as found:
+                for entry in found:
+                    count += 1
+                    if count > ENTRIES_MAX:
+                        return None
+                    total += entry.stat(follow_symlinks=False).st_size
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    except FileNotFoundError:
+        return total
+    except OSError:
+        return None
+    return total
+
+
+def remove(path: "Path | str") -> list[str]:
+    """Removes what is at a path, in time proportional to what there is and with two open files. Returns what could not
+    be removed, and why.
+    """
+    faults: list[str] = []
+    parent, name = os.path.split(os.fspath(path))
+    try:
+        where = os.open(parent or ".", FOLDER)
+    except OSError as error:
+        return [shown(path, error)]
+    try:
+        if _unlink(name, where):
+            _empty(name, where, os.fspath(path), faults)
+            os.rmdir(name, dir_fd=where)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        faults.append(shown(path, error))
+    finally:
+        os.close(where)
+    return faults
+
+
+def _empty(name: str, where: int, path: str, faults: list[str]) -> None:
+    """Empties a folder: takes out of each folder in it what it contains, and removes it then. So nothing is ever named
+    over more than two levels.
+    """
+    _open_up(name, where)
+    top = os.open(name, FOLDER, dir_fd=where)
+    kept: set[str] = set()
+    try:
+        while chunk := list(islice((each for each in _names(top) if each not in kept), CHUNK)):
+            for each in chunk:
+                try:
+                    if _unlink(each, top):
+                        _raise_content(each, top)
+                        os.rmdir(each, dir_fd=top)
+                except FileNotFoundError:
+                    pass
+                except OSError as error:
+                    kept.add(each)
+                    faults.append(shown(os.path.join(path, each), error))
+    finally:
+        os.close(top)
+
+
+def _raise_content(name: str, top: int) -> None:
+    """Removes the files of a folder and moves its folders up, into the one that it is in."""
+    _open_up(name, top)
+    inner = os.open(name, FOLDER, dir_fd=top)
+    try:
+        while chunk := list(islice(_names(inner), CHUNK)):
+            for each in chunk:
+                if _unlink(each, inner):
+                    _open_up(each, inner)  # a folder can be moved by who may write to it
+                    os.rename(each, secrets.token_hex(8), src_dir_fd=inner, dst_dir_fd=top)
+    finally:
+        os.close(inner)
+
+
+def _names(folder: int) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        yield from (entry.name for entry in found)
+
+
+def _unlink(name: str, where: int) -> bool:
+    """Removes what is no folder; True: it is one."""
+    if stat.S_ISDIR(os.lstat(name, dir_fd=where).st_mode):
+        return True
+    os.unlink(name, dir_fd=where)
+    return False
+
+
+def _open_up(name: str, where: int | None = None) -> None:
+    """Lets this process into a folder, as far as it may. A link isn't followed."""
+    with suppress(OSError):
+        held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
+        try:
+            os.chmod(f"/proc/self/fd/{held}", 0o700)
+        finally:
+            os.close(held)
+
+
+class Trash:
+    """Removes folders in the background, as one may hold a million files. What is put in has left its place at once,
+    and is removed after a restart too. `say` is told, from another thread, what can't be removed.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._say = say
+        self._queue: SimpleQueue[str] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._remove_later(os.path.join(folder, name) for name in os.listdir(folder))
+
+    def put(self, path: Path) -> None:
+        """Takes what is at a path, if there is anything."""
+        target = os.path.join(self._folder, secrets.token_hex(8))
+        try:
+            _open_up(os.fspath(path))
+            os.rename(path, target)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._say(f"can't remove {shown(path, error)}")
+            return
+        self._remove_later([target])
+
+    def _remove_later(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._queue.put(path)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="trash", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            if faults := remove(self._queue.get()):
+                self._say(f"can't remove all that tasks left: {summary(faults)}")
