@@ -22,7 +22,8 @@ class Reason(TypedDict):
 
 class Job(TypedDict):
     """A job. Times are RFC 3339; `tasks` counts them by state; `position` is where the log stood for this answer.
-    A job that is not yet decided has `job_id`, `state` and `position` only. `cell` stands in lists over several cells.
+    A job that is not yet decided has `job_id`, `state` and `position` only. `spec` stands in the job itself, not in
+    lists; `cell` in lists over several cells.
     """
 
     job_id: str

@@ -1,7 +1,7 @@
 """What the API reads: views as JSON values. Each function takes a connection, so that one answer sees one state."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Select, Table, func, select, tuple_
@@ -18,6 +18,10 @@ from projections.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow
 
 Json = dict[str, Any]
 NONE = Amounts()
+R = TypeVar("R")
+PAGE_BYTES_MAX = 1024 * 1024
+"""Of text that users chose, in one page of a list: many readers may take their time over one each."""
+FETCHED = 50
 
 
 class Page(NamedTuple):
@@ -25,6 +29,30 @@ class Page(NamedTuple):
 
     items: list[Json]
     next: Any
+
+
+class Some(NamedTuple, Generic[R]):
+    """The first rows that a query finds, and whether there are more."""
+
+    rows: list[R]
+    more: bool
+
+
+def some(
+    connection: Connection, row: Callable[..., R], query: Select[Any], size: int, weigh: Callable[[R], int]
+) -> Some[R]:
+    """At most `size` rows, and not many more bytes than an answer may have: `weigh` tells those of a row that have no
+    bound of their own.
+    """
+    rows: list[R] = []
+    weight = 0
+    for part in connection.execute(query.limit(size + 1)).partitions(FETCHED):
+        for values in part:
+            if len(rows) == size or weight > PAGE_BYTES_MAX:
+                return Some(rows, True)
+            rows.append(row(*values))
+            weight += weigh(rows[-1])
+    return Some(rows, False)
 
 
 def rows_of(connection: Connection, row: Any, query: Select[Any]) -> list[Any]:
@@ -55,22 +83,17 @@ def submission(connection: Connection, row: JobRow) -> JobSubmitted:
 
 
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
-    """Jobs as the API shows them."""
-    values = tables.submissions.c
-    offsets = [row.offset for row in rows]
-    found = connection.execute(select(values.offset, values.value).where(values.offset.in_(offsets)))
-    specs = {offset: decode(value) for offset, value in found}
+    """Jobs as lists show them: all but their specs."""
     why = explanations(connection, [row.job_id for row in rows])
-    out = []
-    for row in rows:
-        event = specs[row.offset]
-        assert isinstance(event, JobSubmitted)
-        headline = explain.headline(row, why.get(row.job_id, []))
-        out.append(_job_json(row, event, headline))
-    return out
+    return [_job_json(row, explain.headline(row, why.get(row.job_id, []))) for row in rows]
 
 
-def _job_json(row: JobRow, event: JobSubmitted, headline: Json | None) -> Json:
+def job_json(connection: Connection, row: JobRow) -> Json:
+    """A job as the API shows it, with its spec."""
+    return {**jobs_json(connection, [row])[0], "spec": from_event(submission(connection, row))}
+
+
+def _job_json(row: JobRow, headline: Json | None) -> Json:
     position = f"paceline.lifecycle:{row.position - 1}" if row.position else f"paceline.jobs:{row.offset}"
     return {
         "job_id": row.job_id,
@@ -80,7 +103,7 @@ def _job_json(row: JobRow, event: JobSubmitted, headline: Json | None) -> Json:
         "instances": row.instances,
         "priority": row.priority,
         "owner": row.owner,
-        "labels": event.labels,
+        "labels": msgspec.json.decode(row.labels),
         "submitted_at": at(row.submitted_ms),
         "started_at": at(row.started_ms),
         "ended_at": at(row.ended_ms),
@@ -95,7 +118,6 @@ def _job_json(row: JobRow, event: JobSubmitted, headline: Json | None) -> Json:
             "killed": row.killed,
         },
         "reason": {"code": headline["code"], "message": headline["message"]} if headline else None,
-        "spec": from_event(event),
         "position": position,
     }
 
@@ -108,10 +130,10 @@ class JobFilter(NamedTuple):
     labels: Sequence[tuple[str, str]]
 
 
-def job_rows(connection: Connection, wanted: JobFilter, size: int, before: int) -> list[JobRow]:
+def job_rows(connection: Connection, wanted: JobFilter, size: int, before: int) -> Some[JobRow]:
     """Jobs, the newest first, from before a job's number on, -1: from the newest."""
     jobs = tables.jobs.c
-    query = select(tables.jobs).order_by(jobs.number.desc()).limit(size)
+    query = select(tables.jobs).order_by(jobs.number.desc())
     if before >= 0:
         query = query.where(jobs.number < before)
     if wanted.states:
@@ -121,8 +143,7 @@ def job_rows(connection: Connection, wanted: JobFilter, size: int, before: int) 
     for key, value in wanted.labels:
         each = func.json_each(jobs.labels).table_valued("key", "value")
         query = query.where(select(each).where(each.c.key == key, each.c.value == value).exists())
-    found: list[JobRow] = rows_of(connection, JobRow, query)
-    return found
+    return some(connection, JobRow, query, size, lambda row: len(row.labels) + len(row.message))
 
 
 def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[ExplanationRow]]:
@@ -148,9 +169,9 @@ def history_page(connection: Connection, job_id: str, size: int, after: Sequence
     query = select(*key, lines.round, lines.event, lines.detail).where(lines.job_id == job_id).order_by(*key)
     if after is not None:
         query = query.where(tuple_(*key) > tuple_(*after))
-    found = connection.execute(query.limit(size + 1)).all()
+    found = some(connection, lambda *values: values, query, size, lambda values: len(values[-1]))
     items = []
-    for at_ms, _, rank, offset, place, number, event, detail in found[:size]:
+    for at_ms, _, rank, offset, place, number, event, detail in found.rows:
         topic = ALL[rank]
         items.append(
             {
@@ -163,7 +184,7 @@ def history_page(connection: Connection, job_id: str, size: int, after: Sequence
                 "detail": msgspec.json.decode(detail),
             }
         )
-    return Page(items, list(found[size - 1][:5]) if len(found) > size else None)
+    return Page(items, list(found.rows[-1][:5]) if found.more else None)
 
 
 # Pools.
@@ -210,11 +231,10 @@ def host_row(connection: Connection, host_id: str) -> HostRow | None:
     return found
 
 
-def host_rows(connection: Connection, size: int, after: str) -> list[HostRow]:
+def host_rows(connection: Connection, size: int, after: str) -> Some[HostRow]:
     """Hosts by id."""
-    query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id).limit(size)
-    found: list[HostRow] = rows_of(connection, HostRow, query)
-    return found
+    query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id)
+    return some(connection, HostRow, query, size, lambda row: len(row.attributes))
 
 
 def host_json(row: HostRow) -> Json:
@@ -276,23 +296,16 @@ def round_offset(connection: Connection, machine: str, number: int) -> int | Non
     return found
 
 
-def quarantine_page(connection: Connection, size: int, after: Sequence[Any] | None) -> Page:
+def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> Some[Json]:
     """Records that were skipped, by topic and offset."""
     records = tables.quarantine.c
     key = (records.topic, records.offset)
-    query = select(*key, records.at_ms, records.reason, records.digest, records.size).order_by(*key).limit(size + 1)
+    query = select(*key, records.at_ms, records.reason, records.digest, records.size).order_by(*key)
     if after is not None:
         query = query.where(tuple_(*key) > tuple_(*after))
-    found = connection.execute(query).all()
-    items = [
-        {
-            "topic": topic,
-            "offset": offset,
-            "at": at(at_ms),
-            "reason": reason,
-            "digest": digest.hex(),
-            "size": length,
-        }
-        for topic, offset, at_ms, reason, digest, length in found[:size]
-    ]
-    return Page(items, list(found[size - 1][:2]) if len(found) > size else None)
+
+    def shown(topic: str, offset: int, at_ms: int, reason: str, digest: bytes, length: int) -> Json:
+        record = {"topic": topic, "offset": offset, "at": at(at_ms), "reason": reason}
+        return {**record, "digest": digest.hex(), "size": length}
+
+    return some(connection, shown, query, size, lambda record: len(record["reason"]))

@@ -22,6 +22,9 @@ from projections.views import Views, folded
 
 BATCH = 200
 """Records given in one batch; at most twice as many of each topic are held."""
+BYTES = 512 * 1024
+"""Of records, in one batch; as many of a topic are held, and what one more reading of POLLED records adds."""
+POLLED = 20
 
 
 class BadCursor(ValueError):
@@ -56,6 +59,7 @@ class Tail:
         self._topics = tuple(self._read)
         self._reader = log.reader(self._read)
         self._waiting: dict[str, deque[LogRecord]] = {topic.name: deque() for topic in ALL}
+        self._held = dict.fromkeys(self._waiting, 0)
 
     def batch(self) -> list[Told]:
         """The next events, none where there are none yet."""
@@ -64,11 +68,14 @@ class Tail:
         with self._views.read() as connection:
             ends = folded(connection)
             depths = {topic: self._depths(connection, topic, ends.get(topic, 0)) for topic in self._waiting}
-        for _ in range(BATCH):
+        count = weight = 0
+        while count < BATCH and weight < BYTES:
             topic = self._next(ends, depths)
             if topic is None:
                 break
             record = self._waiting[topic].popleft()
+            count, weight = count + 1, weight + len(record.value)
+            self._held[topic] -= len(record.value)
             if BY_NAME[topic].machine is None or record.offset in depths[topic]:
                 out += self._events(record)
             self.positions[topic] = record.offset + 1
@@ -76,15 +83,22 @@ class Tail:
 
     def _fill(self) -> None:
         """Reads on. Where enough of a topic waits, only the others are read, so that little is held."""
-        topics = tuple(topic for topic, waiting in self._waiting.items() if len(waiting) < BATCH)
-        if topics != self._topics:
-            self._reader.close()
-            self._topics = topics
-            self._reader = self._log.reader({topic: self._read[topic] for topic in topics})
-        for record in self._reader.poll(BATCH, 0):
-            self._waiting[record.topic].append(record)
-        for topic in topics:
-            self._read[topic] = self._reader.position(topic)
+        for _ in range(-(-BATCH // POLLED)):
+            topics = tuple(
+                topic for topic, waiting in self._waiting.items() if len(waiting) < BATCH and self._held[topic] < BYTES
+            )
+            if topics != self._topics:
+                self._reader.close()
+                self._topics = topics
+                self._reader = self._log.reader({topic: self._read[topic] for topic in topics})
+            found = self._reader.poll(POLLED, 0)
+            for record in found:
+                self._waiting[record.topic].append(record)
+                self._held[record.topic] += len(record.value)
+            for topic in topics:
+                self._read[topic] = self._reader.position(topic)
+            if not found:
+                return
 
     def close(self) -> None:
         """Gives back the reader."""

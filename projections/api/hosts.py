@@ -23,10 +23,10 @@ def routes(context: Context) -> APIRouter:
         after = page.after(str, "hosts") or ""
 
         def look(connection: Connection) -> dict[str, Any]:
-            rows = queries.host_rows(connection, page.size + 1, after)
-            more = rows[page.size - 1].host_id if len(rows) > page.size else None
-            shown = [queries.host_json(row) for row in rows[: page.size]]
-            return {"hosts": shown, "next_page_token": next_token(more, "hosts")}
+            found = queries.host_rows(connection, page.size, after)
+            last = found.rows[-1].host_id if found.more else None
+            shown = [queries.host_json(row) for row in found.rows]
+            return {"hosts": shown, "next_page_token": next_token(last, "hosts")}
 
         return await read(look)
 

@@ -173,14 +173,14 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
 def _reads(router: APIRouter) -> None:
     @router.get("")
     async def jobs(read: Reading, page: Pages, wanted: Wanted) -> Response:
-        """Jobs, the newest first."""
+        """Jobs, the newest first, without their specs."""
         before = page.after(Place, *wanted.words)
 
         def look(connection: Connection) -> dict[str, Any]:
-            rows = queries.job_rows(connection, wanted.filter, page.size + 1, -1 if before is None else before)
-            more = rows[page.size - 1].number if len(rows) > page.size else None
-            shown = queries.jobs_json(connection, rows[: page.size])
-            return {"jobs": shown, "next_page_token": next_token(more, *wanted.words)}
+            found = queries.job_rows(connection, wanted.filter, page.size, -1 if before is None else before)
+            last = found.rows[-1].number if found.more else None
+            shown = queries.jobs_json(connection, found.rows)
+            return {"jobs": shown, "next_page_token": next_token(last, *wanted.words)}
 
         return await read(look)
 
@@ -270,7 +270,7 @@ def _job(connection: Connection, job_id: str) -> JobRow:
 
 
 def _shown(connection: Connection, job_id: str) -> dict[str, Any]:
-    return queries.jobs_json(connection, [_job(connection, job_id)])[0]
+    return queries.job_json(connection, _job(connection, job_id))
 
 
 def _states(text: str, known: Collection[str]) -> list[str]:

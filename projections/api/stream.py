@@ -1,62 +1,113 @@
-"""The event stream: server-sent events from the log. The log is the queue: a slow reader just falls behind."""
+"""The event stream: server-sent events from the log. The log is the queue: a slow reader just falls behind.
+
+A stream is counted from the moment it is accepted, in all and of each client. Streams read in a few threads of their
+own, so that they don't take those of other requests.
+"""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from typing import Annotated
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from typing import Annotated, TypeVar
 
 import orjson
-from fastapi import APIRouter, Header
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from events.log import LogGap
-from projections.api.context import LOOK_S, NEWS_S, Context
+from projections.api.context import LOOK_S, Context
 from projections.api.problems import Problem
 from projections.tail import BadCursor, Tail, Told
 
 PING_S = 15.0
 RETRY_MS = 1000
+OF_CLIENT_MAX = 16
+"""Streams of one address, unless fewer are allowed in all."""
+PAUSE_S = 0.05
+"""So often a stream looks whether the views have gone on: events may come so late."""
+THREADS = 4
+
+T = TypeVar("T")
+
+
+class Streams:
+    """The streams that are open, and the threads that they read in."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of: Counter[str] = Counter()
+        self._threads: CapacityLimiter | None = None
+
+    def enter(self, client: str) -> None:
+        """Counts one more. Raises a problem where no more are allowed."""
+        mine = min(OF_CLIENT_MAX, self._most)
+        if self._of.total() >= self._most:
+            detail = f"{self._most} streams are open, no more are allowed; try again when one has ended"
+            raise Problem(503, "TOO_MANY_STREAMS", detail, headers={"Retry-After": "5"})
+        if self._of[client] >= mine:
+            detail = f"{mine} streams of {client or 'this client'} are open, no more are allowed; close one"
+            raise Problem(429, "TOO_MANY_STREAMS", detail, headers={"Retry-After": "5"})
+        self._of[client] += 1
+
+    def leave(self, client: str) -> None:
+        """One has ended."""
+        self._of[client] -= 1
+        if not self._of[client]:
+            del self._of[client]
+
+    async def read(self, look: Callable[[], T]) -> T:
+        """Reads in one of the threads."""
+        if self._threads is None:
+            self._threads = CapacityLimiter(THREADS)
+        return await to_thread.run_sync(look, limiter=self._threads)
+
+
+class EventResponse(StreamingResponse):
+    """An open stream; `end` is called once, however it ends, even if nobody has read of it."""
+
+    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(content, headers=headers, media_type="text/event-stream")
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
 
 
 def routes(context: Context) -> APIRouter:
     """The route /v1/events."""
     router = APIRouter(tags=["events"])
-    streams = 0
+    streams = Streams(context.streams_max)
 
     @router.get("/v1/events", response_class=StreamingResponse)
-    async def events(last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
+    async def events(request: Request, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
         """Every fact and every accepted decision from now on, or from after Last-Event-ID."""
-        nonlocal streams
-        if streams >= context.streams_max:
-            detail = f"{streams} streams are open, no more are allowed"
-            raise Problem(503, "TOO_MANY_STREAMS", detail, headers={"Retry-After": "5"})
-        try:
-            tail = await run_in_threadpool(Tail, context.views, context.log, last_event_id)
-            first = await run_in_threadpool(tail.batch)
-        except BadCursor as error:
-            raise Problem(400, "BAD_POSITION", str(error)) from error
-        except LogGap as error:
-            raise Problem(410, "GONE", str(error)) from error
-
-        async def follow() -> AsyncIterator[bytes]:
-            nonlocal streams
-            streams += 1
+        client = request.client.host if request.client else ""
+        streams.enter(client)
+        with ExitStack() as held:
+            held.callback(streams.leave, client)
             try:
-                yield f"retry: {RETRY_MS}\n\n".encode()
-                async for text in _follow(context, tail, first):
-                    yield text
-            finally:
-                streams -= 1
-                tail.close()
-
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(follow(), headers=headers, media_type="text/event-stream")
+                tail = await streams.read(lambda: Tail(context.views, context.log, last_event_id))
+                held.callback(tail.close)
+                first = await streams.read(tail.batch)
+            except BadCursor as error:
+                raise Problem(400, "BAD_POSITION", str(error)) from error
+            except LogGap as error:
+                raise Problem(410, "GONE", str(error)) from error
+            return EventResponse(_follow(context, streams, tail, first), held.pop_all().close)
 
     return router
 
 
-async def _follow(context: Context, tail: Tail, batch: list[Told]) -> AsyncIterator[bytes]:
+async def _follow(context: Context, streams: Streams, tail: Tail, batch: list[Told]) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n\n".encode()
     said_at = time.monotonic()
     while True:
         version = context.views.version
@@ -66,12 +117,12 @@ async def _follow(context: Context, tail: Tail, batch: list[Told]) -> AsyncItera
         if not batch:
             look_at = time.monotonic() + LOOK_S
             while context.views.version == version and time.monotonic() < look_at:
-                await asyncio.sleep(NEWS_S)
+                await asyncio.sleep(PAUSE_S)
         if time.monotonic() - said_at >= PING_S:
             said_at = time.monotonic()
             yield b": ping\n\n"
         try:
-            batch = await run_in_threadpool(tail.batch)
+            batch = await streams.read(tail.batch)
         except LogGap:
             yield b"event: gone\ndata: {}\n\n"
             return

@@ -61,8 +61,9 @@ def routes(context: Context) -> APIRouter:
         after = page.after(tuple[str, Place], "quarantine")
 
         def look(connection: Connection) -> dict[str, Any]:
-            found = queries.quarantine_page(connection, page.size, after)
-            return {"records": found.items, "next_page_token": next_token(found.next, "quarantine")}
+            found = queries.quarantine_rows(connection, page.size, after)
+            last = (found.rows[-1]["topic"], found.rows[-1]["offset"]) if found.more else None
+            return {"records": found.rows, "next_page_token": next_token(last, "quarantine")}
 
         return await read(look)
 

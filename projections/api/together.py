@@ -6,7 +6,6 @@
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -19,6 +18,7 @@ from projections.api.context import Context, Pages, Paging, Place, as_json, next
 from projections.api.jobs import JobsWanted, Wanted
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
+from projections.queries import Some
 from projections.views import reached, write_positions
 
 R = TypeVar("R")
@@ -104,7 +104,7 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
 def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/jobs")
     async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: Wanted) -> Response:
-        """Jobs of all cells, the newest first."""
+        """Jobs of all cells, the newest first, without their specs."""
         at = marks(page, Place, *wanted.words)
         return await read(lambda found: _jobs(found, page, wanted, at))  # type: ignore[no-any-return]
 
@@ -128,7 +128,7 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
 
 def _jobs(found: Cells, page: Paging, wanted: JobsWanted, at: dict[int, int]) -> dict[str, Any]:
     rows = {
-        cell: queries.job_rows(each.connection, wanted.filter, page.size + 1, at.get(cell, -1))
+        cell: queries.job_rows(each.connection, wanted.filter, page.size, at.get(cell, -1))
         for cell, each in found.items()
     }
     taken = spliced(rows, page.size, lambda row: -row.submitted_ms)
@@ -141,7 +141,7 @@ def _jobs(found: Cells, page: Paging, wanted: JobsWanted, at: dict[int, int]) ->
 
 
 def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
-    rows = {cell: queries.host_rows(each.connection, page.size + 1, at.get(cell, "")) for cell, each in found.items()}
+    rows = {cell: queries.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in found.items()}
     taken = spliced(rows, page.size, lambda row: row.host_id)
     token = onward(rows, taken, at, lambda row: row.host_id, "hosts")
     return {"hosts": [{**queries.host_json(row), "cell": cell} for cell, row in taken], "next_page_token": token}
@@ -153,10 +153,7 @@ def _pools(found: Cells) -> dict[str, Any]:
 
 
 def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> dict[str, Any]:
-    rows = {
-        cell: queries.quarantine_page(each.connection, page.size + 1, at.get(cell)).items
-        for cell, each in found.items()
-    }
+    rows = {cell: queries.quarantine_rows(each.connection, page.size, at.get(cell)) for cell, each in found.items()}
 
     def place(record: dict[str, Any]) -> tuple[str, int]:
         return record["topic"], record["offset"]
@@ -166,10 +163,19 @@ def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> d
     return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
 
 
-def spliced(found: Mapping[int, Sequence[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
-    """The first of the lists of several cells, taken together; each list keeps its own order."""
-    lines = [[(cell, each) for each in found[cell]] for cell in sorted(found)]
-    return list(islice(heapq.merge(*lines, key=lambda pair: order(pair[1])), size))
+def spliced(found: Mapping[int, Some[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
+    """The first of the lists of several cells, taken together; each list keeps its own order. Where one has more than
+    was read of it, nothing after that is taken.
+    """
+    lines = [[(cell, each) for each in found[cell].rows] for cell in sorted(found)]
+    left = {cell: len(each.rows) for cell, each in found.items()}
+    taken: list[tuple[int, R]] = []
+    for cell, row in heapq.merge(*lines, key=lambda pair: order(pair[1])):
+        taken.append((cell, row))
+        left[cell] -= 1
+        if len(taken) == size or (found[cell].more and not left[cell]):
+            break
+    return taken
 
 
 def marks(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
@@ -178,13 +184,13 @@ def marks(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
 
 
 def onward(
-    found: Mapping[int, Sequence[R]],
+    found: Mapping[int, Some[R]],
     taken: Sequence[tuple[int, R]],
     at: Mapping[int, Any],
     mark: Callable[[R], Any],
     *filters: Any,
 ) -> str:
     """The token of the next page; empty where all was taken."""
-    if len(taken) == sum(map(len, found.values())):
+    if len(taken) == sum(len(each.rows) for each in found.values()) and not any(each.more for each in found.values()):
         return ""
     return next_token(list({**at, **{cell: mark(each) for cell, each in taken}}.items()), *filters)

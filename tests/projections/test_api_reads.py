@@ -11,6 +11,7 @@ from events.records.parts import Amounts
 from events.records.placement import HostLost
 from events.records.tasks import RunsReported
 from events.topics import ALL
+from projections import queries
 from projections.api import system
 from tests.projections.cell import CORE, ended, ordered, queued, runs
 
@@ -241,6 +242,32 @@ def test_a_round_decoded(api):
     assert found["prev_hash"] == "00" * 32
     for path in ("lifecycle/2", "nobody/1"):
         api.problem(api.client.get(f"/v1/rounds/{path}"), 404, "NOT_FOUND")
+
+
+def test_lists_leave_specs_to_the_jobs_themselves(api):
+    api.cell.accept("a", labels={"team": "maps"}, owner="ann", env={"A": "x" * 1000})
+    api.fold()
+    (listed,) = api.get("/v1/jobs")["jobs"]
+    one = api.get("/v1/jobs/a")
+    assert one.pop("spec")["env"] == {"A": "x" * 1000}
+    assert listed == one
+    assert listed["labels"] == {"team": "maps"}
+
+
+def test_a_page_is_bounded_in_bytes_too(api):
+    names = [f"job-{each}" for each in range(12)]
+    for name in names:
+        api.cell.accept(name, labels={f"key-{each}": "v" * 10_000 for each in range(30)})
+    api.fold()
+    heard, token = [], ""
+    while True:
+        answer = api.client.get("/v1/jobs", params={"page_size": 1000, "page_token": token})
+        assert len(answer.content) < 2 * queries.PAGE_BYTES_MAX
+        heard += [each["job_id"] for each in answer.json()["jobs"]]
+        token = answer.json()["next_page_token"]
+        if not token:
+            break
+    assert heard == names[::-1]
 
 
 def test_quarantine_page_by_page(api):

@@ -13,6 +13,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobRejected
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
+from projections import queries
 from projections.api.cells import create_cells_app
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN, Api
@@ -228,6 +229,26 @@ def test_hosts_pools_and_skipped_records_of_all_cells(two):
     assert [(pool["path"], pool["cell"]) for pool in two.get("/v1/pools")["pools"]] == [("/p0", 0), ("/p1", 1)]
     skipped = pages(two, "/v1/log/quarantine?page_size=3", "records", "offset")
     assert skipped == [[(0, 0), (0, 1), (1, 0)], [(1, 1)]]
+
+
+def test_a_page_over_cells_that_is_cut_short_loses_nothing(two, monkeypatch):
+    monkeypatch.setattr(queries, "PAGE_BYTES_MAX", 20_000)
+    for number, api in enumerate(two.cells):
+        for each in range(12):
+            api.cell.ms += 7 if number else 10
+            api.cell.accept(f"job-{number}-{each}", labels={"key": "v" * 5_000})
+        api.fold()
+    heard, token = [], ""
+    while True:
+        page = two.get("/v1/jobs", params={"page_size": 1000, "page_token": token})
+        assert len(page["jobs"]) <= 10
+        heard += [each["job_id"] for each in page["jobs"]]
+        token = page["next_page_token"]
+        if not token:
+            break
+    assert sorted(heard) == sorted(f"job-{number}-{each}" for number in (0, 1) for each in range(12))
+    times = [two.get(f"/v1/jobs/{each}")["submitted_at"] for each in heard]
+    assert times == sorted(times, reverse=True)
 
 
 def pages(two: Two, path: str, name: str, key: str) -> list[list[tuple[object, int]]]:

@@ -144,6 +144,60 @@ def test_streams_are_counted_and_foundback(api):
     asyncio.run(play())
 
 
+def test_streams_are_counted_before_they_are_read(api):
+    """However many are asked for at once, and whether or not anybody reads of them."""
+
+    async def play() -> None:
+        asked = [Stream(api) for _ in range(20)]
+        tasks = [asyncio.create_task(each.app(each.scope, each.receive, each.messages.put)) for each in asked]
+        answers = [(await each.messages.get())["status"] for each in asked]
+        assert Counter(answers) == {200: 2, 503: 18}
+        for each in asked:
+            each.gone.set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        async with opened(api) as one, opened(api) as two:
+            await one.piece()
+            await two.piece()
+
+    asyncio.run(play())
+
+
+def test_one_client_leaves_streams_to_others(api, monkeypatch):
+    monkeypatch.setattr(stream, "OF_CLIENT_MAX", 1)
+
+    async def status(client: str) -> int:
+        asked = Stream(api)
+        asked.scope["client"] = (client, 1)
+        task = asyncio.create_task(asked.app(asked.scope, asked.receive, asked.messages.put))
+        held.append(task)
+        return int((await asked.messages.get())["status"])
+
+    async def play() -> list[int]:
+        found = [await status(client) for client in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+        return found
+
+    held: list[asyncio.Task[None]] = []
+    assert asyncio.run(play()) == [200, 429, 200]
+
+
+def test_a_stream_holds_few_bytes_of_large_records(api):
+    for each in range(40):
+        api.cell.submit(f"job-{each}", env={"A": "x" * 100_000})
+    api.fold()
+    tail = Tail(api.projector.views, api.cell.log, START)
+    heard = 0
+    while batch := tail.batch():
+        assert sum(len(each.data["data"]["env"]["A"]) for each in batch) < 2 * module.BYTES
+        assert sum(tail._held.values()) < module.BYTES + module.POLLED * 101_000
+        heard += len(batch)
+    assert heard == 40
+
+
 def test_an_id_that_is_none_and_one_that_is_too_old(api):
     api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": "yesterday"}), 400, "BAD_POSITION")
     api.problem(api.client.get("/v1/events", headers={"Last-Event-ID": "0:99"}), 410, "GONE")

@@ -170,7 +170,7 @@ def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
     cut = closed(past(), before(past(), read_time(TO) + 1))
     views = Views(rebuild(CutLog(past(), cut), tmp_path))
     with views.read() as connection:
-        rows = queries.job_rows(connection, queries.JobFilter([], "", []), 10, -1)
+        rows = queries.job_rows(connection, queries.JobFilter([], "", []), 10, -1).rows
         assert jobs == json.loads(json.dumps(queries.jobs_json(connection, rows)))
     assert {job["job_id"]: job["state"] for job in jobs} == {
         "huge": "KILLED",
