@@ -8,7 +8,7 @@ from events.records.tasks import HostInventory
 
 def offer_fault(offer: HostOffered) -> str:
     """Why an offer counts as nothing; empty: it can be taken at its word."""
-    for name in offer.capacity.__struct_fields__:
+    for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"):
         amount = getattr(offer.capacity, name)
         if not 0 <= amount <= AMOUNT_MAX:
             return f"{name} is {amount}, must be from 0 to {AMOUNT_MAX}"
