@@ -50,6 +50,9 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     allocation_gpu_milli: bytes
     """What it holds. Column of little-endian int64, one per pool."""
 
+    partial: bool = False
+    """Whether further pools follow right after: one round could not hold them all."""
+
 
 class GangsAdmitted(Event, frozen=True, kw_only=True):
     """Gangs that may be placed; their pools hold their needs from now on."""
@@ -152,6 +155,9 @@ class PreemptionsOrdered(Event, frozen=True, kw_only=True):
 
     code: str
     """Reason code."""
+
+    partial: bool = False
+    """Whether further runs are ordered for this pool right after: one round could not hold them all."""
 
 
 ALL: tuple[type[Event], ...] = (

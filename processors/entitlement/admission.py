@@ -9,6 +9,7 @@ Deciding changes nothing, so what is admitted within one round is counted in cop
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -72,18 +73,22 @@ class Admission:
         self._left = NOTHING
         """What the pool that is served, and all above it, have left."""
 
-    def decide(self, budget: int) -> list[Event]:
-        """What is admitted, and what is held and why where that is news; at most `budget` tasks."""
+    def decide(self, budget: int) -> tuple[list[Event], int]:
+        """What is admitted, and what is held and why where that is news: at most `budget` tasks and jobs told, but
+        for a gang, which isn't divided. Returns also what is left of the budget.
+        """
         left = budget
         pools = sorted(self._queues.in_line(), key=self._longest_ago)
         for pool in pools:
             if left > 0:
                 left = self._pool(pool, left)
-        if left > 0:
-            for pool in pools:
-                self._one_more(pool)
+        for pool in pools:
+            if left > 0:
+                left -= self._one_more(pool)
         admitted: list[Event] = [self._columns()] if self._taken else []
-        return admitted + [event for waits in self._waits.values() for wait in waits for event in self._news(wait)]
+        news = (event for waits in self._waits.values() for wait in waits for event in self._news(wait))
+        told = list(islice(news, max(0, left)))
+        return admitted + told, left - len(told)
 
     def _longest_ago(self, pool: str) -> tuple[int, str]:
         row = self._pools.get(pool)
@@ -190,8 +195,10 @@ class Admission:
         below = level != pool and all(lacks[at] >= asked[at] for at in short)
         return Code.WAITING_FOR_PREEMPTION if below else Code.ENTITLEMENT_REACHED
 
-    def _one_more(self, pool: str) -> None:
-        """Admits the first gang of a pool that can't use the rest of its entitlement, where capacity is free."""
+    def _one_more(self, pool: str) -> int:
+        """Admits the first gang of a pool that can't use the rest of its entitlement, where capacity is free; returns
+        how many tasks that are.
+        """
         for index, wait in enumerate(self._waits.get(pool, ())):
             if wait.why.code not in (Code.ENTITLEMENT_REACHED, Code.WAITING_FOR_PREEMPTION):
                 continue
@@ -200,10 +207,11 @@ class Admission:
             first = gang if len(gang) and gang[0] == wait.slots[0] else wait.slots[:1]
             asked = plus(NOTHING, row.need, len(first))
             if not all(self._bears(level, asked) for level in self._levels(pool)):
-                return
+                return 0
             self._take(wait.job_id, row, first, int(first is gang))
             self._waits[pool][index] = wait._replace(slots=wait.slots[len(first) :])
-            return
+            return len(first)
+        return 0
 
     def _bears(self, pool: str, asked: Amount4) -> bool:
         """Whether a pool may go above its entitlement by a part of `asked`: it has not used up what it is short of."""

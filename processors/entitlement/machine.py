@@ -116,18 +116,19 @@ class Entitlement:
                 self._apply(decision, now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`."""
+        """See `Machine.decide`; a unit is a fact answered, a task, a job that is told why it waits, or a pool."""
         if self.asks:
             return self._answers(budget)
         out: list[Event] = []
+        left = budget
         if self._idle != self.queues.changes:
-            out = self._gangs(budget)
+            out, left = self._gangs(budget)
             if not out:
                 self._idle = self.queues.changes
-        if caught_up:
-            out += self._leave(now)
+        if caught_up and left > 0:
+            out += self._leave(now, left)
             if not out and self.cell.said_ms + SAY_EVERY_MS <= now and self._unsaid():
-                out.append(self._say())  # after what else is decided, so that it is said once
+                out.append(self._say(budget))  # after what else is decided, so that it is said once
         return out
 
     def next_wakeup(self) -> int | None:
@@ -184,15 +185,16 @@ class Entitlement:
     def _unsaid(self) -> list[str]:
         return [path for path, row in self.shares().items() if self.said.get(path) != row]
 
-    def _say(self) -> EntitlementsSet:
-        paths = self._unsaid()
+    def _say(self, most: int) -> EntitlementsSet:
+        unsaid = self._unsaid()
+        paths = unsaid[:most]
         rows = [self.shares()[path] for path in paths]
         columns = {
             f"{kind}_{resource}": pack_longs([getattr(row, kind)[at] for row in rows])
             for kind in ("entitlement", "demand", "allocation")
             for at, resource in enumerate(RESOURCES)
         }
-        return EntitlementsSet(pools=tuple(paths), **columns)
+        return EntitlementsSet(pools=tuple(paths), partial=len(unsaid) > most, **columns)
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
@@ -210,20 +212,23 @@ class Entitlement:
     def _tree(self) -> Tree:
         return Tree(self._number, dict(self.pools.items()), dict(self.foreign.items()))
 
-    def _gangs(self, budget: int) -> list[Event]:
-        """What is admitted, and what is said of gangs that wait."""
+    def _gangs(self, budget: int) -> tuple[list[Event], int]:
+        """What is admitted, and what is said of gangs that wait; and what is left of the budget."""
         shares = self.shares()
         entitlement = {pool: row.entitlement for pool, row in shares.items()}
         allocation = {pool: row.allocation for pool, row in shares.items()}
-        out = Admission(self.queues, self.pools, self.cell, entitlement, allocation).decide(budget)
-        for job_id in self.queues.next_untold(budget):
+        out, left = Admission(self.queues, self.pools, self.cell, entitlement, allocation).decide(budget)
+        untold = self.queues.next_untold(max(0, left))
+        for job_id in untold:
             row = self.queues.jobs[job_id]
             gang, _ = self.queues.units(row)
             out.append(held(job_id, row, row.queued, Why(Code(row.returned), row.pool, NOTHING), 0, max(1, len(gang))))
-        return out
+        return out, left - len(untold)
 
-    def _leave(self, now: int) -> list[Event]:
-        """Preemptions that are due; TimerPassed for the deadlines that have no other answer."""
+    def _leave(self, now: int, budget: int) -> list[Event]:
+        """Preemptions that are due; TimerPassed for the deadlines that have no other answer. Where the budget ends it,
+        what is left follows when this has been decided.
+        """
         latest = now - self.cell.preemption_delay_ms
         starving = sorted((row.starving_ms, pool) for pool, row in self.pools.items() if 0 < row.starving_ms <= latest)
         due = self.queues.next_due_ms()
@@ -233,11 +238,13 @@ class Entitlement:
             shares = self.shares()
             entitlement = {pool: row.entitlement for pool, row in shares.items()}
             allocation = {pool: row.allocation for pool, row in shares.items()}
-            preemption = Preemption(self.queues, self.pools, entitlement, allocation)
+            preemption = Preemption(self.queues, self.pools, entitlement, allocation, budget)
             for _, pool in starving:
                 orders = preemption.decide(pool)
-                vain = vain or not orders
                 out += orders
+                if preemption.budget <= 0:
+                    return out
+                vain = vain or not orders
         if vain:
             out.append(TimerPassed(machine=self.name, due_ms=now))
         return out
@@ -284,7 +291,8 @@ class Entitlement:
     def _preempted(self, event: PreemptionsOrdered, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)
         self.queues.arena.set("leaving", slots[known], ints(event.run)[known])
-        self.pools.change(event.for_pool).starving_ms = now
+        if not event.partial:
+            self.pools.change(event.for_pool).starving_ms = now
 
     def _timer(self, event: TimerPassed, now: int) -> None:
         self.queues.release_due(now)
@@ -384,8 +392,9 @@ class Entitlement:
         for at, path in enumerate(event.pools):
             if path in self.pools:
                 self.said.put(path, SaidRow(**{kind: row[at] for kind, row in rows.items()}))
-        self._cell.change("cell").said_ms = now
-        self._starve(now)
+        if not event.partial:
+            self._cell.change("cell").said_ms = now
+            self._starve(now)
 
 
 def _rows(event: EntitlementsSet, kind: str) -> list[Amount4]:

@@ -35,7 +35,9 @@ class Unit(NamedTuple):
 
 
 class Preemption:
-    """The preemptions of one round. `entitlement` and `allocation` are per pool, inner ones included."""
+    """The preemptions of one round. `entitlement` and `allocation` are per pool, inner ones included; `budget` is how
+    many runs may still be ordered to leave, but for a gang, which leaves whole.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,9 @@ class Preemption:
         pools: Table[str, PoolRow],
         entitlement: Mapping[str, Amount4],
         allocation: Mapping[str, Amount4],
+        budget: int,
     ) -> None:
+        self.budget = budget
         self._queues = queues
         self._pools = pools
         self._entitlement = entitlement
@@ -60,13 +64,20 @@ class Preemption:
             slots = self._wanted(unit, short)
             if not len(slots):
                 continue
+            if unit.gang and len(slots) > self.budget and chosen:
+                self.budget = 0
+                break
+            if not unit.gang:
+                slots = slots[-self.budget :]
+            self.budget -= len(slots)
             chosen.setdefault(unit.row.pool, []).append((unit.job_id, slots))
             short = plus(short, unit.row.need, -len(slots))
             for above in levels_of(unit.row.pool):
                 self._leaving[above] = plus(self._leaving.get(above, NOTHING), unit.row.need, len(slots))
-            if not any(each > 0 for each in short):
+            if self.budget <= 0 or not any(each > 0 for each in short):
                 break
-        return [self._order(runs, pool, giver) for giver, runs in sorted(chosen.items())]
+        partial = self.budget <= 0
+        return [self._order(runs, pool, giver, partial) for giver, runs in sorted(chosen.items())]
 
     def _shortage(self, pool: str) -> tuple[str, Amount4]:
         """What must come free for the pool, and under which pool: the lowest above it that has not enough left."""
@@ -162,7 +173,7 @@ class Preemption:
             return unit.slots[: len(unit.slots) * bool(times)]
         return unit.slots[-times:]
 
-    def _order(self, runs: list[tuple[str, I64]], for_pool: str, from_pool: str) -> PreemptionsOrdered:
+    def _order(self, runs: list[tuple[str, I64]], for_pool: str, from_pool: str, partial: bool) -> PreemptionsOrdered:
         names = Names()
         job = np.concatenate([np.full(len(slots), names[job_id]) for job_id, slots in runs])
         slots = np.concatenate([slots for _, slots in runs])
@@ -175,4 +186,5 @@ class Preemption:
             for_pool=for_pool,
             from_pool=from_pool,
             code=Code.BELOW_RESERVATION,
+            partial=partial,
         )

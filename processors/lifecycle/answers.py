@@ -60,44 +60,49 @@ class Answers:
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
+        self.given = 0
+        """How many facts were answered."""
 
     def all(self, budget: int) -> Iterator[Event]:
         """The answers to at most `budget` facts, in the order of the log."""
         for offset, ask in list(self._view.asks.items())[:budget]:
             fact = ask.fact
             if isinstance(fact, SubmittedRow):
-                yield from self._submission(offset, ask, fact)
+                answer = self._submission(offset, ask, fact)
             elif fact.job_id not in self._delayed:
-                yield self._stop(offset, fact)
+                answer = self._stop(offset, fact)
+            else:
+                continue
+            if answer is not None:
+                self.given += 1
+                yield answer
         if self._fresh:
             yield first_queued(self._fresh)
 
-    def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Iterator[Event]:
+    def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Event | None:
+        """The answer; None: it may have to wait for its pool."""
         known = self._known_spec(job.job_id)
         if known is not None:
             if known == spec_digest(ask.spec_hash):
                 message = "this job was submitted before with the same content; nothing was done again"
-                yield CommandAnswered(
+                return CommandAnswered(
                     job_id=job.job_id, jobs_offset=offset, command_id="", code=Code.REPEATED, message=message
                 )
-            else:
-                message = f"another job was submitted under the id {job.job_id}; choose another id"
-                yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
-            return
+            message = f"another job was submitted under the id {job.job_id}; choose another id"
+            return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
         why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
         if why and why[0] is Code.NO_SUCH_POOL and self._may_come(job.pool, ask.at_ms):
             self._delayed.add(job.job_id)
-            return
+            return None
         if why:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
-            yield JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
-            return
+            return JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
         self._accepted[job.job_id] = spec_digest(ask.spec_hash)
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         first_run = self._view.ended.first_run(job.job_id)
         self._fresh.append((job, first_run))
-        yield accepted(offset, job, first_run)
+        return accepted(offset, job, first_run)
 
     def _may_come(self, pool: str, at_ms: int) -> bool:
         """Whether a pool may be defined before the job: what the log holds is not read yet, or not answered."""

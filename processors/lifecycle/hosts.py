@@ -7,7 +7,7 @@ import numpy as np
 from events.codes import RunReport, TaskState
 from events.columns import I32, I64, ints
 from events.records.base import Event
-from events.records.lifecycle import HostReconciled
+from events.records.lifecycle import HostReconciled, RunsStopping
 from events.records.placement import HostLost
 from events.records.tasks import HostInventory, RunsReported
 from processors.arena import locate
@@ -109,6 +109,7 @@ class Hosts:
         missing = np.setdiff1d(believed, there)
         row.session = event.session
         row.inventory = True
+        row.stopped = 0
         row.kept = int((wanted & (said == RunReport.STARTED)).sum())
         row.ended = int((wanted & (said > RunReport.STARTED)).sum())
         row.ended += self._lose(missing, (TaskState.RUNNING,), LOST)
@@ -121,23 +122,42 @@ class Hosts:
         ]
         self._inventories[event.host_id] = None
 
-    def decide(self) -> list[Event]:
-        """Answers the inventories."""
+    def decide(self, most: int) -> tuple[list[Event], int]:
+        """Answers inventories, once all runs that nobody wants were told to stop: at most `most` runs and answers;
+        returns also how many more it might have been.
+        """
         out: list[Event] = []
         for host_id in sorted(self._inventories, key=lambda host_id: self.table[host_id].number):
             row = self.table[host_id]
-            if row.orphans:
-                out.append(orphans(row.orphans, host_id))
+            now = row.orphans[:most]
+            if now:
+                out.append(orphans(now, host_id))
+                most -= len(now)
+            if most <= 0:
+                break
+            stopped = row.stopped + len(now)
             out.append(
-                HostReconciled(
-                    host_id=host_id, session=row.session, kept=row.kept, ended=row.ended, stopped=len(row.orphans)
-                )
+                HostReconciled(host_id=host_id, session=row.session, kept=row.kept, ended=row.ended, stopped=stopped)
             )
-        return out
+            most -= 1
+        return out, most
+
+    def stopping(self, event: RunsStopping) -> None:
+        """Runs were told to stop, among them such that nobody wants."""
+        for number, host_id in enumerate(event.host_ids):
+            if host_id in self._inventories and self.table[host_id].orphans:
+                row = self.table.change(host_id)
+                named = zip(*(ints(column).tolist() for column in (event.job, event.instance, event.run)), strict=True)
+                told = {
+                    (event.job_ids[job], instance, run)
+                    for (job, instance, run), host in zip(named, ints(event.host).tolist(), strict=True)
+                    if host == number
+                }
+                had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in told]
+                row.stopped += had - len(row.orphans)
 
     def reconciled(self, event: HostReconciled, now: int) -> None:
         """An inventory is answered."""
         row = self.table.change(event.host_id)
         row.inventory = False
-        row.orphans = []
         self._inventories.pop(event.host_id, None)

@@ -2,6 +2,7 @@
 kept of jobs that have ended.
 """
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
+from events.records.pools import CellConfigured
 from processors.lifecycle.ended import EndedJob, EndedJobs, job_digest, spec_digest
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
@@ -105,9 +107,10 @@ class Jobs:
             active = members[among(arena["state"][members], (*LIVE, *WAITING)) & (arena["ask"][members] != Ask.STOP)]
             self._tasks.note("ask", active, Ask.GANG)
 
-    def gang_decisions(self) -> list[Event]:
-        """Gangs all of whose members are over are queued again."""
-        return [self._queue_gang(job_id) for job_id in sorted(self._gangs) if self._gang_is_over(job_id)]
+    def gang_decisions(self, most: int) -> list[Event]:
+        """At most `most` gangs all of whose members are over are queued again."""
+        over = (job_id for job_id in sorted(self._gangs) if self._gang_is_over(job_id))
+        return [self._queue_gang(job_id) for job_id in islice(over, most)]
 
     def gang_queued(self, job_id: str, members: I64) -> None:
         """A gang is queued again, as one."""
@@ -150,13 +153,13 @@ class Jobs:
             row.counts = [old + by for old, by in zip(row.counts, difference, strict=True)]
             self._touched[job_id] = None
 
-    def changes(self) -> list[Event]:
-        """Jobs whose state is another than was said."""
+    def changes(self, most: int) -> list[Event]:
+        """At most `most` jobs whose state is another than was said."""
         out: list[Event] = []
         changed = [job_id for job_id in self._touched if self.table[job_id].state != job_state(self.table[job_id])]
         changed.sort(key=lambda job_id: self.table[job_id].number)  # a process that was restored has touched all
         self._touched = dict.fromkeys(changed)
-        for job_id in self._touched:
+        for job_id in changed[:most]:
             state, counts = job_state(self.table[job_id]), self.table[job_id].counts
             out.append(
                 JobChanged(
@@ -192,9 +195,9 @@ class Jobs:
             pool.open_jobs -= 1
             pool.open_tasks -= row.instances
 
-    def forgettable(self, now: int, after_ms: int, most: int) -> list[Event]:
-        """Ended jobs that are kept no longer."""
-        due = self.ended.due(now, after_ms, most, FORGET_MAX)
+    def forgettable(self, now: int, settings: CellConfigured, most: int) -> list[Event]:
+        """At most `most` ended jobs that are kept no longer."""
+        due = self.ended.due(now, settings.forget_after_ms, settings.ended_jobs_max, min(FORGET_MAX, most))
         return [JobsForgotten(digests=due)] if due else []
 
     def forgotten(self, event: JobsForgotten, now: int) -> None:

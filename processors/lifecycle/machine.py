@@ -157,22 +157,28 @@ class Lifecycle:
                 self.tasks.settle()
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`."""
-        out = list(Answers(self, now, caught_up).all(budget))
+        """See `Machine.decide`; a unit of work is a fact answered, a run, a job, or a host that was reconciled."""
+        answers = Answers(self, now, caught_up)
+        out = list(answers.all(budget))
         if any(isinstance(each, CommandAnswered) and each.code == Code.DONE for each in out):
             return out  # a stop comes first: whether a run that is over keeps its admission depends on it
         slots = self.tasks.attention()
         due = self.tasks.due(now) if caught_up else slots[:0]
         if len(due):
             slots = np.union1d(slots, due)
-        if len(slots):
-            out += verdicts(self.tasks.arena, slots[:budget], self._lookup)
-        if len(slots) <= budget:  # what an inventory ended is said no later than its answer
-            out += self.hosts.decide()
-        out += self._jobs.gang_decisions()
-        out += self._jobs.changes()
-        if caught_up:
-            out += self._jobs.forgettable(now, self.settings.forget_after_ms, self.settings.ended_jobs_max)
+        left = budget - answers.given
+        if len(slots) and left > 0:
+            out += verdicts(self.tasks.arena, slots[:left], self._lookup)
+        left -= len(slots)
+        if left > 0:  # what an inventory ended is said no later than its answer
+            said, left = self.hosts.decide(left)
+            out += said
+        for decide in (self._jobs.gang_decisions, self._jobs.changes):
+            said = decide(max(0, left))
+            out += said
+            left -= len(said)
+        if caught_up and left > 0:
+            out += self._jobs.forgettable(now, self.settings, left)
         return out
 
     def next_wakeup(self) -> int | None:
@@ -327,6 +333,7 @@ class Lifecycle:
         self._jobs.move(slots, TaskState.RUNNING)
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
+        self.hosts.stopping(event)
         slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
         arena = self.tasks.arena
         known[known] = arena["run"][slots[known]] == ints(event.run)[known]

@@ -58,7 +58,9 @@ class HostRow(msgspec.Struct, array_like=True):
     kept: int = 0
     ended: int = 0
     orphans: list[tuple[str, int, int]] = []
-    """Runs that it has and nobody wants: job, instance, run."""
+    """Runs that it has, nobody wants, and that weren't told to stop yet: job, instance, run."""
+    stopped: int = 0
+    """How many such runs were told to stop."""
 
 
 class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):

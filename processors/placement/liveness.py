@@ -4,6 +4,9 @@ Silence counts only while a gateway's beats arrive, and only some hosts a minute
 partition is likelier than a mass death. The rest stays silent until an operator confirms or a long grace passes.
 """
 
+from collections.abc import Container
+from itertools import islice
+
 import numpy as np
 
 from events.codes import Code
@@ -61,11 +64,11 @@ class Liveness:
         if now - self._cell["cell"].beat_ms >= BEAT_MS:
             self._cell.change("cell").beats_since_ms = 0
 
-    def decide(self, now: int) -> list[Event]:
-        """Answers, and the hosts to give up; to be asked only when caught up."""
+    def decide(self, now: int, most: int) -> list[Event]:
+        """At most `most` answers and hosts to give up; to be asked only when caught up."""
         out: list[Event] = []
         given_up: dict[str, None] = {}
-        for offset, ask in self.asks.items():
+        for offset, ask in islice(self.asks.items(), most):
             code, message = self._answer(ask.host_id, given_up)
             if code == Code.DONE:
                 given_up[ask.host_id] = None
@@ -79,7 +82,8 @@ class Liveness:
                     message=message,
                 )
             )
-        return out + [event for event in self._silent(now) if event.host_id not in given_up]
+        most -= min(most, len(self.asks))
+        return out + [self._lost(number, code, now) for number, code in self._silent(now, given_up)[:most]]
 
     def next_wakeup(self) -> int | None:
         """When the next host is to be given up, as far as beats go on; an operator's ask is due at once."""
@@ -104,8 +108,8 @@ class Liveness:
             return Code.NOT_SILENT, "The host is heard; only a silent host can be given up."
         return Code.DONE, ""
 
-    def _silent(self, now: int) -> list[HostLost]:
-        """The hosts given up for their silence, the longest silent first."""
+    def _silent(self, now: int, given_up: Container[str]) -> list[tuple[int, Code]]:
+        """The hosts to give up for their silence, and why, the longest silent first."""
         cell = self._cell["cell"]
         if not cell.beats_since_ms or now - cell.beat_ms >= BEAT_MS:
             return []
@@ -116,9 +120,9 @@ class Liveness:
         counted: I64 = now - np.maximum(self._hosts.silent_ms[hosts], cell.beats_since_ms)
         after, grace = self._settings.now.host_lost_after_ms, self._settings.now.host_lost_grace_ms
         graced = hosts[counted >= grace].tolist()
-        due = hosts[(counted >= after) & (counted < grace)].tolist()
-        out = [self._lost(number, Code.GRACE_PASSED, now) for number in graced]
-        return out + [self._lost(number, Code.SILENT, now) for number in due[: self._left(now)]]
+        due = hosts[(counted >= after) & (counted < grace)].tolist()[: self._left(now)]
+        found = [(number, Code.GRACE_PASSED) for number in graced] + [(number, Code.SILENT) for number in due]
+        return [each for each in found if self._hosts.ids[each[0]] not in given_up]
 
     def _left(self, now: int) -> int:
         """How many hosts may still be given up for their silence in the present minute."""

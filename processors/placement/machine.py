@@ -102,8 +102,13 @@ class Placement:
                 self._apply(decision, now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit of work is a task placed or a job explained."""
-        out: list[Event] = self._liveness.decide(now) if caught_up else []
+        """See `Machine.decide`; a unit of work is a host given up, an operator answered, a task placed or returned, or
+        a job explained.
+        """
+        out: list[Event] = self._liveness.decide(now, budget) if caught_up else []
+        if len(out) >= budget:
+            return out
+        budget -= len(out)
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)

@@ -64,6 +64,8 @@ class Match:
                 out.append(self._explain(job_id, parts))
             for part in parts:
                 self._return(part, now, due, returns)
+            if self.cut:
+                break
         return out + [self._returned(*key, parts) for key, parts in returns.items()]
 
     def _job(self, job_id: str, row: JobRow) -> None:
@@ -165,15 +167,25 @@ class Match:
         return replace(found, job_id=job_id, tasks=tasks)
 
     def _return(self, left: Left, now: int, due: I64, returns: dict[tuple[Code, int], list[Left]]) -> None:
+        """Returns what can't be placed before hosts change, or has lost patience, as far as the budget goes."""
         why = self._code(left)
-        if why in LASTING:
-            returns.setdefault((why, 0), []).append(left)
+        lasting = why in LASTING
+        slots = left.slots if lasting else np.intersect1d(left.slots, due, assume_unique=True)
+        alone = left.size == 1
+        most = max(0, self._budget)
+        if (len(slots) if alone else min(1, len(slots))) > most:
+            self.cut = True
+            slots = slots[: most if alone else 0]
+        if not len(slots):
             return
-        slots = np.intersect1d(left.slots, due, assume_unique=True) if len(due) else due
-        if len(slots):
+        self._budget -= len(slots) if alone else 1  # a gang is one range
+        left = left._replace(slots=slots)
+        if lasting:
+            returns.setdefault((why, 0), []).append(left)
+        else:
             settings = self._runs.settings.now
             wait = min(settings.return_backoff_ms << min(left.row.returns, 16), settings.return_backoff_max_ms)
-            returns.setdefault((why, now + wait), []).append(left._replace(slots=slots))
+            returns.setdefault((why, now + wait), []).append(left)
 
     def _returned(self, why: Code, not_before_ms: int, parts: list[Left]) -> GangsReturned:
         """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""

@@ -7,10 +7,10 @@ from events.codes import Code, RunReport, TaskState
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import GatewayBeat
-from events.records.lifecycle import JobChanged, JobsForgotten
+from events.records.lifecycle import JobChanged
 from events.records.parts import Amounts, Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
-from events.records.pools import CellConfigured, PoolDefined
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.lifecycle.tasks import LIVE
 from tests.entitlement.harness import World as EntitlementWorld
@@ -221,10 +221,12 @@ class Entitlement(History):
         defined = PoolDefined(path=self.draw.choice(["/late", "/b"]), command_id=f"{self.came}-{self.draw.random()}")
         self.world.fact(defined)
 
-    def do_forget(self) -> None:
+    def do_end_jobs(self) -> None:
         jobs = self.some(list(self.world.machine.queues.jobs), 2)
         self.world.peer("lifecycle", *(JobChanged(job_id=job_id, state="KILLED") for job_id in jobs))
-        self.world.forget(*jobs)
+
+    def do_remove(self) -> None:
+        self.world.fact(PoolRemoved(path=self.draw.choice(["/late", "/b"]), command_id=str(self.draw.random())))
 
 
 class Placement(History):
@@ -287,9 +289,15 @@ class Placement(History):
             if again:
                 self.world.requeue(*again)
 
-    def do_forget(self) -> None:
+    def do_end_jobs(self) -> None:
         jobs = self.some(list(self.world.machine.runs.jobs), 2)
-        self.world.peer("lifecycle", JobsForgotten(job_ids=tuple(jobs)))
+        self.world.peer("lifecycle", *(JobChanged(job_id=job_id, state="KILLED") for job_id in jobs))
+
+    def do_set_the_cell(self) -> None:
+        patience = self.draw.choice([500, 2000, 5000])
+        self.world.catch("paceline.pools", CellConfigured(command_id="", placement_patience_ms=patience))
+        offset = self.world.offsets["paceline.pools"]
+        self.world.peer("entitlement", PoolAnswered(path="/", pools_offset=offset, command_id="", code=Code.DONE))
 
 
 class Sla(History):
@@ -323,12 +331,10 @@ class Sla(History):
         for job_id, at, _ in runs:
             self.number[job_id][at] += 1
 
-    def do_forget(self) -> None:
+    def do_end_jobs(self) -> None:
         for job_id in self.some(list(self.number), 1):
             self.world.over(job_id)
-            if self.draw.random() < 0.5:
-                self.world.forget(job_id)
-                del self.number[job_id]
+            del self.number[job_id]
 
 
 KINDS: dict[str, type[Any]] = {
