@@ -15,7 +15,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from processors.arena import locate, locate_ranges
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
-from processors.entitlement.answers import RESOURCES, Tree, answer, parent_of, pool_row
+from processors.entitlement.answers import RESOURCES, Tree, answer, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import (
@@ -34,7 +34,7 @@ from processors.entitlement.rows import (
     four,
     plus,
 )
-from processors.entitlement.sharing import entitlements
+from processors.entitlement.shares import Shares
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.table import Table, struct_table
 
@@ -66,7 +66,7 @@ class Entitlement:
         self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self._cell.put("cell", CellRow())
         self.queues = Queues()
-        self._shares: tuple[int, dict[str, SaidRow]] = (-1, {})
+        self._shares = Shares(self.queues, self.pools, self._cell)
         self._idle = -1
         """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -101,7 +101,8 @@ class Entitlement:
     def restored(self) -> None:
         """See `Machine.restored`."""
         self.queues.restored()
-        self._shares, self._idle = (-1, {}), -1
+        self._shares.restored()
+        self._idle = -1
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
@@ -146,41 +147,7 @@ class Entitlement:
 
     def shares(self) -> dict[str, SaidRow]:
         """Entitlement, demand and allocation of each pool as the state is now."""
-        version, found = self._shares
-        if version != self.queues.changes:
-            found = self._count()
-            self._shares = (self.queues.changes, found)
-        return found
-
-    def _count(self) -> dict[str, SaidRow]:
-        paths = sorted(self.pools, key=lambda path: (path.count("/") if path != "/" else 0, path))
-        index = {path: at for at, path in enumerate(paths)}
-        parents = [-1 if path == "/" else index[parent_of(path)] for path in paths]
-        allocation = [self.queues.allocation.get(path, NOTHING) for path in paths]
-        waiting = [self.queues.waiting.get(path, NOTHING) for path in paths]
-        rows = [self.pools[path] for path in paths]
-        firm = [self._firm_waiting(path, row.reservation) for path, row in zip(paths, rows, strict=True)]
-        demand = [plus(plus(*parts[:2]), parts[2]) for parts in zip(waiting, firm, allocation, strict=True)]
-        found = entitlements(
-            parents,
-            [row.reservation for row in rows],
-            [row.limit for row in rows],
-            [row.share for row in rows],
-            demand,
-            self.cell.capacity,
-        )
-        for at in range(len(paths) - 1, 0, -1):
-            above = parents[at]
-            allocation[above] = plus(allocation[above], allocation[at])
-            demand[above] = plus(demand[above], demand[at])
-        return {path: SaidRow(found[at], demand[at], allocation[at]) for path, at in index.items()}
-
-    def _firm_waiting(self, pool: str, reservation: Amount4) -> Amount4:
-        """What waits and isn't preemptible, as far as the reservation can take it: the rest would claim in vain."""
-        waits, firm = (line.get(pool, NOTHING) for line in (self.queues.firm_waiting, self.queues.firm))
-        room = plus(reservation, firm, -1)
-        found = [max(0, min(want, have)) for want, have in zip(waits, room, strict=True)]
-        return found[0], found[1], found[2], found[3]
+        return self._shares.all()
 
     def _unsaid(self) -> list[str]:
         return [path for path, row in self.shares().items() if self.said.get(path) != row]
@@ -214,10 +181,9 @@ class Entitlement:
 
     def _gangs(self, budget: int) -> tuple[list[Event], int]:
         """What is admitted, and what is said of gangs that wait; and what is left of the budget."""
-        shares = self.shares()
-        entitlement = {pool: row.entitlement for pool, row in shares.items()}
-        allocation = {pool: row.allocation for pool, row in shares.items()}
-        out, left = Admission(self.queues, self.pools, self.cell, entitlement, allocation).decide(budget)
+        shares = self._shares
+        admission = Admission(self.queues, self.pools, self.cell, shares.entitlement(), shares.allocation())
+        out, left = admission.decide(budget)
         untold = self.queues.next_untold(max(0, left))
         for job_id in untold:
             row = self.queues.jobs[job_id]
@@ -235,10 +201,8 @@ class Entitlement:
         out: list[Event] = []
         vain = due is not None and due <= now
         if starving:
-            shares = self.shares()
-            entitlement = {pool: row.entitlement for pool, row in shares.items()}
-            allocation = {pool: row.allocation for pool, row in shares.items()}
-            preemption = Preemption(self.queues, self.pools, entitlement, allocation, budget)
+            shares = self._shares
+            preemption = Preemption(self.queues, self.pools, shares.entitlement(), shares.allocation(), budget)
             for _, pool in starving:
                 orders = preemption.decide(pool)
                 out += orders

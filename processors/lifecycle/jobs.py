@@ -11,11 +11,11 @@ from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
-from events.records.pools import CellConfigured
 from processors.lifecycle.ended import EndedJob, EndedJobs, job_digest, spec_digest
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
 from processors.numbers import Numbers
+from processors.settings import SettingsRow
 from processors.table import Table, struct_table
 
 FORGET_MAX = 1000
@@ -195,7 +195,7 @@ class Jobs:
             pool.open_jobs -= 1
             pool.open_tasks -= row.instances
 
-    def forgettable(self, now: int, settings: CellConfigured, most: int) -> list[Event]:
+    def forgettable(self, now: int, settings: SettingsRow, most: int) -> list[Event]:
         """At most `most` ended jobs that are kept no longer."""
         due = self.ended.due(now, settings.forget_after_ms, settings.ended_jobs_max, min(FORGET_MAX, most))
         return [JobsForgotten(digests=due)] if due else []

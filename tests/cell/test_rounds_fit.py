@@ -18,7 +18,7 @@ from events.topics import MACHINES, rounds_of
 from processors.driver import Limits
 from tests.cell.world import Cell
 
-ROUND_BYTES = 8192
+ROUND_BYTES = 6144
 MANY = 120
 """What is said of so many jobs, hosts or pools takes more than one round."""
 LONG = "x" * 100
