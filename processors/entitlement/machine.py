@@ -50,7 +50,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 6
+    logic: ClassVar[int] = 7
     state: ClassVar[int] = 3
 
     def __init__(self, cell: int = 0) -> None:

@@ -59,8 +59,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 8
-    state: ClassVar[int] = 4
+    logic: ClassVar[int] = 9
+    state: ClassVar[int] = 5
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
