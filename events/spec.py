@@ -24,6 +24,7 @@ from pydantic_core.core_schema import CoreSchema, ValidationInfo
 
 from events.bounds import GANG_PORTS_MAX, INSTANCES_MAX, INT_MAX, PORTS_MAX, WORD_MAX
 from events.codec import encode
+from events.port_names import sharing
 from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
@@ -95,6 +96,8 @@ class JobSpec(Spec):
     def _differ(cls, ports: list[str]) -> list[str]:
         if len(set(ports)) != len(ports):
             raise PydanticCustomError("ports", "must be different names")
+        if shared := sharing(ports):
+            raise PydanticCustomError("ports", "must differ in their letters and digits: {shared}", {"shared": shared})
         return ports
 
     @field_validator("gang")

@@ -9,7 +9,6 @@ and `agent.json`: cell, last session, position and ports), so it may be killed a
 import asyncio
 import logging
 import random
-import re
 import threading
 import time
 import zlib
@@ -25,6 +24,7 @@ import msgspec
 from events.bounds import NAME, SESSION_MAX
 from events.lines import Lines
 from events.locks import hold
+from events.port_names import variable_of
 from events.records.parts import Amounts
 from events.structs import known
 from hostagent import capacity, shim
@@ -374,8 +374,7 @@ class Agent:
             "PACELINE_HOST": self.settings.host_id,
             "PACELINE_POOL": job.pool,
         }
-        names = (re.sub("[^A-Z0-9]", "_", name.upper()) for name in job.ports)
-        ports = {f"PACELINE_PORT_{name}": str(port) for name, port in zip(names, item.ports, strict=False)}
+        ports = {variable_of(name): str(port) for name, port in zip(job.ports, item.ports, strict=False)}
         return environment(self._user) | job.env | own | ports
 
     async def _answer(self, ask: LogLine) -> None:

@@ -18,9 +18,16 @@ class CannotStart(PacelineError):
 
 
 def prepare(data: Path) -> str:
-    """Makes the data folder, checks its format, and returns the token that writes need."""
+    """Makes the data folder, checks its format, and returns the token that writes need.
+
+    Nobody else may read what stands there: what this process makes from now on is for its user alone, wherever it is.
+    """
+    os.umask(0o077)
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = data / "format"
+    if held.exists() or not any(data.iterdir()):
+        with contextlib.suppress(OSError):  # it belongs to another user, as a mounted volume may
+            data.chmod(data.stat().st_mode & 0o700)
     if not held.exists():
         part = data / f"format.{os.getpid()}"
         part.write_text(f"{FORMAT}\n")

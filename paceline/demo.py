@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
-
 from paceline import running
 from paceline.bodies import Job, Task
 from paceline.client import Client
@@ -20,7 +18,7 @@ from paceline.data import agent_folder
 from paceline.errors import PacelineError
 from paceline.files import JobFile, read_jobs, read_pools
 from paceline.machines import machines
-from paceline.output import Column, table
+from paceline.output import Column, note, say, table
 from paceline.settings import Settings, load
 from paceline.verify import first_difference, open_log, verify
 from paceline.watch import wait_for
@@ -51,7 +49,7 @@ def run_demo(kafka: str = "") -> int:
             _end(process)
         _verify(settings)
     except PacelineError as error:
-        click.echo(f"the demo failed: {error}\nwhat it left is in {folder}", err=True)
+        note(f"the demo failed: {error}\nwhat it left is in {folder}")
         return 1
     shutil.rmtree(folder)
     return 0
@@ -105,7 +103,7 @@ def _until_ready(data: Path, process: subprocess.Popen[bytes], said: Path) -> No
         if running.read(data) is not None:
             with Client(data=data) as client:
                 if client.ready() and any(host["state"] == "UP" for host in client.hosts()):
-                    click.echo(f"  up at {client.server}, one host: {next(client.hosts())['host_id']}")
+                    say(f"  up at {client.server}, one host: {next(client.hosts())['host_id']}")
                     return
         time.sleep(POLL_S)
     raise Wrong(f"the cell is not ready after {START_S:g} s:\n{said.read_text()}")
@@ -127,7 +125,7 @@ def use(client: Client, cell: int = 0) -> None:
     _check_batch(ended, [task for job_id, task in ran if job_id in ended], count)
     output = client.output(batch[0].job_id, 0).data.decode().strip()
     _check(output.startswith("tile 0, run 1"), f"task 0 of {batch[0].job_id} printed {output!r}")
-    click.echo(f"  {batch[0].job_id} task 0 printed: {output}")
+    say(f"  {batch[0].job_id} task 0 printed: {output}")
     _stage("stopping the service")
     client.stop_job(service.job_id, "the demo is over", wait=START_S)
     stopped = wait_for(client, [service.job_id], "ended", SERVICE_S)[service.job_id]
@@ -146,7 +144,7 @@ def _check_batch(jobs: dict[str, Job], tasks: list[Task], count: int) -> None:
     _check(len(tasks) == count, f"{len(tasks)} tasks are there, not {count}")
     runs = Counter(task["run"] for task in tasks)
     _check(runs == {1: count - 1, 2: 1}, f"one task should have taken two runs, the others one; found {dict(runs)}")
-    click.echo(f"  {count} tasks have succeeded; one failed first and succeeded at its second run")
+    say(f"  {count} tasks have succeeded; one failed first and succeeded at its second run")
 
 
 def _print_tasks(ran: list[tuple[str, Task]]) -> None:
@@ -198,4 +196,4 @@ def _check(good: bool, otherwise: str) -> None:
 
 
 def _stage(text: str) -> None:
-    click.echo(f"== {text}")
+    say(f"== {text}")

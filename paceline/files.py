@@ -7,11 +7,13 @@ import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -22,9 +24,13 @@ from paceline.errors import Faults
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
-NODES_MAX = 100_000
-"""A document with more values, its aliases written out, is refused."""
+NODES_MAX = 50_000
+"""A document with more names and values, its aliases written out, is refused: each takes 50 µs to read."""
+DEPTH_MAX = 50
+"""So is one that is nested deeper."""
+FILE_BYTES_MAX = 64 * 1024 * 1024
 
+_TOO_MANY = f"has more than {NODES_MAX:,} names and values, its aliases written out"
 _TAG = "tag:yaml.org,2002:"
 _NULL, _TRUE = ("", "~", "null", "Null", "NULL"), ("true", "True", "TRUE")
 M = TypeVar("M", bound=BaseModel)
@@ -172,14 +178,12 @@ def _items(document: Document) -> list[Document]:
     """The items of a document that is a list, or itself."""
     if not isinstance(document.value, list):
         return [document]
-    out = []
-    for index, value in enumerate(document.value):
-        under = f"/{index}"
-        marks = {
-            at.removeprefix(under): mark for at, mark in document.marks.items() if f"{at}/".startswith(f"{under}/")
-        }
-        out.append(Document(document.file, value, marks))
-    return out
+    marks: list[dict[str, tuple[int, int]]] = [{} for _ in document.value]
+    for at, mark in document.marks.items():
+        index, slash, rest = at[1:].partition("/")
+        if index:
+            marks[int(index)][f"{slash}{rest}"] = mark
+    return [Document(document.file, value, marks[index]) for index, value in enumerate(document.value)]
 
 
 def _documents(sources: Sequence[str]) -> tuple[list[Document], list[Fault]]:
@@ -199,7 +203,11 @@ def _texts(sources: Sequence[str], faults: list[Fault]) -> Iterator[tuple[str, s
                 faults.append(Fault(source, 0, 0, f"no file there ends with {', '.join(SUFFIXES)}"))
         for path in paths:
             try:
-                data = sys.stdin.buffer.read() if source == STDIN else path.read_bytes()
+                with nullcontext(sys.stdin.buffer) if source == STDIN else path.open("rb") as file:
+                    data = file.read(FILE_BYTES_MAX + 1)
+                if len(data) > FILE_BYTES_MAX:
+                    faults.append(Fault(str(path), 0, 0, f"is over {FILE_BYTES_MAX >> 20} MiB"))
+                    continue
                 yield ("stdin" if source == STDIN else str(path)), data.decode()
             except OSError as error:
                 faults.append(Fault(str(path), 0, 0, error.strerror or str(error)))
@@ -209,8 +217,10 @@ def _texts(sources: Sequence[str], faults: list[Fault]) -> Iterator[tuple[str, s
 
 def _parse(name: str, text: str, say: Callable[[Fault], None]) -> Iterator[Document]:
     """The documents of a text that hold something."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
     try:
-        for node in YAML(typ="safe", pure=True).compose_all(text):
+        for node in yaml.compose_all(text):
             if node is None or (isinstance(node, ScalarNode) and node.tag == _TAG + "null"):
                 continue
             builder = _Builder(name, say)
@@ -224,6 +234,29 @@ def _parse(name: str, text: str, say: Callable[[Fault], None]) -> Iterator[Docum
         say(Fault(name, line, column, str(error.problem or error.context)))
     except YAMLError as error:
         say(Fault(name, 0, 0, str(error)))
+
+
+class _BoundedComposer(Composer):
+    """Makes nodes of what is read, as long as they are neither many nor deep: it goes down by recursion."""
+
+    _nodes = _depth = 0
+
+    def get_node(self) -> Any:
+        """See `Composer`: the next document."""
+        self._nodes = 0
+        return super().get_node()
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """See `Composer`: a node with all below it."""
+        self._nodes += 1
+        self._depth += 1
+        wrong = "" if self._depth <= DEPTH_MAX else f"is nested more than {DEPTH_MAX} levels deep"
+        wrong = wrong if self._nodes <= NODES_MAX else _TOO_MANY
+        if wrong:
+            raise MarkedYAMLError(problem=wrong, problem_mark=self.parser.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 class _Builder:
@@ -245,7 +278,7 @@ class _Builder:
         """The value of a node."""
         self._nodes += 1
         if self._nodes == NODES_MAX:
-            return self._refuse(node, f"has more than {NODES_MAX} values, its aliases written out")
+            return self._refuse(node, _TOO_MANY)
         if any(node is outer for outer in self._open):
             return self._refuse(node, "holds itself by an alias")
         if not self.whole and self._nodes > NODES_MAX:

@@ -115,7 +115,9 @@ def _complain(text: str) -> None:
     if logs is not None and logs.as_json:
         logs.logger().error(text)
     else:
-        click.echo(f"paceline: {text}", err=True)
+        from paceline.output import note
+
+        note(f"paceline: {text}")
 
 
 def _told(error: Exception) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,20 +64,36 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What makes a terminal do something, or show text otherwise than it stands: controls but tab and end of line, and
+marks of direction.
+"""
+
+
+def plain(text: str) -> str:
+    """A text as a terminal may have it: what is unsafe is written as its escape."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: str = "") -> None:
+    """A line of data for people."""
+    click.echo(plain(text))
+
+
 def note(text: str) -> None:
     """Something for the user that is not data."""
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)
 
 
 def show(form: str, body: Any, names: Iterable[str] = (), table: Callable[[], None] | None = None) -> None:
     """Shows an answer in the form asked for; `names` and `table` are what those forms show."""
     if form == "json":
-        click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+        say(json.dumps(body, indent=2, ensure_ascii=False))  # the escapes are those of JSON
     elif form == "yaml":
         write_yaml(body, sys.stdout)
     elif form == "name":
         for name in names:
-            click.echo(name)
+            say(name)
     elif table is not None:
         table()
 
@@ -92,7 +109,7 @@ def answers(form: str, asked: int) -> Iterator[Callable[[Any, str, str], None]]:
         if form in ("json", "yaml"):
             bodies.append(body)
         else:
-            click.echo(name if form == "name" else line)
+            say(name if form == "name" else line)
 
     try:
         yield add
@@ -162,7 +179,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     shown = [(name, _text(value)) for name, value in pairs]
     width = max(len(name) for name, _ in shown)
     for name, value in shown:
-        click.echo(f"{name:<{width}}  {value}".rstrip())
+        say(f"{name:<{width}}  {value}".rstrip())
 
 
 def when(text: str | None, zone: str = "") -> str:
@@ -208,7 +225,9 @@ def words(values: Mapping[str, object] | None) -> str:
 
 
 def _text(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
+    if value is None or value == "":
+        return "-"
+    return plain(str(value)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def write_yaml(body: Any, file: IO[str]) -> None:
@@ -218,5 +237,5 @@ def write_yaml(body: Any, file: IO[str]) -> None:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.allow_unicode = True
+    yaml.allow_unicode = _UNSAFE.search(json.dumps(body, ensure_ascii=False)) is None
     yaml.dump(body, file)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from paceline.bodies import ENDED, FAILED, REJECTED, RUNNING, SUCCEEDED, Job
 from paceline.client import Client
 from paceline.errors import TimedOut, Unavailable, Unreachable
-from paceline.output import COLOURS, console, live, note
+from paceline.output import COLOURS, console, live, note, plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -147,5 +147,5 @@ def _bars(jobs: Iterable[Job]) -> "Table":
             bar.append("━" * (BAR * tasks.get(state, 0) // whole), style=colour)
         bar.append("━" * (BAR - len(bar)), style="bright_black")
         state = job["state"]
-        out.add_row(job["job_id"], Text(state, style=COLOURS.get(state, "")), bar, counts(job))
+        out.add_row(Text(plain(job["job_id"])), Text(state, style=COLOURS.get(state, "")), bar, counts(job))
     return out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.commands.common import data_option, examples, log_options
-from paceline.output import note
+from paceline.output import note, say
 
 if TYPE_CHECKING:
     from events.log import Log
@@ -49,7 +49,7 @@ def rebuild(data: Path | None, config: Path | None, log: dict[str, Any]) -> None
         records = _rebuild(opened, folder)
     finally:
         opened.close()
-    click.echo(f"the views of {folder} are new, from {records} records")
+    say(f"the views of {folder} are new, from {records} records")
 
 
 def _must_not_run(settings: "Settings") -> None:

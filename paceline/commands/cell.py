@@ -9,7 +9,7 @@ import click
 from paceline.commands.common import data_option, examples, kafka_options, report_option
 from paceline.commands.serving import show as show_settings
 from paceline.commands.serving import show_config_option
-from paceline.output import Column, show, span, table
+from paceline.output import Column, say, show, span, table
 
 if TYPE_CHECKING:
     from events.kafka_groups import Group
@@ -180,7 +180,7 @@ def _print(standings: "list[Standing]", groups: "Mapping[str, Group]", problems:
             ],
         )
     if groups:
-        click.echo()
+        say()
         table(
             [(_group_body(name, group)) for name, group in groups.items()],
             [
@@ -190,9 +190,9 @@ def _print(standings: "list[Standing]", groups: "Mapping[str, Group]", problems:
             ],
         )
     if standings or groups:
-        click.echo()
+        say()
     for line in problems or ["all is well"]:
-        click.echo(line)
+        say(line)
 
 
 def _members(body: dict[str, Any]) -> str:

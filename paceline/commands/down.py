@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paceline.commands.common import Duration, data_option, examples
-from paceline.output import note
+from paceline.output import note, say
 
 if TYPE_CHECKING:
     from paceline.running import Running
@@ -41,7 +41,7 @@ def down(data: Path | None, config: Path | None, stop_runs: bool, agent_folder: 
         note(f"no cell runs on {folder}")
     else:
         _end(folder, found, timeout)
-        click.echo(f"the cell on {folder} has ended")
+        say(f"the cell on {folder} has ended")
     if stop_runs:
         _stop_runs(agent_folder or beside(folder, None))
 
@@ -75,6 +75,6 @@ def _stop_runs(folder: Path) -> None:
         note(f"no agent has run in {folder}")
         return
     stopped, left = stop_all(folder, STOP_S)
-    click.echo(f"{stopped} runs have ended")
+    say(f"{stopped} runs have ended")
     if left:
         raise TimedOut(f"{left} runs have not ended after {STOP_S:g} s; they were told to.")

@@ -16,7 +16,7 @@ from paceline.commands.common import (
     output_option,
     with_client,
 )
-from paceline.output import Column, Shape, cores, facts, gib, note, show, table, words
+from paceline.output import Column, Shape, cores, facts, gib, note, say, show, table, words
 
 if TYPE_CHECKING:
     from paceline.client import Client
@@ -72,7 +72,7 @@ def _print(client: "Client", body: Any) -> None:
     if not tasks:
         note("no tasks are there")
         return
-    click.echo()
+    say()
     table(
         tasks,
         [
@@ -102,4 +102,4 @@ def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: s
             raise click.UsageError(f"{runs} runs on {host_id} would be given up: say so with --yes")
         click.confirm(f"Give up {runs} runs on {host_id}?", abort=True, err=True)
     answer = client.confirm_loss(host_id, reason, wait=DECIDED_S)
-    show(form, answer, [host_id], lambda: click.echo(f"host {host_id} {answer.get('message') or 'is given up'}"))
+    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is given up'}"))

@@ -23,7 +23,7 @@ from paceline.commands.common import (
 )
 from paceline.commands.job_explain import explain
 from paceline.commands.job_views import print_history, print_job, print_tasks
-from paceline.output import Column, Shape, answers, note, show, table, when
+from paceline.output import Column, Shape, answers, note, say, show, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -307,4 +307,4 @@ def validate(files: tuple[str, ...]) -> None:
     from paceline.files import read_jobs
 
     count = len(read_jobs(files))
-    click.echo(f"{count} {'job is' if count == 1 else 'jobs are'} well formed")
+    say(f"{count} {'job is' if count == 1 else 'jobs are'} well formed")

@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-import click
-
-from paceline.output import Column, Shape, facts, note, table, when, words
+from paceline.output import Column, Shape, facts, note, say, table, when, words
 
 if TYPE_CHECKING:
     from paceline.bodies import Cause, Explanation, Happening, Job, Task
@@ -54,15 +52,15 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     """Why a job is where it is; the first two lines say what counts."""
     headline = body["headline"]
     if headline is None:
-        click.echo(f"job {body['job_id']}  {body['state']}  it lacks nothing")
+        say(f"job {body['job_id']}  {body['state']}  it lacks nothing")
         return
-    click.echo(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
-    click.echo(f"  who can act: {headline['actor']}")
+    say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
+    say(f"  who can act: {headline['actor']}")
     for place, cause in enumerate(body["reasons"]):
         if place:
-            click.echo(f"  also {cause['code']}  {cause['message']}")
+            say(f"  also {cause['code']}  {cause['message']}")
         for name, value in _numbers(cause, zone):
-            click.echo(f"  {name:<8} {value}")
+            say(f"  {name:<8} {value}")
 
 
 def _numbers(cause: "Cause", zone: str) -> "list[tuple[str, str]]":

@@ -22,7 +22,7 @@ from paceline.commands.common import (
 from paceline.commands.log_archive import archive
 from paceline.commands.log_history import bisect, export, import_
 from paceline.commands.log_verify import verify
-from paceline.output import Column, Shape, show, table, when, words
+from paceline.output import Column, Shape, say, show, table, when, words
 
 if TYPE_CHECKING:
     from events.log import Log, LogRecord
@@ -102,12 +102,12 @@ def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
     position = f"{record.topic}:{record.offset}"
     whole = {"position": position, "at_ms": record.at_ms, "key": key, **body}
     if form == "json":
-        click.echo(json.dumps(whole, ensure_ascii=False))
+        say(json.dumps(whole, ensure_ascii=False))
         return
     if form == "yaml":
-        click.echo("---")
+        say("---")
     round_key = parse(record.key)
-    show(form, whole, [position], lambda: click.echo(_line(record, body, round_key.machine if round_key else key, utc)))
+    show(form, whole, [position], lambda: say(_line(record, body, round_key.machine if round_key else key, utc)))
 
 
 def _line(record: "LogRecord", body: dict[str, Any], key: str, utc: bool) -> str:
@@ -186,11 +186,11 @@ def _kafka_topics(settings: "Settings", create: bool, partitions: int, replicati
 
     def tell() -> None:
         if create:
-            click.echo(f"made {', '.join(made)}" if made else "all topics were there")
+            say(f"made {', '.join(made)}" if made else "all topics were there")
         if more:
-            click.echo(f"added cells, there are {partitions} now: {', '.join(more)}")
+            say(f"added cells, there are {partitions} now: {', '.join(more)}")
         for line in differences or [f"all topics at {address} are as they must be"]:
-            click.echo(line)
+            say(line)
 
     body = {"made": made, "cells_added": more, "differences": differences}
     show(form, body, (topic.name for topic in EVERY), tell)

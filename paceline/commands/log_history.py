@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.commands.common import FOLDER, Target, data_option, examples, log_options, only_the_file, report_option
-from paceline.output import facts, note, show
+from paceline.output import facts, note, say, show
 
 if TYPE_CHECKING:
     from paceline.history.seek import Found
@@ -46,7 +46,7 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
     finally:
         opened.close()
     rounds = ", ".join(f"{name} after round {number}" for name, number in done.rounds.items())
-    click.echo(f"{file}: {done.records} records; it starts with {rounds}")
+    say(f"{file}: {done.records} records; it starts with {rounds}")
 
 
 @click.command("import", epilog=examples("paceline log import outage.avro --data /tmp/outage"))
@@ -59,7 +59,7 @@ def import_(file: Path, data: Path) -> None:
 
     found = bring(file, data)
     span = f"{write_time(found.from_ms)} to {write_time(found.to_ms)}"
-    click.echo(f"{data}: {found.records} records of cell {found.cell}, {span}")
+    say(f"{data}: {found.records} records of cell {found.cell}, {span}")
     note(f"look at it with: paceline log verify --data {data}; paceline up --read-only --data {data}")
 
 
@@ -147,7 +147,7 @@ def _body(found: "Found") -> dict[str, Any]:
 
 def _print(found: "Found | None", text: str) -> None:
     if found is None:
-        click.echo(f"there is no round after which this changes: {text}")
+        say(f"there is no round after which this changes: {text}")
         return
     body = _body(found)
     facts(

@@ -11,7 +11,7 @@ import click
 
 from events.topics import MACHINES, rounds_of
 from paceline.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
-from paceline.output import Column, live, note, show, table, words
+from paceline.output import Column, live, note, say, show, table, words
 
 if TYPE_CHECKING:
     from events.log import Log
@@ -216,19 +216,19 @@ def print_checked(found: "list[Checked]", differs: "Difference | None", makes: M
     )
     for each in found:
         if each.result.begun:
-            click.echo(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
+            say(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
     if differs:
         _print_difference(_body(differs, found, makes), differs, makes)
         for other in (each.result.difference for each in found):
             if other is not None and other is not differs:
-                click.echo(f"{other.machine} differs too, at round {other.round}: {other.reason}")
+                say(f"{other.machine} differs too, at round {other.round}: {other.reason}")
         return
     rounds, folded, before = (
         sum(getattr(each.result, name) for each in found) for name in ("rounds", "folded", "before")
     )
     tail = f"; {folded} rounds of another logic were folded only" if folded else ""
     tail += f"; {before} rounds before them were folded only" if before else ""
-    click.echo(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
+    say(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
 
 
 def _body(differs: "Difference", found: "list[Checked]", makes: Makes) -> dict[str, Any]:
@@ -246,15 +246,15 @@ def _print_difference(body: dict[str, Any], difference: "Difference", makes: Mak
     if difference.machine and (body["recorded"] or body["decided"]):
         where += f", decision {difference.index}"
     reason = difference.reason.removeprefix(f"{difference.machine} round {difference.round}: ")
-    click.echo(f"the log differs{where}: {reason}")
+    say(f"the log differs{where}: {reason}")
     if body["places"]:
         one = len(body["places"]) == 1 and "-" not in body["places"][0]
-        click.echo(f"the record that differs is {'' if one else 'one of '}{', '.join(body['places'])}")
+        say(f"the record that differs is {'' if one else 'one of '}{', '.join(body['places'])}")
     if not body["recorded"] and not body["decided"]:
         topics = {each.topic for each in difference.places}
         others = [name for name in MACHINES if rounds_of(name) in topics and name not in (difference.machine, *makes)]
         for name in others:
-            click.echo(f"rounds of {name} are among them: decide those again too, with --machine {name}")
+            say(f"rounds of {name} are among them: decide those again too, with --machine {name}")
     rows = side_by_side(difference)
     if rows:
         _sides(rows, "FIELD")
@@ -264,10 +264,10 @@ def _print_difference(body: dict[str, Any], difference: "Difference", makes: Mak
 def _print_states(body: dict[str, Any]) -> None:
     parted, rows = body["states_part_after_round"], body["rows"]
     if parted is None:
-        click.echo("both come to the same state after this round and after all that follow")
+        say("both come to the same state after this round and after all that follow")
         return
     fault = f": {body['states_fault']}" if body["states_fault"] else ""
-    click.echo(f"the states part after round {parted}{fault}")
+    say(f"the states part after round {parted}{fault}")
     lines = []
     for row in rows[:ROWS_SHOWN]:
         name = f"{row['table']} {row['key']}"
@@ -278,7 +278,7 @@ def _print_states(body: dict[str, Any]) -> None:
     if lines:
         _sides(lines, "ROW")
     if len(rows) > ROWS_SHOWN:
-        click.echo(f"... and {len(rows) - ROWS_SHOWN} rows more")
+        say(f"... and {len(rows) - ROWS_SHOWN} rows more")
 
 
 def _sides(rows: list[tuple[str, str, str, str]], title: str) -> None:

@@ -15,7 +15,7 @@ from paceline.commands.common import (
     pool_paths,
     with_client,
 )
-from paceline.output import Column, Shape, answers, cores, facts, gib, note, show, table, words
+from paceline.output import Column, Shape, answers, cores, facts, gib, note, say, show, table, words
 
 if TYPE_CHECKING:
     from paceline.bodies import Pool
@@ -102,7 +102,7 @@ def get(client: "Client", path: str, form: str) -> None:
 def remove(client: "Client", path: str, form: str) -> None:
     """Remove a pool that has no children and no open jobs."""
     answer = client.remove_pool(path, wait=DECIDED_S)
-    show(form, answer, [path], lambda: click.echo(f"pool {path} removed"))
+    show(form, answer, [path], lambda: say(f"pool {path} removed"))
 
 
 def _print(body: "Pool") -> None:

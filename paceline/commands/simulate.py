@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from events.bounds import INT_MAX
 from paceline.commands.common import FOLDER, Duration, Target, examples
-from paceline.output import note
+from paceline.output import note, say
 
 FORMATS = ("swf", "openb", "philly", "alibaba-batch")
 UNDER_FAULTS = ("scenario", "seed", "faults", "seeds", "seconds", "failing")
@@ -92,7 +92,7 @@ def simulate(
     _refuse({name: given[name] for name in given if name in ONLY_UNDER_FAULTS}, "only with --faults")
     if schema:
         _refuse({name: given[name] for name in given if name != "schema"}, "not with --schema")
-        click.echo(json.dumps(json_schema(), indent=2))
+        say(json.dumps(json_schema(), indent=2))
         return 0
     if (scenario is None) is (trace is None) or (trace is None) is not (form is None):
         raise click.UsageError("name a scenario, or a trace with --trace FILE --format FORM")

@@ -59,7 +59,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 9
+    logic: ClassVar[int] = 10
     state: ClassVar[int] = 5
 
     def __init__(self, cell: int = 0) -> None:

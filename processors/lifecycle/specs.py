@@ -12,6 +12,7 @@ from events.bounds import (
     WORD_MAX,
 )
 from events.codes import Code
+from events.port_names import sharing
 from events.topics import FACT_BYTES_MAX
 from processors.lifecycle.rows import SubmittedRow
 
@@ -51,6 +52,8 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append(f"ports must be at most {PORTS_MAX} different names")
     if not all(1 <= len(name) <= WORD_MAX for name in job.ports):
         found.append(f"names of ports must have 1 to {WORD_MAX} characters")
+    if shared := sharing(job.ports):
+        found.append(f"names of ports must differ in their letters and digits: {shared}")
     if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
         ports = job.gang_min * len(job.ports)
         found.append(f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once")

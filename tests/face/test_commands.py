@@ -434,3 +434,32 @@ def test_a_wait_shows_what_became_of_the_jobs_in_the_form_asked_for(cli, cell):
     code, out, err = cli("job", "wait", "a", "b", "-o", "json")
     assert (code, [each["state"] for each in json.loads(out)["jobs"]]) == (1, ["SUCCEEDED", "FAILED"])
     assert "job b FAILED" in err
+
+
+EVIL = "ann\x1b]0;owned\x07\x9b2J\u202e"
+SHOWN = "ann\\u001b]0;owned\\u0007\\u009b2J\\u202e"
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "name"])
+def test_no_text_of_a_user_does_anything_to_a_terminal(cli, cell, form):
+    bad = job(EVIL, owner=EVIL, reason={"code": EVIL, "message": EVIL}, labels={EVIL: EVIL})
+    cell.answer("GET", "/v1/jobs", {"jobs": [bad], "next_page_token": EVIL})
+    cell.answer("GET", "/v1/jobs/a", bad)
+    for words in (["job", "list"], ["job", "get", "a"]):
+        _, out, err = cli(*words, "-o", form)
+        assert not set(out + err) & set("\x1b\x07\x9b\u202e")
+        assert SHOWN in out or form == "yaml" or (form, words[1]) == ("name", "get")
+    _, out, _ = cli("job", "get", "a", "-o", "json")
+    assert json.loads(out)["owner"] == EVIL
+    _, out, _ = cli("job", "get", "a", "-o", "yaml")
+    assert YAML(typ="safe").load(out)["owner"] == EVIL
+
+
+def test_no_problem_does_either(cli, cell):
+    cell.problem("GET", "/v1/jobs/a", 404, "NOT_FOUND", f"no {EVIL}")
+    assert cli("job", "get", "a")[2] == f"paceline: no {SHOWN} (NOT_FOUND)\n"
+
+
+def test_a_cell_stays_in_its_line(cli, cell):
+    cell.answer("GET", "/v1/jobs", {"jobs": [job("a", pool="/p\nROOT  RUNNING")], "next_page_token": ""})
+    assert cli("job", "list", "--no-header")[1].count("\n") == 1

@@ -1,5 +1,7 @@
 """A data folder that can't be used: one sentence, exit 1, nothing harmed."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,37 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "file").write_text("")
     assert run_up(settings(tmp_path / "file" / "data")) == 1
     assert "Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("before", [(), ("something of the user",)])
+def test_nobody_else_reads_what_stands_in_an_existing_folder(tmp_path: Path, before: tuple[str, ...]):
+    """A folder that also holds other things keeps its mode, what is made in it is closed all the same."""
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    for name in before:
+        (data / name).write_text("")
+    code = f"""
+from pathlib import Path
+from events.memory import MemoryLog
+from paceline.data import prepare
+from projections.projector import Projector
+data = Path({str(data)!r})
+prepare(data)
+Projector(MemoryLog(lambda: 0, 0), data).step()
+prepare(data)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, umask=0o022)
+    assert not [path for path in data.iterdir() if path.name not in before and path.stat().st_mode & 0o077]
+    assert (data / "views.sqlite").exists()
+
+
+def test_an_empty_folder_is_closed(tmp_path: Path):
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o755)
+    subprocess.run([sys.executable, "-c", f"from paceline.data import *; prepare(Path({str(data)!r}))"], check=True)
+    assert data.stat().st_mode & 0o777 == 0o700
 
 
 def settings(data: Path) -> UpSettings:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline import files
 from paceline.errors import Faults
 from paceline.files import Fault, _parse, read_jobs, read_pools
 
@@ -74,6 +75,26 @@ gang:
 def test_what_is_no_job_is_said_with_its_place(tmp_path, text, said):
     [found] = [line for line in faults(tmp_path, text) if said in line]
     assert found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pool: " + "[" * 100_000, "is nested more than 50 levels deep"),
+        ("".join(" " * each + "a:\n" for each in range(1000)), "is nested more than 50 levels deep"),
+        ('{"a":' * 5000, "is nested more than 50 levels deep"),
+        ("- x\n" * 200_000, "has more than 50,000 names and values"),
+    ],
+)
+def test_what_is_too_deep_or_too_much_is_said_before_all_of_it_is_read(tmp_path, text, said):
+    (found,) = faults(tmp_path, text)
+    assert said in found
+
+
+def test_a_file_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr(files, "FILE_BYTES_MAX", 1 << 20)
+    with pytest.raises(Faults, match="/dev/zero: is over 1 MiB"):
+        read_jobs(["/dev/zero"])
 
 
 def test_a_bomb_of_aliases_is_refused(tmp_path):

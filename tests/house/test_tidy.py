@@ -123,3 +123,8 @@ def test_no_unfinished_work_and_no_trace_of_a_machine() -> None:
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="all tests run in one process")
 def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
     assert request.node.nodeid.endswith("@house")  # how pytest-xdist tells groups; some pytests take no notice
+
+
+def test_commands_print_what_a_terminal_may_have() -> None:
+    raw = [path.name for path in (ROOT / "paceline/commands").glob("*.py") if "click.echo(" in path.read_text()]
+    assert raw == ["completion.py"]

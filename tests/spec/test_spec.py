@@ -115,6 +115,8 @@ def test_everything_wrong_is_said_at_once():
         ({"env": {"A=B": "c"}}, "/env/A=B"),
         ({"env": {"A": 1}}, "/env/A"),
         ({"ports": ["http", "http"]}, "/ports"),
+        ({"ports": ["a-b", "a_b"]}, "/ports"),
+        ({"ports": ["http", "HTTP"]}, "/ports"),
         ({"ports": [str(number) for number in range(65)]}, "/ports"),
         ({"kind": "stateless", "instances": 4, "gang": {"min": 2}}, "/gang/min"),
         ({"kind": "stateless", "sla": {"max_unavailable": 2}}, "/sla/max_unavailable"),
