@@ -19,6 +19,7 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 import schemas
+from events.faults import Cause
 from events.records import BY_NAME
 from events.records.base import Event
 from events.structs import known
@@ -37,6 +38,8 @@ class CodecError(ValueError):
     """Bytes that are no record; `code` is stable: NOT_AVRO, UNKNOWN_SCHEMA, TRUNCATED, TRAILING_BYTES, TOO_LARGE,
     BAD_VALUE. The record is named in the round that skips it; `paceline log quarantine` lists them.
     """
+
+    cause = Cause.HISTORY
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")

@@ -1,9 +1,47 @@
-"""What is said of an error that ends a part of the system."""
+"""Errors that end a part of the system: what is said of them, and what may be done about them."""
 
+import errno
 import logging
+from enum import Enum
 
 OWN = frozenset(("events", "processors", "projections", "hostagent", "paceline"))
 LOG = logging.getLogger("paceline.process")
+SHORT = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE))
+"""The system has no more of something for now."""
+
+
+class Cause(Enum):
+    """Whose the cause of an error is: whether it may pass, and whether another process would fare better. An error of
+    the system's own names it as its class attribute `cause`.
+    """
+
+    LOG = "log"
+    """The log is unreachable, or another process has the cell: it passes, and every process meets it alike."""
+    LACK = "lack"
+    """This process lacks something, as room on its disk: it may pass, and another process may have it."""
+    HARM = "harm"
+    """What this process keeps is of no use: it doesn't pass by itself, and another process can go on."""
+    HISTORY = "history"
+    """What stands in the log, or what a machine makes of it: it doesn't pass, and every process meets it alike."""
+    UNKNOWN = "unknown"
+    """A bug, or something outside that nobody foresaw: it may pass; it is not handed to others, to end them too."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether trying again may help."""
+        return self in (Cause.LOG, Cause.LACK, Cause.UNKNOWN)
+
+
+def cause_of(error: BaseException) -> Cause:
+    """Whose the cause of an error is."""
+    declared = getattr(error, "cause", None)
+    if isinstance(declared, Cause):
+        return declared
+    if isinstance(error, MemoryError):
+        return Cause.HARM
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+        return Cause.LACK if error.errno in SHORT else Cause.HARM
+    return Cause.UNKNOWN
 
 
 def sentence(error: BaseException) -> str:

@@ -36,6 +36,11 @@ def groups(bootstrap: str, wanted: Callable[[str], bool], extra: Options | None 
         return {name: _group(future, _read(admin, name)) for name, future in described.items()}
 
 
+def others_in(bootstrap: str, name: str, own: str, extra: Options | None = None) -> set[str]:
+    """The members of a group but for one. Raises `LogUnavailable`, `LogFault`."""
+    return set(groups(bootstrap, name.__eq__, extra).get(name, Group()).members) - {own}
+
+
 def _group(described: "Future[Any]", read: Mapping[tuple[str, int], int]) -> Group:
     found = described.result()
     members = {

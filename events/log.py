@@ -7,6 +7,8 @@ suite, `tests/contracts/log.py`, runs on all of them.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from events.faults import Cause
+
 
 class NewRecord(NamedTuple):
     """A record to append."""
@@ -29,11 +31,15 @@ class LogRecord(NamedTuple):
 class LogError(Exception):
     """Anything the log could not do; the message says what an operator does."""
 
+    cause = Cause.LOG
+
 
 class LogGap(LogError):
     """The log starts after the position asked for, or ends before it: records are missing. Restore the log from its
-    archive, or the reader's store from a snapshot; nothing is skipped.
+    archive, or the reader's store from a snapshot; nothing is skipped. Another reader may be further on.
     """
+
+    cause = Cause.HARM
 
 
 class LogUnavailable(LogError):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from events.acceptance import CLAIM, NO_HASH, ROUND, Chain, RoundKey, Verdict, digest, parse
 from events.codec import CodecError, check_schema, decode, encode, fingerprint_in, wire
+from events.faults import Cause
 from events.log import Log, LogFault, LogRecord, NewRecord
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -21,6 +22,8 @@ class RoundFault(LogFault):
     """A reader of rounds can't go on: nothing is skipped and nothing decided until an operator has helped. `verdict` is
     None where the record is of the history and can't be read.
     """
+
+    cause = Cause.HISTORY
 
     def __init__(self, text: str, key: RoundKey, record: LogRecord, verdict: Verdict | None = None) -> None:
         super().__init__(text)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from events.log import LogUnavailable
@@ -108,8 +109,9 @@ class WhileOwned:
 
     def close(self) -> None:
         """Closes them, the last first."""
-        for part in reversed(self._parts):
-            part.close()
+        with ExitStack() as closing:
+            for part in self._parts:
+                closing.callback(part.close)
 
 
 class LocalAgent:

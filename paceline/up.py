@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +103,11 @@ class Up:
         finally:
             server.should_exit = True
             self._server_thread.join(timeout=5)
-            for log in (self.log, *self._others):
-                log.close()
-            (self._data / "cell.json").unlink(missing_ok=True)
-            self._lock.close()
+            with ExitStack() as closing:
+                closing.callback(self._lock.close)
+                closing.callback((self._data / "cell.json").unlink, missing_ok=True)
+                for log in (self.log, *self._others):
+                    closing.callback(log.close)
         if self._agent is not None and self._agent.left:
             note(f"stopped; {self._agent.left} runs go on on this host, `paceline down --stop-runs` ends them")
         else:

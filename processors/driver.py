@@ -13,7 +13,7 @@ from events.acceptance import CLAIM
 from events.clock import Clock
 from events.codec import encode
 from events.delivery import Inbox
-from events.log import AppendUnknown, Log, LogFault, LogRecord, NewRecord, Reader
+from events.log import AppendUnknown, Log, LogRecord, NewRecord, Reader
 from events.records.base import Event
 from events.records.parts import Seen
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -22,6 +22,7 @@ from events.topics import ROUND_BYTES_MAX
 from processors.ends import Ends
 from processors.fold import PARTS_MAX, Fold, Recorded
 from processors.machine import Machine
+from processors.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
 from processors.store import Store, StoreFault
 from processors.table import RowChange
 
@@ -39,22 +40,6 @@ LAG_AGE_MS = 5000
 STRETCH_MS = 500
 """A fold of the log stops so often, for its host has other work too: a membership to keep, an end to look for."""
 DUE_WAIT_S = 0.005
-
-
-class Superseded(Exception):
-    """Another process has this machine of this cell now. Whoever meets this stops deciding at once."""
-
-
-class ForeignRound(LogFault):
-    """Somebody else writes rounds in the epoch of this process."""
-
-
-class StuckTimer(AssertionError):
-    """A machine asked to be woken and then had nothing to decide: a bug in the machine."""
-
-
-class RoundTooLarge(AssertionError):
-    """A round of one unit of work is over the limit of a record: a bug in the machine, which must refuse such work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from itertools import islice
 
 from events.acceptance import Chain, digest
 from events.codec import CodecError, decode
+from events.faults import Cause
 from events.log import Log, LogRecord, gap
 from events.records.base import Event
 from events.records.parts import Segment, Skipped
@@ -31,6 +32,8 @@ class HistoryDiffers(Exception):
     """The log doesn't hold what a round says it was decided on: it was changed, or the machine isn't deterministic.
     Run `paceline log verify`; nothing is decided on such a history. `places`: where the record is that differs.
     """
+
+    cause = Cause.HISTORY
 
     def __init__(self, text: str, places: Sequence[Segment] = ()) -> None:
         super().__init__(text)

@@ -6,13 +6,15 @@ Everything that steps is a `Component`; the host steps each in turn and sleeps w
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from typing import Protocol
 
 from events.clock import SystemClock
 from events.log import AppendUnknown, Log, LogUnavailable
-from processors.driver import Driver, Limits, Superseded
+from processors.driver import Driver, Limits
 from processors.machine import Machine
 from processors.metrics import Metrics
+from processors.stops import Superseded
 from processors.store import Store
 
 IDLE_MS = 10
@@ -78,7 +80,7 @@ class Processor:
         self._limits = limits
         self._clock = SystemClock()
         self._retry_at = 0
-        self._said = ""
+        self._said = self.trouble = ""
         self._stood_at = 0.0
         self.name = machine().name
         self._metrics = Metrics(log.cell, self.name)
@@ -124,13 +126,13 @@ class Processor:
 
     def close(self) -> None:
         """See `Component.close`."""
-        if self._recovery is not None:
-            self._recovery.close()
-            self._recovery = None
-        if self.driver is not None:
-            self.driver.close()
-            self.driver = None
+        recovery, self._recovery = self._recovery, None
+        driver, self.driver = self.driver, None
+        if recovery is not None:
+            recovery.close()
+        if driver is not None:
             self._metrics.stands(0, {})
+            driver.close()
 
     def _turn(self, driver: Driver) -> bool:
         turn, before = driver.turn(), time.perf_counter()
@@ -166,7 +168,7 @@ class Processor:
         try:
             next(recovery)
         except StopIteration:
-            self._recovery = None
+            self._recovery, self.trouble = None, ""
         except (Superseded, AppendUnknown, LogUnavailable) as trouble:
             self._drop(f"{self.name} could not be taken: {trouble}", RETRY_MS)
             return False
@@ -175,7 +177,7 @@ class Processor:
     def _drop(self, why: str, wait_ms: int) -> None:
         if why != self._said:  # it is tried again and again
             self._say(why)
-        self._said = why
+        self._said = self.trouble = why
         self.close()
         self._retry_at = self._clock.monotonic_ms() + wait_ms
 
@@ -202,8 +204,9 @@ class Host:
                     waits = [wait for wait in (each.wait_ms() for each in everything) if wait is not None]
                     self._log.wait(min([IDLE_MS, *waits]) / 1000)
         finally:
-            for component in reversed(everything):
-                component.close()
+            with ExitStack() as closing:  # one that can't be closed keeps no other from it
+                for component in everything:
+                    closing.callback(component.close)
 
     def step(self) -> bool:
         """Steps each component once, in order; True where one of them may have more to do."""

@@ -13,6 +13,7 @@ import msgspec
 from rocksdict import Checkpoint, Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
+from events.faults import Cause
 from events.structs import known
 from processors.table import RowChange
 
@@ -21,6 +22,14 @@ FORMAT = 1
 
 class StoreFault(Exception):
     """The store can't be used; the message says what an operator does. The log is unharmed: a store may be deleted."""
+
+    cause = Cause.HARM
+
+
+class StoreWaits(StoreFault):
+    """The store can't be used now: its disk is full, or another process has it."""
+
+    cause = Cause.LACK
 
 
 class Standing(msgspec.Struct):
@@ -168,9 +177,7 @@ class RocksStore:
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions
-            raise StoreFault(
-                f"The store in {self.folder} can't be written: {error}. Make room, then start again."
-            ) from error
+            raise _fault(f"The store in {self.folder} can't be written", error, "Look after its disk.") from error
 
     def checkpoint(self, folder: Path) -> None:
         """Writes the store as it is after a round to a folder that isn't there yet: on the same disk, as links to its
@@ -190,8 +197,13 @@ class RocksStore:
 
 
 def _fault_of_opening(folder: Path, error: Exception) -> StoreFault:
-    if "lock" in str(error).lower():
-        return StoreFault(f"The store in {folder} is in use by another process. Stop that one.")
-    if "no space" in str(error).lower():
-        return StoreFault(f"The store in {folder} can't be opened: {error}. Make room, then start again.")
-    return StoreFault(f"The store in {folder} can't be opened: {error}. Delete it: it is made anew from the log.")
+    if "/LOCK: " in str(error):  # "block" stands in many another
+        return StoreWaits(f"The store in {folder} is in use by another process. Stop that one.")
+    return _fault(f"The store in {folder} can't be opened", error, "Delete it: it is made anew from the log.")
+
+
+def _fault(what: str, error: Exception, remedy: str) -> StoreFault:
+    """RocksDB says only in words that its disk is full."""
+    if any(words in str(error).lower() for words in ("no space", "file too large", "quota")):
+        return StoreWaits(f"{what}: {error}. Make room on that disk.")
+    return StoreFault(f"{what}: {error}. {remedy}")

@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from events.acceptance import Chain, digest
 from events.codec import decode
 from events.delivery import Inbox
+from events.faults import Cause
 from events.log import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
@@ -86,6 +87,8 @@ class Depths:
 
 class ViewsFault(Exception):
     """The views can't be written; the message says what an operator does."""
+
+    cause = Cause.LACK
 
 
 class Projector:

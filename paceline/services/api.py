@@ -1,6 +1,7 @@
 """`paceline api`: the HTTP API over the views that a projector keeps in the same data folder."""
 
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ class Api:
 
     def close(self) -> None:
         """Gives back the logs."""
-        for log in self._logs:
-            log.close()
+        with ExitStack() as closing:
+            for log in self._logs:
+                closing.callback(log.close)
 
     def _app(self, cell: int, views: Views) -> Any:
         settings, start = self._settings, self._start

@@ -1,21 +1,23 @@
 """The cells that a group of Kafka gives to this process: a thread for each, which steps the part that serves it.
 
 While the group is being made anew all cells are parked: they keep what they know, and one that stays goes on without a
-new epoch. A cell that fails stops alone, and says why; the process ends when none is left.
+new epoch. A cell that fails stops alone, says why, and is tried again (see `events.faults.Cause`). Where another
+process would fare better, this one leaves the group for a while. The process ends when a cell hangs, and when none is
+left that may go on.
 """
 
 import asyncio
 import faulthandler
-import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 from mode import Service
 
 from events.faults import sentence
 from events.kafka_membership import Membership
-from events.log import LogUnavailable
+from events.log import LogError
+from paceline.services.cell import Cell, Part
 from paceline.services.common import Say
 from projections.health import Health
 
@@ -23,171 +25,155 @@ LOOK_S = 0.1
 """How often the group is asked."""
 COMMIT_S = 5.0
 """How often the group is told how far each cell is."""
-WAIT_S = 0.5
+ASK_S = 5.0
+"""How often it is asked who else is there, while a cell had better be another's."""
+AWAY_S, AWAY_MAX_S = 60.0, 600.0
+"""So long this process stays out of the group, the first time and at most: each time twice as long."""
 END_S = 3.0
 """So long cells that are in the middle of something may take to end, and as long again once they are cut off."""
 END_MAX_S = 10.0
 """So long the whole process may take to end; what `deploy/` starts is killed after 15."""
 
 
-class Part(Protocol):
-    """What serves one cell; used by one thread."""
+class Kind(NamedTuple):
+    """What a process is made of: the name of its kind, who makes its membership, who names the other members of its
+    group (raises `LogError`), who makes what serves a cell.
+    """
 
-    def step(self) -> bool:
-        """Does some work; True: there may be more at once."""
-        ...
-
-    def wait(self, seconds: float) -> None:
-        """Returns when there is something to do, at the latest after `seconds`."""
-        ...
-
-    def close(self) -> None:
-        """Gives back what it holds."""
-        ...
-
-    def cut(self) -> None:
-        """Called from another thread: nothing waits for the log any more. What it does ends as if that were away."""
-        ...
-
-    def positions(self) -> Mapping[str, int]:
-        """How far it has read each topic; empty while it doesn't know."""
-        ...
-
-    def standing(self) -> dict[str, Any]:
-        """Where it stands; `ready`: whether it does its work."""
-        ...
-
-
-class Cell:
-    """One cell of this process with its thread."""
-
-    def __init__(self, number: int, make: Callable[[int], Part], say: Say) -> None:
-        self.failed = ""
-        """Why it has stopped, in a sentence."""
-        self.part: Part | None = None
-        self._number = number
-        self._make = make
-        self._say = say
-        self._ending = threading.Event()
-        self._going = threading.Event()
-        self._going.set()
-        self._thread = threading.Thread(target=self._run, name=f"cell-{number}", daemon=True)
-        self._thread.start()
-
-    def park(self) -> None:
-        """Stops after the step that runs; nothing is given up."""
-        self._going.clear()
-
-    def go_on(self) -> None:
-        """Goes on where it was parked."""
-        self._going.set()
-
-    def end(self) -> None:
-        """Stops after the step that runs and gives everything back; `join` waits for it."""
-        self._ending.set()
-        self._going.set()
-
-    def join(self, until: float) -> bool:
-        """Waits until the thread has ended, or for a moment of the monotonic clock; whether it has ended."""
-        self._thread.join(max(0.0, until - time.monotonic()))
-        return not self._thread.is_alive()
-
-    def cut(self) -> None:
-        """Lets it wait for the log no more."""
-        if self.part is not None:
-            self.part.cut()
-
-    def standing(self) -> dict[str, Any]:
-        """Where it stands, for health pages."""
-        if self.failed:
-            return {"ready": False, "failed": self.failed}
-        if self.part is None:
-            return {"ready": False}
-        return {**self.part.standing(), **({} if self._going.is_set() else {"parked": True, "ready": False})}
-
-    def _run(self) -> None:
-        try:
-            self.part = self._make(self._number)
-            while not self._ending.is_set():
-                self._going.wait()
-                if not self.part.step() and not self._ending.is_set():
-                    self._rest(self.part)
-        except Exception as error:  # whatever it is: this cell stops, the others go on
-            self.failed = sentence(error)
-            self._say(self._number, f"stopped: {self.failed}", **self._known())
-        finally:
-            if self.part is not None:
-                self.part.close()
-
-    def _rest(self, part: Part) -> None:
-        try:
-            part.wait(WAIT_S)
-        except LogUnavailable:  # the next step meets it, and knows what to do
-            self._ending.wait(WAIT_S)
-
-    def _known(self) -> dict[str, Any]:
-        """What lines about it carry where it is known."""
-        standing = self.part.standing() if self.part is not None else {}
-        return {name: standing[name] for name in ("epoch", "round") if name in standing}
+    name: str
+    join: Callable[[], Membership]
+    others: Callable[[], Collection[str]]
+    make: Callable[[int], Part]
 
 
 class Cells(Service):
-    """Keeps a member of a group, and a `Cell` for each cell that the group has given to it."""
+    """Keeps a member of a group, and a `Cell` for each cell that the group has given to it. `give_up` is told why the
+    process must end.
+    """
 
     abstract = False
 
-    def __init__(
-        self,
-        join: Callable[[], Membership],
-        make: Callable[[int], Part],
-        say: Say,
-        give_up: Callable[[str], None],
-        **options: Any,
-    ) -> None:
+    def __init__(self, kind: Kind, say: Say, give_up: Callable[[str], None], **options: Any) -> None:
         super().__init__(**options)
-        self._join = join
-        self._make = make
+        self._kind = kind
         self._say = say
         self._give_up = give_up
         self._cells: dict[int, Cell] = {}
+        self._leaving: list[Cell] = []
+        """Cells that were ended, and whose threads have not."""
         self._member: Membership | None = None
         self._known = False
+        self._looked_at = time.monotonic()
+        self._commit_at = self._ask_at = 0.0
+        self._away = ""
+        """Why it has left the group for a while."""
+        self._away_s = AWAY_S
 
     async def on_start(self) -> None:
         """Joins the group and follows it until the service stops."""
-        self._member = self._join()
-        self.add_future(self._follow(self._member))
+        self._member = self._kind.join()
+        self.add_future(self._follow())
 
     async def on_stop(self) -> None:
         """Ends all cells, each after the step that runs, then leaves the group. A process that can't is ended all the
         same, and says where it hangs: what it leaves behind is what a crash leaves.
         """
         faulthandler.dump_traceback_later(END_MAX_S, exit=True)
-        await self._end(list(self._cells))
-        if self._member is not None:
-            await asyncio.to_thread(self._member.close)
+        try:
+            await self._end(list(self._cells))
+        finally:
+            await self._leave()
 
     def health(self) -> Health:
         """See `Health`. A process that waits for cells that others have is ready: it stands by."""
         standing = {number: cell.standing() for number, cell in sorted(self._cells.items())}
-        ready = self._known and all(each["ready"] for each in standing.values())
-        return Health(self._known, ready, {"cells": standing})
+        ready = self._known and not self._away and all(each["ready"] for each in standing.values())
+        return Health(self._known, ready, {"cells": standing, **({"failed": self._away} if self._away else {})})
 
-    async def _follow(self, member: Membership) -> None:
-        commit_at = 0.0
+    async def _follow(self) -> None:
         try:
             while not self.should_stop:
-                await self._assign(member.cells())
-                if self._known and asyncio.get_running_loop().time() >= commit_at:
-                    commit_at = asyncio.get_running_loop().time() + COMMIT_S
-                    member.commit({number: cell.part.positions() for number, cell in self._cells.items() if cell.part})
-                failed = [cell.failed for cell in self._cells.values() if cell.failed]
-                if failed and len(failed) == len(self._cells):
-                    self._give_up(failed[0])
+                if await self._look():
                     return
                 await asyncio.sleep(LOOK_S)
         except Exception as fault:  # whatever it is: nobody follows the group any more
             self._give_up(sentence(fault))
+
+    async def _look(self) -> bool:
+        """Follows the group once; True: the process has been given up."""
+        if self._member is None:
+            return False
+        await self._assign(self._member.cells())
+        now = time.monotonic()
+        if self._known and now >= self._commit_at:
+            self._commit_at = now + COMMIT_S
+            parts = {number: cell.part for number, cell in self._cells.items()}
+            self._member.commit({number: part.positions() for number, part in parts.items() if part})
+        if fault := self._hanging(now):
+            self._give_up(fault)
+            return True
+        if await self._hand_over(now):
+            return False
+        failures = [cell.failures.current for cell in self._cells.values()]
+        stopped = [each for each in failures if each is not None and not each.cause.passes]
+        if stopped and len(stopped) == len(failures):
+            self._give_up(stopped[0].text)
+            return True
+        return False
+
+    def _hanging(self, now: float) -> str:
+        """Which cell hangs, in a sentence; empty: none. All threads are told on stderr then."""
+        passed = min(now - self._looked_at, 10 * LOOK_S)  # a process that was frozen meanwhile hung nowhere
+        self._looked_at = now
+        self._leaving = [cell for cell in self._leaving if not cell.ended]
+        for cell in (*self._cells.values(), *self._leaving):
+            if where := cell.hangs(passed):
+                faulthandler.dump_traceback(2)  # stderr
+                return f"Cell {cell.number} hangs at {where}: this process ends, so that another has its cells."
+        return ""
+
+    async def _hand_over(self, now: float) -> bool:
+        """Leaves the group where a cell would fare better elsewhere, and somebody is there to take it. The group gives
+        no cell to another alone: all of this process's go.
+        """
+        failures = {number: cell.failures.current for number, cell in sorted(self._cells.items())}
+        due = {
+            number: each.text
+            for number, each in failures.items()
+            if each is not None and (at := each.hands_over_at) is not None and at <= now
+        }
+        if not due:
+            if self._cells and not any(failures.values()):
+                self._away_s = AWAY_S
+            return False
+        if now < self._ask_at or not (others := await self._others()):
+            return False
+        number, text = next(iter(due.items()))
+        self._away = f"left the group for {self._away_s:.0f} s, so that others have its cells: cell {number}: {text}"
+        self._say(None, f"{self._away} (in the group: {', '.join(sorted(others))})")
+        await self._end(list(self._cells))
+        await self._leave()
+        self.add_future(self._come_back())
+        return True
+
+    async def _come_back(self) -> None:
+        """Joins again after a while, at once where nobody else is left."""
+        until, self._away_s = time.monotonic() + self._away_s, min(AWAY_MAX_S, 2 * self._away_s)
+        while time.monotonic() < until and not self.should_stop:
+            await self.sleep(ASK_S)
+            if not await self._others():
+                break
+        if not self.should_stop:
+            self._away, self._ask_at = "", 0.0
+            self._member = self._kind.join()
+
+    async def _others(self) -> Collection[str]:
+        """Who else is in the group, as far as that is known."""
+        self._ask_at = time.monotonic() + ASK_S
+        try:
+            return await asyncio.to_thread(self._kind.others)
+        except LogError:
+            return ()
 
     async def _assign(self, given: frozenset[int] | None) -> None:
         if given is None:
@@ -206,7 +192,8 @@ class Cells(Service):
             if number in self._cells:
                 self._cells[number].go_on()
             else:
-                self._cells[number] = Cell(number, self._make, self._say)
+                before = [cell for cell in self._leaving if cell.number == number]
+                self._cells[number] = Cell(number, self._kind.name, self._kind.make, self._say, before)
 
     async def _end(self, numbers: list[int]) -> None:
         ending = [self._cells.pop(number) for number in numbers]
@@ -214,6 +201,12 @@ class Cells(Service):
             cell.end()
         if ending:
             await asyncio.to_thread(_join, ending)
+        self._leaving += [cell for cell in ending if not cell.ended]
+
+    async def _leave(self) -> None:
+        member, self._member = self._member, None
+        if member is not None:
+            await asyncio.to_thread(member.close)
 
 
 def _join(ending: list[Cell]) -> None:

@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from events.kafka import KafkaLog
+from events.kafka_groups import others_in
 from events.kafka_membership import Membership
 from events.log import LogUnavailable
 from events.topics import rounds_of
 from paceline.data import CannotStart
 from paceline.machines import machines
 from paceline.services import app, common
-from paceline.services.cells import Cells
+from paceline.services.cells import Cells, Kind
 from paceline.services.common import Start, folder_of
 from paceline.settings import Settings
 from processors.beginning import begin
@@ -65,9 +67,9 @@ class MachinePart:
 
     def close(self) -> None:
         """See `Part.close`."""
-        if self._processor is not None:
-            self._processor.close()
-        self._log.close()
+        with closing(self._log):
+            if self._processor is not None:
+                self._processor.close()
 
     def cut(self) -> None:
         """See `Part.cut`."""
@@ -81,7 +83,7 @@ class MachinePart:
     def standing(self) -> dict[str, Any]:
         """See `Part.standing`."""
         driver = self._driver()
-        said = self._log.link.trouble or self._waits_for
+        said = self._log.link.trouble or self._waits_for or (self._processor.trouble if self._processor else "")
         trouble = {"trouble": said} if said else {}
         if driver is None or not driver.epoch:
             return {"ready": False, **trouble}
@@ -127,12 +129,13 @@ def run_processor(settings: Settings, machine: str) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = common.begin(settings, machine)
     made = machines()[machine]()
+    group = f"paceline.processor.{machine}"
     topics = (*made.facts, *(rounds_of(peer) for peer in made.peers))
 
     def join() -> Membership:
         return Membership(
             settings.kafka,
-            f"paceline.processor.{machine}",
+            group,
             start.name,
             topics,
             settings.service.session_timeout_ms,
@@ -140,10 +143,14 @@ def run_processor(settings: Settings, machine: str) -> int:
             lambda text: start.say(None, text),
         )
 
-    def cells(give_up: Callable[[str], None]) -> Cells:
-        return Cells(join, lambda cell: MachinePart(settings, start, machine, cell), start.say, give_up)
+    def others() -> set[str]:
+        return others_in(settings.kafka, group, start.name, settings.kafka_options)
 
-    fault = app.run(f"paceline.processor.{machine}", start.listening, settings.data, cells)
+    def cells(give_up: Callable[[str], None]) -> Cells:
+        kind = Kind(machine, join, others, lambda cell: MachinePart(settings, start, machine, cell))
+        return Cells(kind, start.say, give_up)
+
+    fault = app.run(group, start.listening, settings.data, cells)
     if fault:
         raise CannotStart(fault)
     start.say(None, "stopped")

@@ -4,15 +4,17 @@ The group is that of a data folder: each machine that serves an API keeps views 
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import Any
 
 from events.kafka import KafkaLog
+from events.kafka_groups import others_in
 from events.kafka_membership import Membership
 from events.kafka_transactions import Transactions
 from events.topics import ALL
 from paceline.data import CannotStart
 from paceline.services import app
-from paceline.services.cells import Cells
+from paceline.services.cells import Cells, Kind
 from paceline.services.common import Start, begin, folder_of
 from paceline.settings import Settings
 from paceline.verify import with_archive
@@ -29,9 +31,12 @@ class ViewsPart:
         self._log = KafkaLog(
             settings.kafka, cell, {**PACE, **settings.kafka_options}, on_trouble=lambda text: start.say(cell, text)
         )
-        self._transactions = Transactions(self._log, [topic.name for topic in ALL])
-        # views that are made anew begin before the log where that was cut
-        self._projector = Projector(with_archive(self._log, settings.archive), folder_of(settings, cell))
+        with ExitStack() as opened:
+            opened.callback(self._log.close)
+            self._transactions = Transactions(self._log, [topic.name for topic in ALL])
+            # views that are made anew begin before the log where that was cut
+            self._projector = Projector(with_archive(self._log, settings.archive), folder_of(settings, cell))
+            opened.pop_all()
 
     def step(self) -> bool:
         """See `Part.step`."""
@@ -44,8 +49,8 @@ class ViewsPart:
 
     def close(self) -> None:
         """See `Part.close`."""
-        self._projector.close()
-        self._log.close()
+        with closing(self._log):
+            self._projector.close()
 
     def cut(self) -> None:
         """See `Part.cut`."""
@@ -65,10 +70,12 @@ def run_projector(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = begin(settings, "projector")
 
+    group = f"paceline.projector.{start.place}"
+
     def join() -> Membership:
         return Membership(
             settings.kafka,
-            f"paceline.projector.{start.place}",
+            group,
             start.name,
             [topic.name for topic in ALL],
             settings.service.session_timeout_ms,
@@ -76,8 +83,11 @@ def run_projector(settings: Settings) -> int:
             lambda text: start.say(None, text),
         )
 
+    def others() -> set[str]:
+        return others_in(settings.kafka, group, start.name, settings.kafka_options)
+
     def cells(give_up: Callable[[str], None]) -> Cells:
-        return Cells(join, lambda cell: ViewsPart(settings, start, cell), start.say, give_up)
+        return Cells(Kind("projector", join, others, lambda cell: ViewsPart(settings, start, cell)), start.say, give_up)
 
     fault = app.run("paceline.projector", start.listening, settings.data, cells)
     if fault:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Generator
 from events.log import AppendUnknown, LogUnavailable
 from paceline.simulate.cell import START_MS
 from paceline.simulate.faults import Clock, Crashed, Faults, FaultyLog, FaultyStore
-from processors.driver import Driver, Limits, Superseded
+from processors.driver import Driver, Limits
 from processors.machine import Machine
+from processors.stops import Superseded
 
 RETRY_MS = 2000
 """Who finds the log away tries again so much later, at most."""

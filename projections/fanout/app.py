@@ -169,9 +169,10 @@ class Fanout:
             self._fault = f"The fan-out doesn't follow its group any more: {error}. {remedy(error)}"
             self._end()
         self._looked = self._looked or self._group.joined
-        failed = [cell.failed for cell in self._cells.values() if cell.failed]
-        if failed and len(failed) == len(ours):  # one of ours that still leaves comes back, and may be sound
-            self._fault = failed[0]
+        failures = [cell.failures.current for cell in self._cells.values()]
+        stopped = [each for each in failures if each is not None and not each.cause.passes]
+        if stopped and len(stopped) == len(ours):  # one of ours that still leaves comes back, and may be sound
+            self._fault = stopped[0].text
             self._end()
 
     def _leave(self, numbers: Set[int]) -> None:

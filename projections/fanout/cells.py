@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from prometheus_client import Gauge
 
 from events.archived import ArchivedLog
-from events.faults import sentence
+from events.failures import Failures
 from events.kafka import KafkaLog
 from events.log import AppendUnknown, Log, LogError, LogRecord, LogUnavailable, gap
 from events.topics import FANOUT, MACHINES, rounds_of
@@ -54,7 +55,7 @@ class Cell:
         archive: str = "",
     ) -> None:
         self.number = cell
-        self.failed = ""
+        self.failures = Failures(cell, "fanout")
         self.standings: dict[str, Standing] = {}
         self._waits_for = ""
         self._folder = folder
@@ -76,8 +77,8 @@ class Cell:
 
     def standing(self) -> dict[str, Any]:
         """How it stands, for the health pages."""
-        if self.failed:
-            return {"ready": False, "failed": self.failed}
+        if failed := self.failures.body():
+            return {"ready": False, **failed}
         trouble = self._log.link.trouble or self._waits_for
         machines = {machine: standing._asdict() for machine, standing in self.standings.items()}
         ready = not trouble and machines.keys() == set(MACHINES)
@@ -85,16 +86,18 @@ class Cell:
 
     def published(self) -> dict[str, int]:
         """Before which offset everything of a machine is published; empty where it has failed."""
-        return {} if self.failed else {machine: each.position for machine, each in list(self._followers.items())}
+        followers = [] if self.failures.current else list(self._followers.items())
+        return {machine: each.position for machine, each in followers}
 
     async def take(self, machine: str, record: LogRecord) -> None:
         """Publishes a record, if it is a round and not published yet; returns when that is done, or given up."""
-        await self._do(lambda: self._follower(machine).take(record))
+        if not self._ending.is_set():
+            await asyncio.wrap_future(self._thread.submit(self._try, lambda: self._follower(machine).take(record)))
 
     def look(self) -> None:
         """Starts what isn't followed yet, and reads what should have come and didn't; one look at a time."""
         if self._looking.acquire(blocking=False):
-            self._submit(self._look).add_done_callback(lambda _: self._looking.release())
+            self._thread.submit(self._try, self._look, True).add_done_callback(lambda _: self._looking.release())
 
     def end(self) -> "Future[None]":
         """Stops after the message that is being sent; done when everything is given back. What waits for Kafka then
@@ -108,19 +111,18 @@ class Cell:
         self._thread.shutdown(wait=False)
         return done
 
-    async def _do(self, what: Callable[[], None]) -> None:
-        if not self._ending.is_set():
-            await asyncio.wrap_future(self._submit(what))
-
-    def _submit(self, what: Callable[[], None]) -> "Future[None]":
-        return self._thread.submit(self._try, what)
-
-    def _try(self, what: Callable[[], None]) -> None:
-        """Until it is done, the cell ends, or waiting won't help."""
-        while not self.failed and not self._ending.is_set():
+    def _try(self, what: Callable[[], None], again: bool = False) -> None:
+        """Until it is done, the cell ends, or it fails. One that has failed does only what is to be tried `again`, once
+        that is due.
+        """
+        while not self._ending.is_set():
+            if self.failures.current is not None and (not again or self.failures.pause_s() != 0):
+                return
             try:
                 what()
                 self._waits_for = ""
+                if self.failures.over():
+                    self._say(self.number, "works again")
                 return
             except (AppendUnknown, LogUnavailable) as error:
                 self._forget()
@@ -128,10 +130,11 @@ class Cell:
             except Exception as error:  # whatever it is: this cell stops, the others go on
                 known = self._known()
                 self._forget()
-                self.failed = sentence(error)
                 for machine in MACHINES:
                     LAG.labels(str(self.number), machine).set(inf)
-                self._say(self.number, f"stopped: {self.failed}", **known)
+                if self.failures.met(error):
+                    self._say(self.number, f"stopped: {self.failures.text}", **known)
+                return
 
     def _known(self) -> dict[str, Any]:
         """What a line about it carries: the machine it deals with, and which of its rounds was read last."""
@@ -207,5 +210,5 @@ class Cell:
         except LogError:
             pass  # then more is read again at the next start
         finally:
-            self._forget()
-            self._log.close()
+            with closing(self._log):
+                self._forget()

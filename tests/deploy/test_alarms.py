@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+import events.failures
 import events.kafka_transactions
 import hostagent.gateway.metrics
 import paceline.services.agent
@@ -16,6 +17,7 @@ import projections.projector
 from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
 
 SOURCES = (
+    events.failures,
     events.kafka_transactions,
     hostagent.gateway.metrics,
     paceline.services.agent,

@@ -11,7 +11,9 @@ import pytest
 from aiokafka.errors import IllegalGenerationError, UnknownError
 from faust.types import TP
 
+from events.failures import Failures
 from events.kafka_membership import Wait
+from events.log import LogGap
 from events.topics import EVERY
 from projections.fanout.app import Fanout, FanoutApp, _CommittedConsumer, _CommittedThread, make_app, pass_over
 from projections.fanout.group import Group
@@ -23,13 +25,15 @@ class Told:
 
     def __init__(self, number: int) -> None:
         self.left: Future[None] = Future()
-        self.failed = f"cell {number} is broken" if number % 2 else ""
+        self.failures = Failures(number, "test")
+        if number % 2:
+            self.failures.met(LogGap(f"cell {number} is broken"))
 
     def look(self) -> None:
         pass
 
     def end(self) -> "Future[None]":
-        if self.failed:
+        if self.failures.current:
             self.left.set_result(None)
         return self.left
 

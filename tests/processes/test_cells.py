@@ -10,7 +10,8 @@ import pytest
 
 from events.faults import sentence
 from events.log import LogGap, LogUnavailable
-from paceline.services.cells import Cell, Cells
+from paceline.services.cell import Cell
+from paceline.services.cells import Cells, Kind
 from tests.contracts.log import PATIENCE
 
 
@@ -46,10 +47,17 @@ class Stuck:
         return {"ready": True}
 
 
+def until(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def process(make: Callable[[int], Stuck]) -> Cells:
     """The cells of a process that is told by hand what its group gives."""
     member: Any = None
-    return Cells(lambda: member, make, lambda *_: None, lambda _: None)
+    return Cells(Kind("test", lambda: member, set, make), lambda *_: None, lambda _: None)
 
 
 def test_cells_that_hang_are_cut_off_all_at_once() -> None:
@@ -87,9 +95,9 @@ class Resting(Stuck):
 
 def test_a_cell_whose_log_is_away_while_it_waits_goes_on() -> None:
     part = Resting(0)
-    cell = Cell(0, lambda _: part, lambda *_: None)
+    cell = Cell(0, "test", lambda _: part, lambda *_: None)
     assert part.stepping.wait(PATIENCE)
-    assert cell.failed == ""
+    assert cell.failures.current is None
     cell.end()
     assert cell.join(time.monotonic() + PATIENCE)
 
@@ -182,11 +190,15 @@ def test_a_cell_that_fails_says_why_whatever_it_was(error: Exception, said: str)
     def make(number: int) -> Stuck:
         raise error
 
-    cell = Cell(3, make, lambda _, text: lines.append(text))
-    assert cell.join(time.monotonic() + PATIENCE)
+    cell = Cell(3, "test", make, lambda _, text: lines.append(text))
+    until(lambda: lines)
     assert sentence(error) == said
-    assert cell.standing() == {"ready": False, "failed": said}
+    standing = cell.standing()
+    assert (standing["ready"], standing["failed"], standing["tries"]) == (False, said, 1)
+    assert standing["since"] < standing["next_try"]
     assert lines == [f"stopped: {said}"]
+    cell.end()
+    assert cell.join(time.monotonic() + PATIENCE)
 
 
 def test_whatever_ends_the_membership_is_the_reason_that_the_process_gives() -> None:
@@ -198,7 +210,9 @@ def test_whatever_ends_the_membership_is_the_reason_that_the_process_gives() -> 
     member: Any = Member()
 
     async def follow() -> None:
-        await Cells(lambda: member, Stuck, lambda *_: None, told.append)._follow(member)
+        host = Cells(Kind("test", lambda: member, set, Stuck), lambda *_: None, told.append)
+        host._member = member
+        await host._follow()
 
     asyncio.run(follow())
     assert ["no such group" in text for text in told] == [True]

@@ -33,7 +33,7 @@ def test_each_kind_of_process_may_die_freeze_or_lose_its_cell(broker: Broker, tm
 
 
 @pytest.mark.parametrize("name", ["lifecycle", "projector"])
-def test_a_full_disk_ends_a_process_with_its_reason_and_nothing_is_lost(
+def test_a_cell_whose_disk_is_full_says_so_goes_on_with_room_and_nothing_is_lost(
     broker: Broker, tmp_path: Path, name: str
 ) -> None:
     site = Site(tmp_path, empty(broker, 1))
@@ -42,9 +42,11 @@ def test_a_full_disk_ends_a_process_with_its_reason_and_nothing_is_lost(
         site.pool("/p")
         resource.prlimit(site.processes.pid(name), resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
         site.submit("late", 2000)
-        assert site.until_ended(name) == 1
-        assert "can't be written" in site.said(name)
-        site.start(name)
+        site.until(lambda: "can't be written" in site.standing(name, 0).get("failed", ""), f"{name} to say why")
+        assert "stopped: The " in site.said(name)
+        resource.prlimit(site.processes.pid(name), resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        site.until_ready(name)
+        assert "works again" in site.said(name)
         site.finish("late")
         site.end()
     finally:

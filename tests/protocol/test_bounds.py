@@ -8,10 +8,11 @@ from events.memory import MemoryLog
 from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from events.records.rounds import RoundCommitted
-from processors.driver import Driver, StuckTimer
+from processors.driver import Driver
 from processors.fold import PARTS_MAX
 from processors.machine import Machine
 from processors.replay import replay
+from processors.stops import StuckTimer
 from processors.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock

@@ -13,8 +13,9 @@ from events.log import NewRecord
 from events.records.pools import PoolDefined
 from events.topics import EVERY, SETTINGS
 from paceline.machines import machines
-from processors.driver import Driver, Superseded
+from processors.driver import Driver
 from processors.replay import replay
+from processors.stops import Superseded
 from processors.store import MemoryStore
 from tests.broker import Broker
 from tests.contracts.log import PATIENCE

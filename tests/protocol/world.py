@@ -10,7 +10,8 @@ from events.codec import encode
 from events.log import AppendUnknown, NewRecord
 from events.memory import MemoryLog
 from events.records.jobs import JobStopRequested
-from processors.driver import Driver, Limits, Superseded
+from processors.driver import Driver, Limits
+from processors.stops import Superseded
 from processors.store import MemoryStore
 from tests.protocol.toys import TOYS
 
