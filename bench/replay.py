@@ -1,4 +1,6 @@
-"""Replay and recovery: how fast a history is decided again, and a machine with a million tasks stands again."""
+"""Replay and recovery: how fast a history is decided again, and a machine with a million tasks stands again; what a
+million ended jobs take.
+"""
 
 import json
 import subprocess
@@ -25,6 +27,7 @@ from processors.replay import Replay
 from processors.store import RocksStore, Store
 
 TASKS, LIVE_JOBS, LIVE_TASKS, LIVE_HOSTS = 50_000, 10, 100_000, 7_000
+ENDED_JOBS = 1_000_000
 HOST = Amounts(16_000, 65_536, 0, 0)
 
 
@@ -37,13 +40,14 @@ def run(log: str, options: Options) -> Result:
     figures, references = verify(one), {}
     many = options.folder / "many"
     work(many, [job(f"live-{n}", LIVE_TASKS, 3_600_000) for n in range(LIVE_JOBS)], LIVE_HOSTS, until_done=False)
-    for name in machines():
-        command = [sys.executable, "-m", "bench._recover", str(many), name]
+    parts = [("bench._recover", str(many), name) for name in machines()]
+    for part in (*parts, ("bench._ended", str(ENDED_JOBS))):
+        command = [sys.executable, "-m", *part]
         found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         figures |= found["figures"]
         references |= found["references"]
     for what in ("recover_s", "memory_mib"):
-        figures[what] = max(value for name, value in figures.items() if name.endswith(f"_{what}"))
+        figures[what] = max(figures[f"{name}_{what}"] for name in machines())
     begin = time.perf_counter()
     reader = EmbeddedLog.open_secondary(one / "log")
     read = sum(len(record.value) for topic in ALL for record in reader.scan(topic.name, 0))
