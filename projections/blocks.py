@@ -29,7 +29,7 @@ class Blocks:
         self._frames_max = frames
         self._matrix: I32 = np.zeros((len(columns), BLOCK), dtype=np.int32)
         self._block_of: I64 = np.full(1, -1, dtype=np.int64)
-        self._frame_of: I64 = np.full(1, -1, dtype=np.int64)
+        self._frame_of: dict[int, int] = {}
         self._used: I64 = np.zeros(1, dtype=np.int64)
         self._dirty: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
         self._tick = 0
@@ -44,42 +44,65 @@ class Blocks:
         """Where slots are in memory, read from the file where they weren't."""
         wanted = slots // BLOCK
         blocks = distinct(wanted)
-        if len(blocks) and blocks[-1] >= len(self._frame_of):
-            more = np.full(max(int(blocks[-1]) + 1, 2 * len(self._frame_of)) - len(self._frame_of), -1, dtype=np.int64)
-            self._frame_of = np.concatenate([self._frame_of, more])
-        missing = blocks[self._frame_of[blocks] < 0]
-        if len(missing):
-            self._load(missing)
+        numbers = blocks.tolist()
+        missing = [number for number in numbers if number not in self._frame_of]
+        if missing:
+            self._load(np.array(missing, dtype=np.int64))
+        frames = np.array([self._frame_of[number] for number in numbers], dtype=np.int64)
         self._tick += 1
-        self._used[self._frame_of[blocks]] = self._tick
-        return self._frame_of[wanted] * BLOCK + slots % BLOCK
+        self._used[frames] = self._tick
+        return frames[np.searchsorted(blocks, wanted)] * BLOCK + slots % BLOCK
 
     def touch(self, places: I64) -> None:
         """What is at these places was changed."""
         self._dirty[places // BLOCK] = True
 
+    def clear(self, start: int, size: int) -> None:
+        """Frees a stretch of slots: they are 0 again. Blocks that lie in it go unread."""
+        end = start + size
+        first, last = -(-start // BLOCK), end // BLOCK
+        if first < last:
+            assert self.connection is not None
+            self.connection.exec_driver_sql(f"DELETE FROM {self._name} WHERE block >= ? AND block < ?", (first, last))
+            for number in [number for number in self._frame_of if first <= number < last]:
+                frame = self._frame_of.pop(number)
+                self._block_of[frame], self._dirty[frame] = -1, False
+        edges = (start, min(end, first * BLOCK)), (max(start, first * BLOCK, last * BLOCK), end)
+        slots = np.concatenate([np.arange(*edge, dtype=np.int64) for edge in edges])
+        places = self.place(slots)
+        self._matrix[:, places] = 0
+        self.touch(places)
+
     def flush(self) -> None:
-        """Writes the changed blocks; then forgets those that were used longest ago, if there are too many."""
+        """Writes the changed blocks, and removes those in which nothing is left; then forgets those that were used
+        longest ago, if there are too many.
+        """
         assert self.connection is not None
         frames = np.flatnonzero(self._dirty)
-        rows = []
+        rows, empty = [], []
         for frame in frames.tolist():
             data = self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK]
+            if not data.any():
+                empty.append((int(self._block_of[frame]),))
+                continue
             live = int(np.isin(data[0], self._live).sum()) if self._live else 0
             rows.append((int(self._block_of[frame]), live, data.tobytes()))
         if rows:
             text = f"INSERT OR REPLACE INTO {self._name} (block, live, data) VALUES (?, ?, ?)"
             self.connection.exec_driver_sql(text, rows)
+        if empty:
+            self.connection.exec_driver_sql(f"DELETE FROM {self._name} WHERE block = ?", empty)
         self._dirty[:] = False
         taken = np.flatnonzero(self._block_of >= 0)
         if len(taken) > self._frames_max:
             oldest = taken[np.argsort(self._used[taken], kind="stable")][: len(taken) - self._frames_max // 2]
-            self._frame_of[self._block_of[oldest]] = -1
+            for number in self._block_of[oldest].tolist():
+                del self._frame_of[number]
             self._block_of[oldest] = -1
 
     def _load(self, blocks: I64) -> None:
         frames = self._free_frames(len(blocks))
-        self._frame_of[blocks] = frames
+        self._frame_of.update(zip(blocks.tolist(), frames.tolist(), strict=True))
         self._block_of[frames] = blocks
         for frame in frames.tolist():
             self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = 0
@@ -91,7 +114,7 @@ class Blocks:
             text = f"SELECT block, data FROM {self._name} WHERE block IN ({','.join(map(str, blocks.tolist()))})"
         for block, data in self.connection.exec_driver_sql(text, (low, high) if "?" in text else ()):
             if block in wanted:
-                frame = int(self._frame_of[block])
+                frame = self._frame_of[block]
                 self._matrix[:, frame * BLOCK : (frame + 1) * BLOCK] = unpack(data, len(self._index))
 
     def _free_frames(self, count: int) -> I64:

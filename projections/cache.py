@@ -141,6 +141,7 @@ class Cache:
         self.explanations = Rows(tables.explanations, rows.ExplanationRow)
         self.positions = Rows(tables.positions, rows.PositionRow)
         self.chains = Rows(tables.chains, rows.ChainRow)
+        self.meta = Rows(tables.meta, rows.MetaRow)
         self.history = Lines(tables.history, rows.HistoryRow)
         self.answers = Lines(tables.answers, rows.AnswerRow)
         self.rounds = Lines(tables.rounds, rows.RoundRow)

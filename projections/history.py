@@ -9,18 +9,26 @@ from events.codes import Outcome
 from events.columns import ints
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.lifecycle import JobsForgotten, RunsEnded
+from events.records.lifecycle import JobAccepted, JobRejected, JobsForgotten, RunsEnded
+from events.topics import JOBS, RANK
 from projections.cache import Cache
 from projections.moment import Moment
-from projections.rows import to_json
+from projections.rows import JobRow, to_json
 
 HOSTS_SHOWN = 3
+ANSWERS = (JobAccepted, JobRejected)
 _LEFT_OUT = frozenset(("job_id", "jobs_offset", "constraints", "hosts_by_reason", "nearest", "need"))
 
 
-def record(cache: Cache, moment: Moment, event: Event) -> None:
-    """Adds the rows of one fact or decision."""
-    for job_id, detail in _details(event):
+def record(cache: Cache, moment: Moment, event: Event) -> list[str]:
+    """Adds the rows of one fact or decision; of a decision only those about jobs that it `concerns`. Returns
+    the jobs.
+    """
+    details = _details(event)
+    if moment.machine:
+        cache.jobs.load(job_id for job_id, _ in details)
+        details = [each for each in details if isinstance(event, ANSWERS) or concerns(cache.jobs.get(each[0]), moment)]
+    for job_id, detail in details:
         cache.history.add(
             job_id,
             moment.at_ms,
@@ -32,6 +40,20 @@ def record(cache: Cache, moment: Moment, event: Event) -> None:
             type(event).__name__,
             to_json(detail),
         )
+    return [job_id for job_id, _ in details]
+
+
+def concerns(job: JobRow | None, moment: Moment) -> bool:
+    """Whether a decision that names the id of a job is about that job: its machine knew that it was accepted."""
+    return job is not None and job.base >= 0 and (moment.machine == "lifecycle" or moment.seen > job.accepted)
+
+
+def strike(cache: Cache, job_id: str, offset: int) -> None:
+    """A fact of the topic of jobs was about no job: it is no part of the history of one that may come."""
+    assert cache.history.connection is not None
+    cache.history.flush()
+    text = "DELETE FROM history WHERE job_id = ? AND topic = ? AND offset = ?"
+    cache.history.connection.exec_driver_sql(text, (job_id, RANK[JOBS.name], offset))
 
 
 def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
@@ -40,7 +62,7 @@ def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(event, JobStopRequested):
         return [(event.job_id, {"command_id": event.command_id, "reason": event.reason})]
     if isinstance(event, JobsForgotten):
-        return [(job_id, {}) for job_id in event.job_ids]
+        return []
     if hasattr(event, "job_ids"):
         return _of_many(event)
     if hasattr(event, "job_id"):

@@ -4,6 +4,7 @@ from sqlalchemy import Connection
 
 from events.codec import decode
 from events.codes import ENDED_JOBS, Code
+from events.ids import job_digest
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
@@ -13,6 +14,7 @@ from events.records.lifecycle import (
     JobChanged,
     JobRejected,
 )
+from projections import history
 from projections.cache import Cache
 from projections.moment import Moment
 from projections.reasons import KINDS
@@ -40,7 +42,7 @@ class JobFold:
             submission = SubmissionRow(moment.offset, event.job_id, moment.at_ms, value)
             self._cache.submissions.put(submission)
             if self._cache.jobs.get(event.job_id) is None:
-                self._cache.jobs.put(_row(moment.offset, moment.offset, moment.at_ms, event))
+                self._cache.jobs.put(row_of(moment.offset, moment.offset, moment.at_ms, event))
 
     def decision(self, moment: Moment, event: Event) -> None:
         """Folds a decision of lifecycle."""
@@ -75,7 +77,7 @@ class JobFold:
             self._cache.submissions.remove(row.offset)
             event = decode(submission.value)
             assert isinstance(event, JobSubmitted)
-            row = self._cache.jobs.put(_row(row.number, offset, submission.at_ms, event))
+            row = self._cache.jobs.put(row_of(row.number, offset, submission.at_ms, event))
         row.position = moment.offset + 1
         return row
 
@@ -85,9 +87,8 @@ class JobFold:
         if row is None:
             return
         row.state, row.code, row.message = "PENDING", "", ""
-        row.base, self._tasks.next_base = self._tasks.next_base, self._tasks.next_base + event.instances
-        row.port_base = self._tasks.next_port_base
-        self._tasks.next_port_base += event.instances * event.ports
+        row.accepted, row.first_run = moment.offset, event.first_run
+        row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * event.ports)
         row.ports, row.gang_min = event.ports, event.gang_min
         row.cpu_milli, row.memory_mib = event.need.cpu_milli, event.need.memory_mib
         row.disk_mib, row.gpu_milli = event.need.disk_mib, event.need.gpu_milli
@@ -109,6 +110,8 @@ class JobFold:
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.offset != event.jobs_offset:
             self._cache.submissions.remove(event.jobs_offset)
+        if row is None or row.base < 0:
+            history.strike(self._cache, event.job_id, event.jobs_offset)
         if event.code == Code.DONE and row is not None:
             row = self._cache.jobs.change(event.job_id)
             assert row is not None
@@ -131,7 +134,8 @@ class JobFold:
         row.open_tasks += tasks
 
 
-def _row(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
+def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
+    """A job as it stands on a submission that isn't answered yet."""
     return JobRow(
         job_id=event.job_id,
         number=number,
@@ -145,4 +149,5 @@ def _row(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         labels=to_json(event.labels),
         state=SUBMITTED,
         retries_max=event.retries_max,
+        digest=job_digest(event.job_id),
     )

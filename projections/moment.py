@@ -18,6 +18,8 @@ class Moment(NamedTuple):
     round: int = 0
     place: int = 0
     """Index of a decision in its round."""
+    seen: int = 0
+    """How far the writer of a round had read the topic of lifecycle."""
 
     @property
     def rank(self) -> int:

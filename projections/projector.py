@@ -22,6 +22,7 @@ from events.delivery import Inbox
 from events.faults import Cause
 from events.log import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
+from events.records.lifecycle import JobsForgotten
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
@@ -30,6 +31,7 @@ from projections import history, tables
 from projections.cache import Cache
 from projections.hosts import HostFold
 from projections.jobs import JobFold
+from projections.leaving import Leaving
 from projections.moment import Moment, of_fact
 from projections.pools import PoolFold
 from projections.reasons import ReasonFold
@@ -41,6 +43,8 @@ RECORDS = 1000
 """Records read and folded at most in a step."""
 DECISIONS_BYTES = 256 * 1024
 """After so many bytes of rounds a step ends: about 20,000 tasks, some tens of milliseconds."""
+ROW_BYTES = 64
+"""What a row that is removed counts for in that: it takes about as long."""
 RETRY_MS = 1000
 DEPTHS_KEPT = 4096
 WAIT_S = 0.1
@@ -105,6 +109,7 @@ class Projector:
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._reasons = ReasonFold(self._cache)
+        self._leaving = Leaving(self._cache)
         self._retry_ms: int | None = None
         self._blocked = False
         self._soon: list[str] = []
@@ -202,6 +207,7 @@ class Projector:
             self._chains[machine] = Chain(epoch, number, hash_, position, msgspec.json.decode(inputs))
         self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
         self._jobs.restore(connection)
+        self._leaving.restore(connection, self._chains["lifecycle"].inputs)
         self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
 
     @contextmanager
@@ -217,6 +223,7 @@ class Projector:
 
     def _fold(self) -> int:
         folded = size = 0
+        removed = self._leaving.removed
         with self._writing() as connection:
             self._cache.begin(connection)
             self._cache.jobs.load(self._soon)
@@ -226,7 +233,7 @@ class Projector:
                 folded += 1
                 if isinstance(delivered.event, RoundCommitted):
                     size += len(delivered.record.value)
-                if size > DECISIONS_BYTES:
+                if size + ROW_BYTES * (self._leaving.removed - removed) > DECISIONS_BYTES:
                     break
             if folded:
                 self._note_standing()
@@ -247,16 +254,19 @@ class Projector:
             self._fact(of_fact(record), event, record.value)
 
     def _fact(self, moment: Moment, event: Event, value: bytes) -> None:
-        history.record(self._cache, moment, event)
+        jobs = history.record(self._cache, moment, event)
         if moment.topic == JOBS.name:
             self._jobs.fact(moment, event, value)
         elif moment.topic == POOLS.name:
             self._pools.fact(moment, event, value)
         elif moment.topic == HOSTS.name:
             self._hosts.fact(moment, event)
-        elif isinstance(event, RunsReported):
-            for row in reasons_of(event):
-                self._cache.task_reasons.add(*row)
+        elif moment.topic == TASKS.name:
+            for job_id in jobs:
+                self._leaving.said(moment.offset, job_id)
+            for row in reasons_of(event) if isinstance(event, RunsReported) else ():
+                self._cache.task_reasons.add(*row, moment.offset)
+                self._leaving.said(moment.offset, *row[:3])
 
     def _round(self, connection: Connection, delivered: Delivered, round_: RoundCommitted) -> None:
         record, machine = delivered.record, round_.machine
@@ -276,14 +286,21 @@ class Projector:
             depth,
             self._chains[machine].hash,
         )
+        covered = self._chains["lifecycle"].inputs
+        if machine == "lifecycle":
+            self._leaving.covered(covered.get(TASKS.name, 0))
+        known = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
+        first = Moment(record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known)
         for place, value in enumerate(round_.decisions):
-            moment = Moment(record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, place)
-            self._decision(moment, decode(value))
+            self._decision(first._replace(place=place), decode(value))
+        self._leaving.sweep(first, covered)
 
     def _decision(self, moment: Moment, event: Event) -> None:
         history.record(self._cache, moment, event)
         self._reasons.decision(moment, event)
-        if moment.machine == "lifecycle":
+        if isinstance(event, JobsForgotten):
+            self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
+        elif moment.machine == "lifecycle":
             self._jobs.decision(moment, event)
         elif moment.machine == "entitlement":
             self._pools.decision(moment, event)

@@ -107,6 +107,7 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
         "submitted_at": at(row.submitted_ms),
         "started_at": at(row.started_ms),
         "ended_at": at(row.ended_ms),
+        "first_run": row.first_run,
         "tasks": {
             "queued": row.queued,
             "ordered": row.ordered,

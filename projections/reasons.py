@@ -18,6 +18,7 @@ from events.records.lifecycle import DisruptionWithdrawn, PreemptionDeferred, Ru
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.cache import Cache
+from projections.history import concerns
 from projections.moment import Moment
 from projections.rows import ExplanationRow, to_json
 
@@ -68,7 +69,7 @@ class ReasonFold:
         A machine that hasn't heard yet that a job is over may still explain it: then there is nothing to explain.
         """
         job = self._jobs.get(job_id)
-        if job is not None and job.ended_ms:
+        if job is None or job.ended_ms or not concerns(job, moment):
             return
         before = self._rows.get((job_id, kind))
         same = before is not None and before.code == code and before.tasks > 0

@@ -10,7 +10,7 @@ from events.columns import ints, longs
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 
-HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest"))
+HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
 _LONG_KINDS = ("entitlement_", "demand_", "allocation_")
 JOBS_SHOWN = 100
 

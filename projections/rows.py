@@ -76,6 +76,11 @@ class JobRow(msgspec.Struct):
     failed_instance: int = -1
     """The task that failed last, and its exit code."""
     failed_exit_code: int = 0
+    digest: bytes = b""
+    """What stands for its id when it is forgotten."""
+    accepted: int = -1
+    """Where the round of lifecycle stands that accepted it."""
+    first_run: int = 1
     queued: int = 0
     ordered: int = 0
     running: int = 0
@@ -95,12 +100,13 @@ class BlockRow(msgspec.Struct):
 
 
 class TaskReasonRow(msgspec.Struct):
-    """What a host said of a run, owned by the topic of tasks."""
+    """What a host said of a run, owned by the topic of tasks, and where it stands there."""
 
     job_id: str
     instance: int
     run: int
     reason: str
+    offset: int
 
 
 class PastRunRow(msgspec.Struct):
@@ -238,7 +244,7 @@ class QuarantineRow(msgspec.Struct):
 
 
 class MetaRow(msgspec.Struct):
-    """A setting of the file itself."""
+    """A setting of the file itself: its format, and where the columns end (`next_base`, `next_port_base`)."""
 
     name: str
     value: str

@@ -21,9 +21,10 @@ from sqlalchemy import (
     select,
 )
 
+from events.topics import RANK, TASKS
 from projections import rows
 
-FORMAT = "3"
+FORMAT = "4"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -59,6 +60,11 @@ meta = _table("meta", rows.MetaRow, "name")
 
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)
+Index("jobs_by_digest", jobs.c.digest)
+Index("rejected_jobs", jobs.c.ended_ms, jobs.c.job_id, sqlite_where=jobs.c.state == "REJECTED")
+Index("submissions_by_job", submissions.c.job_id)
+Index("history_of_tasks", history.c.offset, sqlite_where=history.c.topic == RANK[TASKS.name])
+Index("task_reasons_by_offset", task_reasons.c.offset)
 Index("jobs_by_state", jobs.c.state, jobs.c.number)
 Index("jobs_by_pool", jobs.c.pool, jobs.c.number)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)

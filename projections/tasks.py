@@ -13,7 +13,7 @@ from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, Runs
 from projections import tables
 from projections.cache import LIVE, Cache
 from projections.moment import Moment
-from projections.rows import HostRow, JobRow
+from projections.rows import HostRow, JobRow, MetaRow
 
 STATES = 9
 COUNTS = {
@@ -47,18 +47,23 @@ class TaskFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._host_ids: list[str] = []
-        self.next_base = 0
-        self.next_port_base = 0
+        self._ends = {"next_base": 0, "next_port_base": 0}
 
     def restore(self, connection: Connection) -> None:
         """Finds the host numbers and the ends of the columns again."""
-        hosts, jobs = tables.hosts.c, tables.jobs.c
+        hosts, settings = tables.hosts.c, tables.meta.c
         numbered = select(hosts.host_id).where(hosts.number > 0).order_by(hosts.number)
         self._host_ids = list(connection.scalars(numbered))
-        last = select(jobs.base + jobs.instances, jobs.port_base + jobs.instances * jobs.ports)
-        found = connection.execute(last.where(jobs.base >= 0).order_by(jobs.base.desc()).limit(1)).first()
-        if found:
-            self.next_base, self.next_port_base = found
+        ends = select(settings.name, settings.value).where(settings.name.in_(self._ends))
+        self._ends.update((name, int(value)) for name, value in connection.execute(ends))
+
+    def take_slots(self, tasks: int, ports: int) -> tuple[int, int]:
+        """The first slots of a job that is accepted, in the task and the port columns; none is ever another job's."""
+        bases = self._ends["next_base"], self._ends["next_port_base"]
+        self._ends = {"next_base": bases[0] + tasks, "next_port_base": bases[1] + ports}
+        for name, end in self._ends.items():
+            self._cache.meta.put(MetaRow(name, str(end)))
+        return bases
 
     def take(self, moment: Moment, event: Event) -> None:
         """Folds one decision of lifecycle; those that are about no run change nothing."""

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from events.acceptance import digest
 from events.codes import ENDED_JOBS, JobState
 from events.columns import I32
+from events.ids import DIGEST_BYTES, job_digest
 from processors.table import Table
 
 BLOCK = 128
 """Entries in a row: a row is hashed and stored whole, so larger ones cost more per change, smaller ones more memory."""
-DIGEST_BYTES = 16
 BUCKETS, FLOOR_ROW = 16_384, 256
 """Buckets of highest runs, and how many of them make a row."""
 _ENTRY = Struct("<16s8sqIB")
@@ -35,11 +35,6 @@ class EndedJob(NamedTuple):
     ended_ms: int
     run: int
     state: JobState
-
-
-def job_digest(job_id: str) -> bytes:
-    """Stands for an id that need not be read again."""
-    return digest(job_id.encode())[:DIGEST_BYTES]
 
 
 def spec_digest(spec_hash: bytes) -> bytes:

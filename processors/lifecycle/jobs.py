@@ -9,9 +9,10 @@ import numpy as np
 
 from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
+from events.ids import job_digest
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
-from processors.lifecycle.ended import EndedJob, EndedJobs, job_digest, spec_digest
+from processors.lifecycle.ended import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
 from processors.numbers import Numbers

@@ -27,6 +27,10 @@ LABELS_MAX = 32
 """Labels that a list may be asked for."""
 LOG_BYTES_MAX = 256 * 1024
 RETRY_S = "5"
+FORGOTTEN = (
+    "ended jobs are forgotten after forget_after_ms, and only the log has them then: paceline log tail --from-start "
+    "--no-follow, paceline job explain {} --at POSITION"
+)
 NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")
 _STATUS = {
     Code.ID_TAKEN: 409,
@@ -265,7 +269,8 @@ def _read(context: Context, look: Callable[[Connection], Any]) -> Any:
 def _job(connection: Connection, job_id: str) -> JobRow:
     row = queries.job_row(connection, job_id)
     if row is None:
-        raise not_found("job", job_id)
+        name = job_id[:140]
+        raise Problem(404, Code.NOT_FOUND, f"there is no job {name}; {FORGOTTEN.format(name)}")
     return row
 
 

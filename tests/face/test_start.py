@@ -20,6 +20,11 @@ HEAVY = (
     "pydantic_settings", "rich", "rocksdict", "ruamel", "sqlalchemy", "uvicorn",
 )  # fmt: skip
 
+FORGOTTEN = (
+    "ended jobs are forgotten after forget_after_ms, and only the log has them then: paceline log tail --from-start "
+    "--no-follow, paceline job explain x --at POSITION"
+)
+
 
 def test_the_version_is_that_of_the_package():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == paceline.__version__
@@ -70,8 +75,8 @@ def test_wrong_usage_is_2(cli, cell, args):
 
 
 def test_not_found_is_4(cli, cell):
-    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", "there is no job x")
-    assert cli("job", "get", "x") == (4, "", "paceline: there is no job x (NOT_FOUND)\n")
+    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", f"there is no job x; {FORGOTTEN}")
+    assert cli("job", "get", "x") == (4, "", f"paceline: there is no job x; {FORGOTTEN} (NOT_FOUND)\n")
 
 
 @pytest.mark.parametrize("status", [409, 422, 429])
@@ -134,7 +139,7 @@ def test_errors_of_the_log_and_bugs_are_sentences(error, code):
 
 
 def test_debug_shows_the_traceback(cell):
-    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", "there is no job x")
+    cell.problem("GET", "/v1/jobs/x", 404, "NOT_FOUND", f"there is no job x; {FORGOTTEN}")
     result = subprocess.run(
         [sys.executable, "-m", "paceline", "--debug", "job", "get", "x"], cwd=ROOT, capture_output=True, text=True
     )

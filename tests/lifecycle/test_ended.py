@@ -6,6 +6,7 @@ import pytest
 
 from events.codes import JobState, RunReport
 from events.columns import ints
+from events.ids import DIGEST_BYTES, job_digest
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import (
     CommandAnswered,
@@ -19,7 +20,7 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.pools import CellConfigured
-from processors.lifecycle.ended import DIGEST_BYTES, EndedJob, EndedJobs, job_digest
+from processors.lifecycle.ended import EndedJob, EndedJobs
 from processors.table import State
 from tests.lifecycle.harness import World
 from tests.machines import of, one, runs_of

@@ -8,13 +8,22 @@ from sqlalchemy import Engine
 from events.acceptance import NO_HASH, digest
 from events.codec import encode
 from events.columns import pack_ints, pack_longs
+from events.ids import job_digest
 from events.log import NewRecord
 from events.memory import MemoryLog
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted
 from events.records.hosts import HostConnected, HostOffered
 from events.records.jobs import JobSubmitted
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded, RunsOrdered
+from events.records.lifecycle import (
+    GangsQueued,
+    HostReconciled,
+    JobAccepted,
+    JobChanged,
+    JobsForgotten,
+    RunsEnded,
+    RunsOrdered,
+)
 from events.records.parts import Amounts, Seen, Segment
 from events.records.placement import TasksPlaced
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -116,10 +125,13 @@ class Cell:
     def submit(self, job_id: str = "a", **fields: Any) -> int:
         return self.fact(job(job_id, **fields))
 
-    def accept(self, job_id: str = "a", offset: int | None = None, **fields: Any) -> int:
+    def accept(self, job_id: str = "a", offset: int | None = None, first_run: int = 1, **fields: Any) -> int:
         """Submits a job and lets lifecycle accept and queue it."""
         at = self.submit(job_id, **fields) if offset is None else offset
-        return self.decide("lifecycle", *accepted(job(job_id, **fields), at))
+        return self.decide("lifecycle", *accepted(job(job_id, **fields), at, first_run))
+
+    def forget(self, *job_ids: str) -> int:
+        return self.decide("lifecycle", JobsForgotten(digests=b"".join(map(job_digest, job_ids))))
 
     def host(self, host_id: str = "h1", session: int = 1, cpu_milli: int = 8000) -> None:
         self.fact(HostConnected(host_id=host_id, session=session, gateway="g"))
@@ -144,7 +156,7 @@ def job(job_id: str = "a", **fields: Any) -> JobSubmitted:
     return JobSpec.model_validate(spec).to_event(job_id)
 
 
-def accepted(event: JobSubmitted, offset: int) -> tuple[JobAccepted, GangsQueued]:
+def accepted(event: JobSubmitted, offset: int, first_run: int = 1) -> tuple[JobAccepted, GangsQueued]:
     need = Amounts(event.cpu_milli, event.memory_mib, event.disk_mib, event.gpu_milli)
     gang = min(event.gang_min, event.instances) if event.gang_min > 1 else 0
     parts = [(0, gang, 1)] * bool(gang) + [(gang, event.instances - gang, 0)] * (event.instances > gang)
@@ -153,12 +165,13 @@ def accepted(event: JobSubmitted, offset: int) -> tuple[JobAccepted, GangsQueued
         job=pack_ints([0] * len(parts)),
         first=pack_ints([part[0] for part in parts]),
         count=pack_ints([part[1] for part in parts]),
-        run=pack_ints([1] * len(parts)),
+        run=pack_ints([first_run] * len(parts)),
         gang=pack_ints([part[2] for part in parts]),
         admitted=pack_ints([0] * len(parts)),
     )
     answer = JobAccepted(job_id=event.job_id, jobs_offset=offset, pool=event.pool, kind=event.kind,
-                         instances=event.instances, need=need, ports=len(event.ports), gang_min=gang)  # fmt: skip
+                         instances=event.instances, need=need, ports=len(event.ports), gang_min=gang,
+                         first_run=first_run)  # fmt: skip
     return answer, queued
 
 

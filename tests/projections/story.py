@@ -2,10 +2,13 @@
 
 import random
 
+from events.columns import pack_ints
 from events.records.entitlement import GangsHeld
-from events.records.lifecycle import JobRejected
+from events.records.jobs import JobStopRequested
+from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.parts import Amounts
-from tests.projections.cell import CORE, Cell, ended
+from events.records.tasks import RunsReported
+from tests.projections.cell import CORE, Cell, ended, runs
 
 
 class Story:
@@ -15,11 +18,24 @@ class Story:
         self.random = random.Random(seed)
         self.cell = Cell(self.random if slow else None)
         self.jobs: dict[str, int] = {}
+        self.ended: list[str] = []
         for step in range(60):
             self.cell.ms += self.random.choice([0, 0, 1, 7])
-            self.random.choice([self.submit, self.submit, self.poison, self.host, self.hold, self.order, self.end])(
-                step
-            )
+            self.random.choice(
+                [
+                    self.submit,
+                    self.submit,
+                    self.poison,
+                    self.host,
+                    self.hold,
+                    self.order,
+                    self.end,
+                    self.over,
+                    self.forget,
+                    self.stop,
+                    self.reason,
+                ]
+            )(step)
 
     def submit(self, step: int) -> None:
         job_id = f"j{self.random.randrange(12)}"
@@ -33,7 +49,7 @@ class Story:
             self.cell.decide("lifecycle", JobRejected(job_id=job_id, jobs_offset=at, code="TOO_LARGE", message="m"))
         else:
             self.jobs[job_id] = size
-            self.cell.accept(job_id, at, instances=size, retries={"max": 1})
+            self.cell.accept(job_id, at, first_run=step + 1, instances=size, retries={"max": 1})
 
     def poison(self, step: int) -> None:
         self.cell.put(self.random.choice(["paceline.jobs", "paceline.hosts", "paceline.sla"]), b"poison")
@@ -61,3 +77,37 @@ class Story:
         if self.jobs:
             job_id, instances = self.some()
             self.cell.decide("lifecycle", ended(job_id, instances, self.random.randint(1, 6), run=step))
+
+    def over(self, step: int) -> None:
+        going = [job_id for job_id in sorted(self.jobs) if job_id not in self.ended]
+        if going:
+            self.ended.append(self.random.choice(going))
+            self.cell.changed("KILLED", self.ended[-1])
+
+    def forget(self, step: int) -> None:
+        """Ended jobs are forgotten; what others have said of them since may be read before or after."""
+        gone, self.ended = self.ended[:3], self.ended[3:]
+        if gone:
+            self.cell.forget(*gone, "unknown")
+        for job_id in gone:
+            del self.jobs[job_id]
+
+    def stop(self, step: int) -> None:
+        """Of a job that there may be, has been, or never was."""
+        job_id = f"j{self.random.randrange(14)}"
+        at = self.cell.fact(JobStopRequested(job_id=job_id, command_id=f"stop-{step}"))
+        if self.random.random() < 0.8:
+            going = job_id in self.jobs and job_id not in self.ended
+            code = "DONE" if going else "ALREADY_ENDED" if job_id in self.jobs else "NOT_FOUND"
+            answer = CommandAnswered(job_id=job_id, jobs_offset=at, command_id=f"stop-{step}", code=code)
+            self.cell.decide("lifecycle", answer)
+
+    def reason(self, step: int) -> None:
+        """A host gives a reason for runs, old ones too."""
+        job_id, run = f"j{self.random.randrange(12)}", self.random.randint(1, step + 1)
+        one = pack_ints([1])
+        reported = RunsReported(
+            gateway="g", host_ids=("h0",), **runs(job_id, (0,), run), host=pack_ints([0]), state=one, exit_code=one,
+            reason=one, reasons=(f"reason {step}",),
+        )  # fmt: skip
+        self.cell.fact(reported)

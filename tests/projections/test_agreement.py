@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.codes import RunReport, TaskState
+from events.codes import ENDED_JOBS, ENDED_TASKS, RunReport, TaskState
 from events.columns import pack_ints
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import JobStopRequested
@@ -118,14 +118,19 @@ def check(world: World, views: Projector) -> None:
     arena = world.machine.tasks.arena
     with views.views.read() as connection:
         rows = [JobRow(*values) for values in connection.execute(tables.jobs.select().where(tables.jobs.c.base >= 0))]
-        assert {row.job_id: row.state for row in rows} == {name: row.state for name, row in world.machine.jobs.items()}
+        assert all(row.state == world.machine.state_of(row.job_id) for row in rows)
+        assert {row.job_id for row in rows if row.state not in ENDED_JOBS} == {*world.machine.jobs}
         blocks = {
             row.block: unpack(row.data, len(TASK_COLUMNS)) for row in connection.execute(tables.task_blocks.select())
         }
         on_hosts = sum(row.runs for row in connection.execute(tables.hosts.select()))
     shown = np.concatenate([blocks[number] for number in sorted(blocks)], axis=1) if blocks else np.zeros((6, 0))
     for row in rows:
-        own = world.machine.jobs[row.job_id]
+        own = world.machine.jobs.get(row.job_id)
+        if own is None:
+            counted = np.bincount(shown[0, row.base : row.base + row.instances], minlength=len(TaskState))
+            assert counted[list(ENDED_TASKS)].tolist() == [row.succeeded, row.failed, row.killed]
+            continue
         states = [SHOWN.get(state, state) for state in arena["state"][own.base : own.base + own.instances].tolist()]
         assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
         for state, name in COUNTS.items():

@@ -12,7 +12,6 @@ from events.records.jobs import JobStopRequested
 from events.records.lifecycle import (
     CommandAnswered,
     DisruptionWithdrawn,
-    JobsForgotten,
     PreemptionDeferred,
     RunsStopping,
 )
@@ -158,7 +157,6 @@ def test_a_job_that_was_stopped_lacks_nothing(waiting):
                         ended("a", (0, 1), Outcome.STOPPED))  # fmt: skip
     waiting.cell.changed("KILLED")
     assert why(waiting)["reasons"] == []
-    waiting.cell.decide("lifecycle", JobsForgotten(job_ids=("a",)))
     assert why(waiting)["state"] == "KILLED"
 
 

@@ -378,7 +378,7 @@ def test_few_blocks_in_memory_give_the_same_rows(cell, tmp_path, monkeypatch):
     assert dump(few.views.engine) == whole
 
 
-@settings(max_examples=8)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1 << 32), batches=st.lists(st.integers(3, 60), min_size=1, max_size=5))
 def test_rebuilt_is_live_whatever_the_batches(tmp_path_factory, seed, batches):
     folder = tmp_path_factory.mktemp("views")

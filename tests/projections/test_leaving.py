@@ -1,0 +1,156 @@
+"""What leaves the views, and what stays."""
+
+import random
+
+import pytest
+
+from events.codes import Outcome
+from events.columns import pack_ints
+from events.records.entitlement import GangsHeld
+from events.records.jobs import JobStopRequested
+from events.records.lifecycle import CommandAnswered, JobRejected, RunsOrdered
+from events.records.parts import Amounts
+from events.records.tasks import RunsReported
+from projections import leaving
+from projections.projector import Projector, rebuild
+from projections.tables import open_engine
+from tests.projections.cell import CORE, Cell, dump, ended, ordered, queued, runs
+
+OF_JOBS = ("jobs", "submissions", "history", "task_blocks", "port_blocks", "task_reasons", "past_runs", "explanations")
+
+
+@pytest.fixture
+def cell() -> Cell:
+    cell = Cell()
+    cell.host()
+    return cell
+
+
+def rows(cell: Cell, tmp_path) -> dict[str, list]:
+    """The rows, live with a restart after each step and rebuilt."""
+    engine = open_engine(tmp_path / "views.sqlite")
+    while (live := Projector(cell.log, engine)).step():
+        live.stop_reading()
+    again = tmp_path / str(random.random())
+    again.mkdir()
+    held = dump(engine)
+    assert held == dump(rebuild(cell.log, again))
+    return held
+
+
+def reported(job_id: str, run: int) -> RunsReported:
+    one = pack_ints([1])
+    return RunsReported(gateway="g", host_ids=("h1",), **runs(job_id, (0,), run), host=pack_ints([0]), state=one,
+                        exit_code=one, reason=one, reasons=("it broke",))  # fmt: skip
+
+
+def life(cell: Cell, job_id: str, first_run: int = 1, **fields: object) -> None:
+    """A job with ports whose first run fails, with a reason, and whose second one succeeds."""
+    fields = {"ports": ["http"], "retries": {"max": 1}, **fields}
+    cell.accept(job_id, first_run=first_run, **fields)
+    cell.run(job_id, run=first_run)
+    cell.decide("entitlement", GangsHeld(job_id=job_id, pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE,
+                                         free=Amounts()))  # fmt: skip
+    cell.fact(reported(job_id, first_run))
+    cell.decide("lifecycle", ended(job_id, (0,), Outcome.FAILED, run=first_run, kept=1))
+    cell.decide("lifecycle", queued(job_id, (0,), first_run + 1, admitted=1))
+    cell.decide("lifecycle", ordered(job_id, (0,), first_run + 1, "h1", ports=pack_ints([31000])))
+    cell.decide("lifecycle", ended(job_id, (0,), Outcome.SUCCEEDED, run=first_run + 1))
+    cell.changed("SUCCEEDED", job_id)
+
+
+def test_a_job_that_is_forgotten_leaves_all_views_and_its_neighbours_stay(cell, tmp_path):
+    for job_id in "abc":
+        life(cell, job_id)
+    before = rows(cell, tmp_path)
+    cell.forget("b")
+    held = rows(cell, tmp_path)
+    for table in ("jobs", "submissions", "history", "task_reasons", "past_runs"):
+        assert held[table] == [row for row in before[table] if "b" not in row[:2]], table
+    cell.forget("a", "c")
+    held = rows(cell, tmp_path)
+    assert {table: held[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
+
+
+def test_a_job_of_many_blocks_leaves_none_of_them(cell, tmp_path):
+    for job_id, size in (("a", 300), ("big", 3000), ("z", 5)):
+        cell.accept(job_id, instances=size)
+        cell.changed("KILLED", job_id)
+    cell.forget("big")
+    assert len(rows(cell, tmp_path)["task_blocks"]) == 2
+    cell.forget("a", "z")
+    assert rows(cell, tmp_path)["task_blocks"] == []
+
+
+def test_an_id_that_returns_shows_the_new_job_alone(cell, tmp_path):
+    life(cell, "a")
+    cell.forget("a")
+    life(cell, "a", first_run=3, instances=2)
+    held = rows(cell, tmp_path)
+    assert [row[:2] + row[6:7] for row in held["jobs"]] == [("a", held["submissions"][0][0], 2)]
+    assert {row[2] for row in held["task_reasons"]} == {3}
+    assert sum("JobAccepted" in row for row in held["history"]) == 1
+
+
+def test_a_submission_that_waits_while_its_id_is_forgotten_is_shown(cell, tmp_path):
+    life(cell, "a")
+    lifecycle = cell.writers["lifecycle"].positions
+    read = lifecycle["paceline.jobs"]
+    at = cell.submit("a", instances=7)
+    cell.decide("lifecycle")
+    cell.forget("a")
+    held = rows(cell, tmp_path)
+    assert [(row[2], row[6], row[10]) for row in held["jobs"]] == [(at, 7, "SUBMITTED")]
+    assert [row[7] for row in held["history"]] == ["JobSubmitted"]
+    assert lifecycle["paceline.jobs"] > read
+
+
+def test_what_is_said_of_jobs_that_are_no_more_leaves_no_rows(cell, tmp_path):
+    life(cell, "a")
+    seen = dict(cell.writers["entitlement"].known)
+    cell.forget("a")
+    late = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free=Amounts())
+    cell.decide("entitlement", late)
+    cell.writers["entitlement"].known = seen
+    for job_id in ("a", "typo"):
+        cell.fact(reported(job_id, 1))
+        at = cell.fact(JobStopRequested(job_id=job_id, command_id="c"))
+        cell.decide("lifecycle", CommandAnswered(job_id=job_id, jobs_offset=at, command_id="c", code="NOT_FOUND"))
+    held = rows(cell, tmp_path)
+    assert {table: held[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
+    assert [row[2] for row in held["answers"][-2:]] == ["a", "typo"], "the answers are kept a while"
+
+
+def test_rejected_jobs_answers_and_rounds_leave_after_a_time(cell, tmp_path, monkeypatch):
+    monkeypatch.setattr(leaving, "SWEEP_ROUNDS", 1)
+    at = cell.submit("wrong")
+    cell.decide("lifecycle", JobRejected(job_id="wrong", jobs_offset=at, code="INVALID_SPEC", message="m"))
+    life(cell, "lives on")
+    cell.ms += leaving.KEPT_MS
+    cell.decide("lifecycle")
+    assert "wrong" in str(rows(cell, tmp_path)["jobs"])
+    cell.ms += 1
+    cell.decide("lifecycle")
+    held = rows(cell, tmp_path)
+    assert [row[0] for row in held["jobs"]] == ["lives on"]
+    assert "wrong" not in str(held)
+    assert [row[1] for row in held["rounds"] if row[0] == "lifecycle"] == [cell.writers["lifecycle"].round - 1,
+                                                                          cell.writers["lifecycle"].round]  # fmt: skip
+
+
+def test_forgetting_many_jobs_ends_the_transaction(cell, tmp_path):
+    for number in range(400):
+        cell.accept(f"j{number}")
+        cell.changed("KILLED", f"j{number}")
+    live = Projector(cell.log, tmp_path)
+    while live.step():
+        pass
+    for first in range(0, 400, 100):
+        cell.forget(*(f"j{number}" for number in range(first, first + 100)))
+    steps = 0
+    while live.step():
+        steps += 1
+    assert dump(live.views.engine)["jobs"] == []
+    assert RunsOrdered.__name__ not in str(dump(live.views.engine)["history"])
+    assert steps >= 1
+    live.close()
