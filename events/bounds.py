@@ -5,12 +5,31 @@ import re
 NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 """Ids of hosts, and of jobs where they name folders."""
 INSTANCES_MAX = 100_000
-AMOUNT_MAX = 1 << 40
-"""Of any resource, asked for or offered: sums and scores stay within 64 bits."""
 INT_MAX = (1 << 31) - 1
+AMOUNT_MAX = 1 << 38
+"""Of any resource, asked for by a task or a pool or offered by a host."""
+TASKS_MAX = 1 << 24
+"""Open tasks of a cell: what all of them ask for together, `TASKS_MAX * AMOUNT_MAX`, stays within 64 bits."""
+RUN_MAX = INT_MAX - 1
+"""Runs of a task: it isn't run again after this one."""
+MS_MAX = 1 << 40
+"""Of a time in a job or a setting."""
 PORTS_MAX = 64
-GANG_PORTS_MAX = 400_000
-"""Ports of a whole gang: it is placed by one round, in which each takes four bytes."""
+GANG_MAX = 16_000
+"""Tasks of a gang: it is placed by one round, in which each takes 24 bytes and the id of its host."""
+GANG_PORTS_MAX = 256_000
+"""Ports of a whole gang: each takes four bytes of that round."""
+CONSTRAINTS_MAX = 64
+VALUES_MAX = 1000
+"""Values of one constraint."""
+LABELS_MAX = 64
+STRINGS_MAX = 4096
+"""Arguments of a command, variables of an environment."""
+STRING_BYTES_MAX = 128 * 1024 - 1
+"""Of one of them, a variable with its name: Linux starts nothing with more."""
+POOLS_MAX = 20_000
+"""Pools that a cell knows, those of other cells included."""
+SHARE_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
 WORD_MAX = 256
 EXIT_CODE_MAX = 255

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from events.bounds import AMOUNT_MAX
+from events.bounds import AMOUNT_MAX, MS_MAX
 
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 _MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -85,7 +85,7 @@ Mebibytes = Annotated[
 ]
 Milliseconds = Annotated[
     int,
-    Field(ge=0, le=AMOUNT_MAX),
+    Field(ge=0, le=MS_MAX),
     BeforeValidator(_parser(_MS, None, f"must be {_TIME_TEXT}")),
     PlainSerializer(write_ms),
     _schema(_TIME_TEXT, _MS, {"const": 0}),

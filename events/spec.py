@@ -8,7 +8,7 @@ import difflib
 import json
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -22,7 +22,18 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, ValidationInfo
 
-from events.bounds import GANG_PORTS_MAX, INSTANCES_MAX, INT_MAX, PORTS_MAX, WORD_MAX
+from events.bounds import (
+    CONSTRAINTS_MAX,
+    GANG_PORTS_MAX,
+    INSTANCES_MAX,
+    INT_MAX,
+    LABELS_MAX,
+    PORTS_MAX,
+    SHARE_MAX,
+    STRING_BYTES_MAX,
+    STRINGS_MAX,
+    WORD_MAX,
+)
 from events.codec import encode
 from events.port_names import sharing
 from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
@@ -38,6 +49,7 @@ from events.spec_parts import (
     OnSilence,
     Resources,
     Retries,
+    ShortText,
     Sim,
     Sla,
     Spec,
@@ -48,6 +60,7 @@ from events.spec_parts import (
 )
 from events.topics import FACT_BYTES_MAX
 
+T = TypeVar("T")
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -65,23 +78,26 @@ class JobSpec(Spec):
     instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = 1
     sim: Sim | None = None
     command: list[Text] = Field(
-        default=[], validate_default=True, description="Program and arguments, run without a shell."
+        default=[],
+        validate_default=True,
+        max_length=STRINGS_MAX,
+        description="Program and arguments, run without a shell.",
     )
-    env: dict[EnvName, Text] = Field(default={})
+    env: dict[EnvName, Text] = Field(default={}, max_length=STRINGS_MAX)
     resources: Resources = Resources()
     ports: list[Word] = Field(default=[], max_length=PORTS_MAX, description="Names of the ports of one task.")
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = True
     gang: Gang = Gang()
     retries: Retries = Retries()
-    constraints: list[Constraint] = Field(default=[])
+    constraints: list[Constraint] = Field(default=[], max_length=CONSTRAINTS_MAX)
     strategy: Literal["pack", "spread"] = "pack"
     sla: Sla = Sla()
     stop_grace: Milliseconds = Field(
         default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
     )
     on_silence: OnSilence = OnSilence()
-    labels: dict[Word, Text] = Field(default={})
+    labels: dict[Word, ShortText] = Field(default={}, max_length=LABELS_MAX)
     owner: Annotated[str, StringConstraints(max_length=WORD_MAX)] = ""
 
     @field_validator("command")
@@ -89,7 +105,12 @@ class JobSpec(Spec):
     def _says_what_runs(cls, command: list[str], info: ValidationInfo) -> list[str]:
         if "sim" in info.data and info.data["sim"] is None and not (command and command[0]):
             raise PydanticCustomError("command", "must name a program")
-        return command
+        return _short(command, command)
+
+    @field_validator("env")
+    @classmethod
+    def _start(cls, env: dict[str, str]) -> dict[str, str]:
+        return _short(env, [f"{name}={value}" for name, value in env.items()])
 
     @field_validator("ports")
     @classmethod
@@ -222,6 +243,18 @@ def from_event(event: JobSubmitted) -> dict[str, Any]:
     return spec
 
 
+def _short(value: T, strings: list[str]) -> T:
+    """The value, if a program can be started with the strings."""
+    size = max((len(string.encode()) for string in strings), default=0)
+    if size > STRING_BYTES_MAX:
+        raise PydanticCustomError(
+            "too_long",
+            "has an item of {size} bytes, at most {most} are allowed",
+            {"size": size, "most": STRING_BYTES_MAX},
+        )
+    return value
+
+
 class Reservation(Spec):
     """What a pool gets whenever it demands it."""
 
@@ -240,7 +273,7 @@ class Limit(Spec):
     gpu: Milli | None = None
 
 
-Weight = Annotated[int, Field(ge=0, le=1_000_000)]
+Weight = Annotated[int, Field(ge=0, le=SHARE_MAX)]
 
 
 class Share(Spec):

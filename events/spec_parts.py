@@ -6,14 +6,15 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import EXIT_CODE_MAX, INSTANCES_MAX, INT_MAX, RETRIES_MAX, WORD_MAX
+from events.bounds import EXIT_CODE_MAX, GANG_MAX, INSTANCES_MAX, INT_MAX, RETRIES_MAX, VALUES_MAX, WORD_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds, write_ms
 from events.records.parts import Simulated
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=WORD_MAX)]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
-Int32 = Annotated[int, Field(ge=-INT_MAX - 1, le=INT_MAX)]
+ShortText = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=WORD_MAX)]
+Int32 = Annotated[int, Field(ge=-INT_MAX, le=INT_MAX)]
 
 
 class Spec(BaseModel):
@@ -36,7 +37,7 @@ class Resources(Spec):
 class Gang(Spec):
     """Instances 0 to min - 1 are admitted, placed, preempted and failed as one."""
 
-    min: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] = 0
+    min: Annotated[int, Field(ge=0, le=GANG_MAX)] = 0
 
 
 class Retries(Spec):
@@ -50,7 +51,7 @@ class Constraint(Spec):
 
     attribute: Word
     operator: Literal["in", "not_in", "exists", "absent"] = "in"
-    values: list[Text] = Field(default=[], validate_default=True)
+    values: list[ShortText] = Field(default=[], validate_default=True, max_length=VALUES_MAX)
 
     @field_validator("values")
     @classmethod

@@ -112,6 +112,10 @@ class Alone(Generic[M]):
         """Another process takes over from the rows."""
         self.machine, self.state = self.restored()
 
+    def restart_copies(self) -> None:
+        """A test has changed the state by hand: what was restored before knows nothing of it."""
+        self._copies.clear()
+
     def restored(self) -> tuple[M, State]:
         """A machine as it is restored from the rows, in the order in which a store has them."""
         machine = self._make()

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
-AMOUNT_MAX = 1 << 40
 
 Verdict = tuple[Code, str]
 
@@ -33,6 +33,10 @@ class Tree:
     pools: dict[str, PoolRow]
     foreign: dict[str, int]
 
+    def __len__(self) -> int:
+        """How many pools there are, but for the root."""
+        return len(self.pools) - 1 + len(self.foreign)
+
     def cell_of(self, path: str) -> int | None:
         """The cell of a pool; None: there is no such pool, or it is the root, which each cell has."""
         if path == "/":
@@ -53,7 +57,10 @@ class Tree:
 def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool) -> PoolAnswered:
     """The answer to one fact, as the tree is now; `repeated`: its command was done before."""
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
-    if repeated:
+    if len(fact.command_id) > WORD_MAX:
+        characters = len(fact.command_id)
+        code, message = Code.INVALID_POOL, f"command_id has {characters} characters, at most {WORD_MAX} are allowed"
+    elif repeated:
         code, message = Code.REPEATED, "this command was done before"
     elif isinstance(fact, DefinedRow):
         code, message = _defined(fact, tree, open_jobs)
@@ -71,8 +78,16 @@ def children(path: str, pools: Mapping[str, PoolRow]) -> list[str]:
 
 def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     path, pools = fact.path, tree.pools
-    if not PATH.fullmatch(path):
-        return Code.INVALID_POOL, f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles"
+    if not PATH.fullmatch(path) or len(path) > WORD_MAX:
+        return (
+            Code.INVALID_POOL,
+            f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles and has at most {WORD_MAX} characters",
+        )
+    for name in ("open_jobs_max", "open_tasks_max", "cell"):
+        if not 0 <= getattr(fact, name) <= INT_MAX:
+            return Code.INVALID_POOL, f"{name} is {getattr(fact, name)}, it must be 0 to {INT_MAX}"
+    if tree.cell_of(path) is None and len(tree) >= POOLS_MAX:
+        return Code.INVALID_POOL, f"the cell knows {len(tree)} pools, at most {POOLS_MAX} are allowed; remove one first"
     misplaced = _misplaced(fact, tree)
     if misplaced:
         return misplaced
@@ -92,8 +107,6 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verd
 def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
     """A pool stays in its cell until it is removed, and the pools below it are there too."""
     path, cell = fact.path, fact.cell
-    if cell < 0:
-        return Code.INVALID_POOL, f"cell is {cell}, it must not be negative"
     present, above = tree.cell_of(path), tree.cell_of(parent_of(path))
     if present is not None and present != cell:
         return Code.WRONG_CELL, f"{path} belongs to cell {present}, not {cell}; a pool moves by being removed first"
@@ -121,8 +134,10 @@ def _amounts(path: str, new: PoolRow, pools: Mapping[str, PoolRow]) -> Verdict |
         problem = ""
         taken = sum(each.reservation[at] for each in siblings) + reservation
         needed = sum(each.reservation[at] for each in below)
-        if not 0 <= reservation <= AMOUNT_MAX or not 0 <= share <= AMOUNT_MAX or not -1 <= limit <= AMOUNT_MAX:
-            problem = f"reservation {reservation}, share {share} and limit {limit} must be 0 to {AMOUNT_MAX}"
+        if not 0 <= reservation <= AMOUNT_MAX or not -1 <= limit <= AMOUNT_MAX:
+            problem = f"reservation {reservation} and limit {limit} must be 0 to {AMOUNT_MAX}"
+        elif not 0 <= share <= SHARE_MAX:
+            problem = f"share {share} must be 0 to {SHARE_MAX}"
         elif -1 < limit < reservation:
             problem = f"the limit {limit} is below the reservation {reservation}"
         elif -1 < above.limit[at] < limit:
@@ -152,7 +167,7 @@ def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
 
 def _configured(fact: ConfiguredRow) -> Verdict:
     for name in fact.settings.__struct_fields__:
-        value, most = getattr(fact.settings, name), 100 if "percent" in name else AMOUNT_MAX
+        value, most = getattr(fact.settings, name), 100 if "percent" in name else MS_MAX
         if not 0 <= value <= most:
             return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
     return Code.DONE, ""

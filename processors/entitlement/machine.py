@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from events.bounds import INT_MAX
 from events.codes import ENDED_JOBS, Code
 from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
@@ -50,7 +51,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 7
+    logic: ClassVar[int] = 8
     state: ClassVar[int] = 3
 
     def __init__(self, cell: int = 0) -> None:
@@ -235,7 +236,7 @@ class Entitlement:
         cell.served += 1
         arena.set("queued", slots, 0)
         arena.set("held", slots, ints(event.run)[index])
-        arena.set("since", slots, cell.served)
+        arena.set("since", slots, min(cell.served, INT_MAX))
         self._count_slots(slots, -1, 1)
         for pool in {self.queues.jobs[job_id].pool: None for job_id in event.job_ids}:
             self.pools.change(pool).served = cell.served

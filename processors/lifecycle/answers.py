@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from events.acceptance import digest
+from events.bounds import RUN_MAX, TASKS_MAX
 from events.codec import body
 from events.codes import Code, no_pool
 from events.columns import pack_ints
@@ -37,6 +38,11 @@ class View(Protocol):
         """The settings of the cell."""
         ...
 
+    @property
+    def open_tasks(self) -> int:
+        """The tasks of all jobs that haven't ended."""
+        ...
+
 
 def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested, value: bytes) -> AskRow:
     """The row of a fact. Submissions are equal if their clients say so by `spec_hash`, else if the log holds the same
@@ -60,6 +66,7 @@ class Answers:
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
+        self._tasks = view.open_tasks
         self.given = 0
         """How many facts were answered."""
 
@@ -90,6 +97,10 @@ class Answers:
                 )
             message = f"another job was submitted under the id {job.job_id}; choose another id"
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
+        first_run = self._view.ended.first_run(job.job_id)
+        if first_run > RUN_MAX:
+            message = f"jobs of the id {job.job_id} have had all runs up to {first_run - 1}; choose another id"
+            return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
         why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
         if why and why[0] is Code.NO_SUCH_POOL and self._may_come(job.pool, ask.at_ms):
             self._delayed.add(job.job_id)
@@ -100,7 +111,7 @@ class Answers:
         self._accepted[job.job_id] = spec_digest(ask.spec_hash)
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
-        first_run = self._view.ended.first_run(job.job_id)
+        self._tasks += job.instances
         self._fresh.append((job, first_run))
         return accepted(offset, job, first_run)
 
@@ -133,6 +144,10 @@ class Answers:
             have = pool.open_tasks + tasks
             return Code.OPEN_TASKS_MAX, (
                 f"pool {job.pool} has {have} open tasks, {job.instances} more would exceed its {pool.open_tasks_max}"
+            )
+        if self._tasks + job.instances > TASKS_MAX:
+            return Code.OPEN_TASKS_MAX, (
+                f"the cell has {self._tasks} open tasks, {job.instances} more would exceed its {TASKS_MAX}"
             )
         return None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from events.bounds import RUN_MAX
 from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.ids import job_digest
@@ -31,6 +32,7 @@ class Jobs:
         self.ended = EndedJobs()
         self.at: dict[int, str] = {}
         """The job at a base."""
+        self.open_tasks = 0
         self._tasks = tasks
         self._pools = pools
         self._touched: dict[str, None] = {}
@@ -44,6 +46,7 @@ class Jobs:
         self._touched = dict.fromkeys(sorted(self.table))
         self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
         self._numbers.restored()
+        self.open_tasks = sum(row.instances for row in self.table.values())
         self.ended.restored()
 
     def stretch(self, job_id: str) -> tuple[int, int] | None:
@@ -70,6 +73,7 @@ class Jobs:
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
+        self.open_tasks += event.instances
         self.at[base] = event.job_id
         arena.fill("traits", base, event.instances, traits(row, gang=False))
         if event.gang_min:
@@ -99,7 +103,7 @@ class Jobs:
             if row.gang_restarts or row.gang_final:
                 continue
             row.gang_failures += failed
-            if row.gang_failures > row.retries_max:
+            if row.gang_failures > row.retries_max or int(arena["run"][members].max()) >= RUN_MAX:
                 row.gang_final = True
                 arena.set("traits", members, arena["traits"][members] | int(Trait.GANG_FINAL))
             else:
@@ -187,6 +191,7 @@ class Jobs:
         self.ended.add(event.job_id, kept)
         arena.give_back(row.base, row.instances)
         self.table.remove(event.job_id)
+        self.open_tasks -= row.instances
         self._numbers.give_back(row.number)
         del self.at[row.base]
         self._touched.pop(event.job_id, None)

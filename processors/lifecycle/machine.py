@@ -52,6 +52,9 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.settings import CellSettings, SettingsRow
 from processors.table import Table, struct_table
 
+DOUBLINGS_MAX = 22
+"""Of the wait before a task of a service runs again: times `MS_MAX` that is within 64 bits."""
+
 
 class Lifecycle:
     """See `processors.machine.Machine`."""
@@ -59,8 +62,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 10
-    state: ClassVar[int] = 5
+    logic: ClassVar[int] = 11
+    state: ClassVar[int] = 6
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
@@ -129,6 +132,11 @@ class Lifecycle:
     def settings(self) -> SettingsRow:
         """The settings of the cell."""
         return self._settings.now
+
+    @property
+    def open_tasks(self) -> int:
+        """The tasks of all jobs that haven't ended."""
+        return self._jobs.open_tasks
 
     def state_of(self, job_id: str) -> str | None:
         """The state of a job; None where it was not accepted, or is forgotten."""
@@ -355,7 +363,7 @@ class Lifecycle:
 
     def _backoff(self, slots: I64) -> I64:
         """How long stateless tasks wait before they run again: doubling with each end, up to a bound."""
-        failures = np.minimum(self.tasks.arena["failures"][slots].astype(np.int64), 30)
+        failures = np.minimum(self.tasks.arena["failures"][slots].astype(np.int64), DOUBLINGS_MAX)
         wait = np.minimum(self.settings.restart_backoff_ms << failures, self.settings.restart_backoff_max_ms)
         return np.where(self.tasks.arena["traits"][slots] & Trait.STATELESS != 0, wait, 0)
 

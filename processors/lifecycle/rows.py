@@ -98,6 +98,8 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     stop_grace_ms: int
     on_silence: str
     stop_after_ms: int
+    labels: dict[str, str]
+    owner: str
     simulated: SimulatedRow | None
 
 

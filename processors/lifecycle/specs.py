@@ -4,11 +4,19 @@ import re
 
 from events.bounds import (
     AMOUNT_MAX,
+    CONSTRAINTS_MAX,
     EXIT_CODE_MAX,
+    GANG_MAX,
     GANG_PORTS_MAX,
     INSTANCES_MAX,
+    INT_MAX,
+    LABELS_MAX,
+    MS_MAX,
     PORTS_MAX,
     RETRIES_MAX,
+    STRING_BYTES_MAX,
+    STRINGS_MAX,
+    VALUES_MAX,
     WORD_MAX,
 )
 from events.codes import Code
@@ -17,6 +25,7 @@ from events.topics import FACT_BYTES_MAX
 from processors.lifecycle.rows import SubmittedRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
 OPERATORS = ("in", "not_in", "exists", "absent")
 
 
@@ -37,13 +46,18 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append(f"kind is {job.kind[:40]!r}, it must be batch or stateless")
     if not 1 <= job.instances <= INSTANCES_MAX:
         found.append(f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}")
-    for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli", "stop_grace_ms", "stop_after_ms"):
-        if not 0 <= getattr(job, name) <= AMOUNT_MAX:
-            found.append(f"{name} is {getattr(job, name)}, it must be 0 to {AMOUNT_MAX}")
+    for names, most in ((RESOURCES, AMOUNT_MAX), (("stop_grace_ms", "stop_after_ms"), MS_MAX)):
+        for name in names:
+            if not 0 <= getattr(job, name) <= most:
+                found.append(f"{name} is {getattr(job, name)}, it must be 0 to {most}")
+    if not -INT_MAX <= job.priority <= INT_MAX:
+        found.append(f"priority is {job.priority}, it must be {-INT_MAX} to {INT_MAX}")
     if not job.cpu_milli and not job.gpu_milli:
         found.append("cpu_milli and gpu_milli are both 0, a task needs one of them")
     if not 0 <= job.gang_min <= job.instances:
         found.append(f"gang_min is {job.gang_min}, it must be 0 to the {job.instances} instances of the job")
+    if job.gang_min > GANG_MAX:
+        found.append(f"gang_min is {job.gang_min}, at most {GANG_MAX} tasks are placed at once")
     if job.gang_min > 1 and job.kind == "stateless":
         found.append("gang_min is for batch jobs")
     if not 0 <= job.retries_max <= RETRIES_MAX:
@@ -61,13 +75,20 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append(f"strategy is {job.strategy[:40]!r}, it must be pack or spread")
     if job.max_unavailable is not None and (job.kind != "stateless" or not 0 <= job.max_unavailable <= job.instances):
         found.append(f"max_unavailable is for stateless jobs, 0 to {job.instances}")
-    checks = (_program(job), _simulated(job), _constraints(job), _silence(job, host_lost_after_ms))
+    checks = (_program(job), _simulated(job), _constraints(job), _texts(job), _silence(job, host_lost_after_ms))
     return found + [problem for problem in checks if problem]
 
 
 def _program(job: SubmittedRow) -> str:
     if job.simulated is None and not (job.command and job.command[0]):
         return "command must name a program"
+    for what, strings in (("command", job.command), ("env", job.env)):
+        if len(strings) > STRINGS_MAX:
+            return f"{what} has {len(strings)} items, at most {STRINGS_MAX} are allowed"
+    for text in (*job.command, *(f"{name}={value}" for name, value in job.env.items())):
+        size = len(text.encode())
+        if size > STRING_BYTES_MAX:
+            return f"{text[:40]!r} in command or env takes {size} bytes, at most {STRING_BYTES_MAX} are allowed"
     if not all(job.env) or any("=" in name for name in job.env):
         return "names in env must not be empty nor hold ="
     if any("\0" in text for text in (*job.command, *job.env, *job.env.values())):
@@ -80,9 +101,9 @@ def _simulated(job: SubmittedRow) -> str:
     if sim is None:
         return ""
     for name, times in (("duration_ms", (sim.duration_ms, *sim.durations_ms)), ("ready_ms", (sim.ready_ms,))):
-        wrong = next((each for each in times if not 0 <= each <= AMOUNT_MAX), None)
+        wrong = next((each for each in times if not 0 <= each <= MS_MAX), None)
         if wrong is not None:
-            return f"simulated {name} is {wrong}, it must be 0 to {AMOUNT_MAX}"
+            return f"simulated {name} is {wrong}, it must be 0 to {MS_MAX}"
     if not 0 <= sim.exit_code <= EXIT_CODE_MAX:
         return f"simulated exit_code is {sim.exit_code}, it must be 0 to {EXIT_CODE_MAX}"
     for name, number in (("fail_runs", sim.fail_runs), ("fail_run", sim.fail_run)):
@@ -92,11 +113,29 @@ def _simulated(job: SubmittedRow) -> str:
 
 
 def _constraints(job: SubmittedRow) -> str:
+    if len(job.constraints) > CONSTRAINTS_MAX:
+        return f"the job has {len(job.constraints)} constraints, at most {CONSTRAINTS_MAX} are allowed"
     for constraint in job.constraints:
+        attribute, values = constraint.attribute, constraint.values
+        if not 1 <= len(attribute) <= WORD_MAX or any(len(value) > WORD_MAX for value in values):
+            return f"constraint on {attribute[:80]!r}: attribute and values have at most {WORD_MAX} characters"
+        if len(values) > VALUES_MAX:
+            return f"constraint on {attribute[:80]!r} has {len(values)} values, at most {VALUES_MAX} are allowed"
         if constraint.operator not in OPERATORS:
             return f"constraint operator {constraint.operator[:40]!r} must be one of {', '.join(OPERATORS)}"
         if constraint.operator in ("in", "not_in") and not constraint.values:
             return f"constraint on {constraint.attribute[:80]!r} needs values"
+    return ""
+
+
+def _texts(job: SubmittedRow) -> str:
+    if len(job.labels) > LABELS_MAX:
+        return f"the job has {len(job.labels)} labels, at most {LABELS_MAX} are allowed"
+    for name, value in job.labels.items():
+        if not 1 <= len(name) <= WORD_MAX or len(value) > WORD_MAX:
+            return f"label {name[:80]!r}: name and value have at most {WORD_MAX} characters"
+    if len(job.owner) > WORD_MAX:
+        return f"owner has {len(job.owner)} characters, at most {WORD_MAX} are allowed"
     return ""
 
 

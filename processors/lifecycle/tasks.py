@@ -12,12 +12,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from events.bounds import RUN_MAX
 from events.codes import Number, Outcome, RunReport, TaskState
 from events.columns import I64, distinct
 from processors.arena import Arena
-
-EPOCH_S = 1_577_836_800
-"""2020-01-01: `due` counts seconds from here, so that it fits an int32 until 2088."""
+from processors.seconds import milliseconds, seconds
 
 PLACED = 9
 """Has a host; the order is still to be given. Seen by nobody else, counted as queued."""
@@ -141,16 +140,16 @@ class Tasks:
 
     def due(self, now: int) -> I64:
         """The slots whose wait is over at `now`."""
-        if not self._due_heap or (self._due_heap[0] + EPOCH_S) * 1000 > now:
+        if not self._due_heap or milliseconds(self._due_heap[0]) > now:
             return np.zeros(0, dtype=np.int64)
-        return np.concatenate([self._still_due(at) for at in sorted(self._due) if (at + EPOCH_S) * 1000 <= now])
+        return np.concatenate([self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now])
 
     def next_due_ms(self) -> int | None:
         """When the next wait is over."""
         while self._due_heap:
             at = self._due_heap[0]
             if len(self._still_due(at)):
-                return (at + EPOCH_S) * 1000
+                return milliseconds(at)
             heapq.heappop(self._due_heap)
             self._due.pop(at, None)
         return None
@@ -196,10 +195,12 @@ class Tasks:
         state[gang & (outcome != Outcome.SUCCEEDED)] = GANG_WAIT
         final = gang & (traits & Trait.GANG_FINAL != 0) & (outcome != Outcome.SUCCEEDED)
         state[final] = TaskState.FAILED
+        last = arena["run"][slots] >= RUN_MAX
+        state[last & (state == TaskState.BACKOFF)] = TaskState.FAILED
 
         next_run = among(state, (TaskState.BACKOFF, GANG_WAIT))
         backoff = state == TaskState.BACKOFF
-        wait_s = np.where(wait_ms > 0, -(-(now + wait_ms) // 1000) - EPOCH_S, 0)
+        wait_s = np.where(wait_ms > 0, seconds(now + wait_ms), 0)
         due = np.where(backoff & (kept == 1), wait_s, 0)
         arena.set("state", slots, state)
         arena.set("run", slots, arena["run"][slots] + next_run)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from events.bounds import RUN_MAX
 from events.codes import Code, Outcome, RunReport, TaskState
 from events.columns import I64, Names, indexed, pack_ints, pack_longs
 from events.records.base import Event
@@ -114,7 +115,7 @@ def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64, I64]:
     stateless = traits & Trait.STATELESS != 0
     retry = (outcome == Outcome.FAILED) & (arena["failures"][slots] < (traits >> RETRIES_SHIFT))
     alone = traits & Trait.GANG == 0
-    kept = exited & alone & (ask == Ask.NONE) & (cause == 0) & (stateless | retry)
+    kept = exited & (arena["run"][slots] < RUN_MAX) & alone & (ask == Ask.NONE) & (cause == 0) & (stateless | retry)
     return outcome, exit_code, kept.astype(np.int64)
 
 

@@ -16,6 +16,9 @@ from processors.rows import ConstraintRow
 FEW = 16
 """Up to so many tasks are put one host after another; more are put at once."""
 
+SCORE_MAX = 1 << 45
+"""More than what fits on a host adds up to: the score of a task that fits on none is of no use."""
+
 ShapeKey = tuple[tuple[int, ...], tuple[ConstraintRow, ...]]
 
 
@@ -28,7 +31,8 @@ class Shape:
         self.unmet = board.hosts.constraints.column(constraints)
         self.open: Mask = board.hosts.up & (self.unmet < 0)
         self.column = np.array(need, dtype=np.int64)[:, None]
-        self.score = int(sum(one * int(weight) for one, weight in zip(need, board.weight, strict=False)))
+        score = sum(one * int(weight) for one, weight in zip(need, board.weight, strict=False))
+        self.score = min(score, SCORE_MAX)
         self.too_many = 1 << 62
         """So many at once found no place; a gang of as many won't either, since what is free only shrinks."""
         self._epoch = -1

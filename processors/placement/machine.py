@@ -31,7 +31,7 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 5
+    logic: ClassVar[int] = 6
     state: ClassVar[int] = 3
 
     def __init__(self) -> None:

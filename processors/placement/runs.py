@@ -1,8 +1,8 @@
 """The runs: which wait for a place, which have one, which are over.
 
-Columns over all tasks in an `Arena`: `waiting` the run that waits for a place, `until` when its patience ends (seconds
-after `EPOCH_S`), `placed` the run that has a place, `host` its host's number plus 1, `ended` the highest run known to
-be over. A run at or below `ended` is void whatever says it later, so what a run holds is given back exactly once.
+Columns over all tasks in an `Arena`: `waiting` the run that waits for a place, `until` when its patience ends (see
+`seconds.py`), `placed` the run that has a place, `host` its host's number plus 1, `ended` the highest run known to be
+over. A run at or below `ended` is void whatever says it later, so what a run holds is given back exactly once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,9 @@ from processors.arena import Arena, locate, locate_ranges
 from processors.placement.hosts import RESOURCES, Hosts, values_of
 from processors.placement.rows import CellRow, JobRow
 from processors.rows import ConstraintRow, row_of
+from processors.seconds import milliseconds, second
 from processors.settings import CellSettings
 from processors.table import Table, struct_table
-
-EPOCH_S = 1_577_836_800
-"""2020-01-01: seconds since then fit into int32 for decades."""
 
 Mask = NDArray[np.bool_]
 Ranges = GangsAdmitted | GangsQueued | GangsReturned
@@ -88,19 +86,19 @@ class Runs:
 
     def due(self, now: int) -> I64:
         """The slots whose patience has ended, ascending."""
-        if not self._due_heap or (self._due_heap[0] + EPOCH_S) * 1000 > now:
+        if not self._due_heap or milliseconds(self._due_heap[0]) > now:
             return np.zeros(0, dtype=np.int64)
-        found = [self._still_due(second) for second in sorted(self._due) if (second + EPOCH_S) * 1000 <= now]
+        found = [self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now]
         return np.sort(np.concatenate(found))
 
     def next_due_ms(self) -> int | None:
         """When the next patience ends."""
         while self._due_heap:
-            second = self._due_heap[0]
-            if len(self._still_due(second)):
-                return (second + EPOCH_S) * 1000
+            first = self._due_heap[0]
+            if len(self._still_due(first)):
+                return milliseconds(first)
             heappop(self._due_heap)
-            self._due.pop(second, None)
+            self._due.pop(first, None)
         return None
 
     # What is said of jobs and runs.
@@ -205,7 +203,7 @@ class Runs:
         taken = slots[good]
         arena.set("waiting", taken, run[good])
         patience_ms = self.settings.now.placement_patience_ms
-        arena.set("until", taken, -(-(now + patience_ms) // 1000) - EPOCH_S)  # rounded up to whole seconds
+        arena.set("until", taken, second(now + patience_ms))
         self._note_due(taken)
         for at, count in enumerate(np.bincount(named.job[good], minlength=len(event.job_ids)).tolist()):
             if count:
@@ -283,12 +281,12 @@ class Runs:
 
     def _note_due(self, slots: I64) -> None:
         until = self.arena["until"][slots]
-        for second in distinct(until).tolist():
-            if second not in self._due:
-                heappush(self._due_heap, second)
-            self._due.setdefault(second, []).append(slots[until == second])
+        for at in distinct(until).tolist():
+            if at not in self._due:
+                heappush(self._due_heap, at)
+            self._due.setdefault(at, []).append(slots[until == at])
 
-    def _still_due(self, second: int) -> I64:
-        slots = distinct(np.concatenate(self._due[second])) if second in self._due else np.zeros(0, dtype=np.int64)
-        still: I64 = slots[(self.arena["waiting"][slots] > 0) & (self.arena["until"][slots] == second)]
+    def _still_due(self, at: int) -> I64:
+        slots = distinct(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)
+        still: I64 = slots[(self.arena["waiting"][slots] > 0) & (self.arena["until"][slots] == at)]
         return still

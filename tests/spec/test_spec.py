@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from events.bounds import AMOUNT_MAX, MS_MAX
 from events.codec import decode, encode
 from events.codes import Code
 from events.spec import JobSpec, PoolSpec, from_event, json_schema, problems
@@ -127,7 +128,16 @@ def test_everything_wrong_is_said_at_once():
         ({"pool": "/a/"}, "/pool"),
         ({"job_id": ""}, "/job_id"),
         ({"job_id": "a\n"}, "/job_id"),
-        ({"env": {"A": "x" * 600_000}}, ""),
+        ({"env": {"A": "x" * 140_000}}, "/env"),
+        ({"env": {f"A{number}": "x" * 100_000 for number in range(6)}}, ""),
+        ({"env": {f"A{number}": "x" for number in range(5000)}}, "/env"),
+        ({"command": ["sh", "-c", "ü" * 70_000]}, "/command"),
+        ({"constraints": [{"attribute": "a", "operator": "exists"}] * 65}, "/constraints"),
+        ({"constraints": [{"attribute": "a", "values": ["b"] * 1001}]}, "/constraints/0/values"),
+        ({"constraints": [{"attribute": "a", "values": ["b" * 257]}]}, "/constraints/0/values/0"),
+        ({"labels": {f"a{number}": "" for number in range(65)}}, "/labels"),
+        ({"labels": {"a": "b" * 257}}, "/labels/a"),
+        ({"instances": 20_000, "gang": {"min": 16_001}}, "/gang/min"),
     ],
 )
 def test_a_wrong_field_is_named(fields, pointer):
@@ -172,8 +182,8 @@ specs = st.builds(
     env=st.dictionaries(names, names, max_size=2),
     resources=st.builds(
         dict,
-        cpu=st.integers(1, 1 << 40).map("{}m".format),
-        memory=st.integers(0, 1 << 40).map("{}MiB".format),
+        cpu=st.integers(1, AMOUNT_MAX).map("{}m".format),
+        memory=st.integers(0, AMOUNT_MAX).map("{}MiB".format),
         gpu=st.integers(0, 1 << 30),
     ),
     ports=st.lists(names, unique=True, max_size=3),
@@ -182,7 +192,7 @@ specs = st.builds(
     gang=st.builds(dict, min=st.integers(0, 1)),
     retries=st.builds(dict, max=st.integers(0, 1000)),
     constraints=st.lists(st.builds(dict, attribute=names, values=st.lists(names, min_size=1, max_size=2)), max_size=2),
-    stop_grace=st.integers(0, 1 << 40).map("{}ms".format),
+    stop_grace=st.integers(0, MS_MAX).map("{}ms".format),
     labels=st.dictionaries(names, names, max_size=2),
     sim=st.none()
     | st.builds(dict, duration=spans, exit_code=st.integers(0, 255))

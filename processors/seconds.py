@@ -1,0 +1,25 @@
+"""Deadlines as columns: whole seconds, so that they fit an int32."""
+
+import numpy as np
+
+from events.bounds import INT_MAX
+from events.columns import I64
+
+EPOCH_S = 1_577_836_800
+"""2020-01-01: seconds are counted from here, until 2088; what is later is then."""
+
+
+def seconds(at_ms: I64) -> I64:
+    """The first whole second not before each time, at least 1: 0 stands for no deadline."""
+    found: I64 = np.clip(-(-at_ms // 1000) - EPOCH_S, 1, INT_MAX)
+    return found
+
+
+def second(at_ms: int) -> int:
+    """The same for one time."""
+    return int(seconds(np.array([at_ms]))[0])
+
+
+def milliseconds(at: int) -> int:
+    """The time of a second."""
+    return (at + EPOCH_S) * 1000
