@@ -125,6 +125,12 @@ class Code(StrEnum):
     GRACE_PASSED = "GRACE_PASSED"
     NOT_SILENT = "NOT_SILENT"
     """The host is heard; only a silent one can be given up by hand."""
+    HOST_CONNECTED = "HOST_CONNECTED"
+    """The host is heard, or comes back just now; only one that has left can be removed."""
+    RUNS_LEFT = "RUNS_LEFT"
+    """Runs that are not over hold something of the host."""
+    ASKED = "ASKED"
+    STAYED_AWAY = "STAYED_AWAY"
     # the cell itself
     NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
     """Nothing was decided about it yet."""

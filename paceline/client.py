@@ -174,6 +174,11 @@ class Client:
         body = {"command_id": new_id("loss"), "reason": reason}
         return cast(Answer, self._write("POST", _path("hosts", host_id, "loss-confirmations"), body, wait))
 
+    def remove_host(self, host_id: str, reason: str = "", wait: float = 0) -> Answer:
+        """Says that a host has left for good, so that the cell forgets it; it is silent or lost, and has no runs."""
+        body = {"command_id": new_id("removal"), "reason": reason}
+        return cast(Answer, self._write("POST", _path("hosts", host_id, "removals"), body, wait))
+
     def round(self, machine: str, number: int) -> dict[str, Any]:
         """A round of a machine, decoded."""
         return self._get(_path("rounds", machine, str(number)))

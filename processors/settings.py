@@ -23,6 +23,7 @@ class SettingsRow(msgspec.Struct, frozen=True, array_like=True):
     preemption_delay_ms: int
     forget_after_ms: int
     ended_jobs_max: int
+    host_removed_after_ms: int
 
 
 DEFAULTS = row_of(SettingsRow, CellConfigured(command_id=""))

@@ -5,11 +5,12 @@ import msgspec
 from events.offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
-from events.records.placement import HostAnswered, HostLost
+from events.records.placement import HostAnswered, HostLost, HostRemoved
 from projections.cache import Cache
 from projections.moment import Moment
 from projections.rows import HostRow, to_json
 
+CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
 OFFER = ("capacity", "attributes", "port_first", "port_last")
 
 
@@ -50,6 +51,8 @@ class HostFold:
             case HostLost():
                 row = self._row(event.host_id)
                 row.lost_session, row.lost_code, row.lost_ms = event.session, event.code, moment.now
+            case HostRemoved():
+                self._removed(event)
             case HostAnswered():
                 self._cache.answers.add(
                     "paceline.hosts",
@@ -61,6 +64,24 @@ class HostFold:
                     moment.machine,
                     moment.round,
                 )
+
+    def _removed(self, event: HostRemoved) -> None:
+        """Leaves of the row what is of later sessions, mostly nothing: the same whichever topic came first."""
+        row = self._cache.hosts.get(event.host_id)
+        if row is None:
+            return
+        left = HostRow(row.host_id)
+        if row.session > event.session:
+            for name in CONNECTION + (OFFER if row.offered else ()):
+                setattr(left, name, getattr(row, name))
+        if row.lost_session > event.session:
+            left.lost_session, left.lost_code, left.lost_ms = row.lost_session, row.lost_code, row.lost_ms
+        if row.reconciled_session > event.session:
+            left.reconciled_session = row.reconciled_session
+        if left == HostRow(row.host_id):
+            self._cache.hosts.remove(row.host_id)
+        else:
+            self._cache.hosts.put(left)
 
     def _row(self, host_id: str) -> HostRow:
         return self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))

@@ -149,7 +149,7 @@ class PoolUseRow(msgspec.Struct):
 class HostRow(msgspec.Struct):
     """A host. Owners: the topic of hosts (to `attributes`), placement (`lost_*`), lifecycle (the rest).
 
-    `number` stands in the task columns, 0: nothing was ever ordered there.
+    `number` stands in the task columns, 0: nothing was ordered there since it is known.
     """
 
     host_id: str
@@ -174,6 +174,13 @@ class HostRow(msgspec.Struct):
     memory_mib: int = 0
     disk_mib: int = 0
     gpu_milli: int = 0
+
+
+class HostNameRow(msgspec.Struct):
+    """The host of a number in the task columns; it stays when the host is removed, since runs were there."""
+
+    number: int
+    host_id: str
 
 
 class RoundRow(msgspec.Struct):

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from events.topics import RANK, TASKS
 from projections import rows
 
-FORMAT = "4"
+FORMAT = "5"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -51,6 +51,7 @@ pools = _table("pools", rows.PoolRow, "path")
 pool_facts = _table("pool_facts", rows.PoolFactRow, "offset")
 pool_use = _table("pool_use", rows.PoolUseRow, "path")
 hosts = _table("hosts", rows.HostRow, "host_id")
+host_names = _table("host_names", rows.HostNameRow, "number")
 rounds = _table("rounds", rows.RoundRow, "machine", "number")
 explanations = _table("explanations", rows.ExplanationRow, "job_id", "kind")
 history = _table("history", rows.HistoryRow, "job_id", "at_ms", "depth", "topic", "offset", "place")

@@ -70,7 +70,7 @@ def task(connection: Connection, job: JobRow, instance: int) -> Json | None:
 
 def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> str | None:
     """The host of a run that another one of its task came after; None where it had none."""
-    past, hosts = tables.past_runs.c, tables.hosts.c
+    past, hosts = tables.past_runs.c, tables.host_names.c
     query = select(hosts.host_id).where(
         past.job_id == job.job_id, past.instance == instance, past.run == run, hosts.number == past.host
     )
@@ -119,8 +119,8 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
 
 
 def _host_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
-    hosts = tables.hosts.c
-    query = select(hosts.number, hosts.host_id).where(hosts.number.in_(list(numbers)), hosts.number > 0)
+    hosts = tables.host_names.c
+    query = select(hosts.number, hosts.host_id).where(hosts.number.in_(list(numbers)))
     return dict(map(tuple, connection.execute(query)))
 
 

@@ -13,7 +13,7 @@ from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, Runs
 from projections import tables
 from projections.cache import LIVE, Cache
 from projections.moment import Moment
-from projections.rows import HostRow, JobRow, MetaRow
+from projections.rows import HostNameRow, HostRow, JobRow, MetaRow
 
 STATES = 9
 COUNTS = {
@@ -51,9 +51,8 @@ class TaskFold:
 
     def restore(self, connection: Connection) -> None:
         """Finds the host numbers and the ends of the columns again."""
-        hosts, settings = tables.hosts.c, tables.meta.c
-        numbered = select(hosts.host_id).where(hosts.number > 0).order_by(hosts.number)
-        self._host_ids = list(connection.scalars(numbered))
+        names, settings = tables.host_names.c, tables.meta.c
+        self._host_ids = list(connection.scalars(select(names.host_id).order_by(names.number)))
         ends = select(settings.name, settings.value).where(settings.name.in_(self._ends))
         self._ends.update((name, int(value)) for name, value in connection.execute(ends))
 
@@ -243,6 +242,7 @@ class TaskFold:
         if not row.number:
             self._host_ids.append(host_id)
             row.number = len(self._host_ids)
+            self._cache.host_names.put(HostNameRow(row.number, host_id))
         return row
 
     def _release(self, named: Named) -> None:

@@ -81,6 +81,21 @@ class HostOffered(Event, frozen=True, kw_only=True):
     """Attributes for constraints."""
 
 
+class HostRemovalRequested(Event, frozen=True, kw_only=True):
+    """An operator says that a host has left for good and shall be forgotten. Answered by HostAnswered."""
+
+    topic: ClassVar[str] = "paceline.hosts"
+
+    host_id: str
+    """The host."""
+
+    command_id: str
+    """Made by the client."""
+
+    reason: str = ""
+    """Why, in the words of the operator."""
+
+
 class HostSilent(Event, frozen=True, kw_only=True):
     """The agent of a host is no longer heard."""
 
@@ -99,5 +114,6 @@ ALL: tuple[type[Event], ...] = (
     HostConnected,
     HostLossConfirmed,
     HostOffered,
+    HostRemovalRequested,
     HostSilent,
 )

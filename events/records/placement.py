@@ -121,6 +121,24 @@ class HostLost(Event, frozen=True, kw_only=True):
     """How long it was silent."""
 
 
+class HostRemoved(Event, frozen=True, kw_only=True):
+    """A host that has left is forgotten, with all that was said of it up to a session. It may connect anew."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    host_id: str
+    """The host."""
+
+    session: int
+    """The last session that is forgotten."""
+
+    code: str
+    """ASKED or STAYED_AWAY."""
+
+    left_ms: int
+    """How long it had been given up; 0: it wasn't."""
+
+
 class TasksPlaced(Event, frozen=True, kw_only=True):
     """Runs assigned to hosts."""
 
@@ -160,5 +178,6 @@ ALL: tuple[type[Event], ...] = (
     GangsUnplaced,
     HostAnswered,
     HostLost,
+    HostRemoved,
     TasksPlaced,
 )

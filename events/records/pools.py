@@ -25,6 +25,9 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     host_lost_grace_ms: int = 600000
     """Silence after which the bound per minute no longer protects a host."""
 
+    host_removed_after_ms: int = 604800000
+    """How long a host that was given up is remembered; after that it is removed."""
+
     placement_patience_ms: int = 5000
     """How long placement keeps an admitted gang that finds no place."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from events.log import LogFault
 
-FORMAT = 5
+FORMAT = 6
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from events.log import AppendUnknown, Log, LogUnavailable, NewRecord
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled
+from events.records.placement import HostRemoved
 from events.records.rounds import RoundCommitted
 from events.rounds import Delivered
 from events.structs import known
@@ -37,6 +38,8 @@ from hostagent.gateway.watch import NEVER_MS, Watch
 from hostagent.messages import LogPage, Refused, Reports, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")
+MACHINES = ("lifecycle", "placement")
+"""The machines whose rounds it reads: what hosts shall run, and which hosts are no more."""
 REPORTS_MAX = HOST_RUNS_MAX
 """Most runs in one fact."""
 LAST_SESSION = "the last session that there can be was said for this host: `paceline host remove` lets it begin anew"
@@ -75,8 +78,9 @@ class Gateway:
         self._watch = Watch(name, clock.monotonic_ms() if watches else NEVER_MS)
         self._wanted = Wanted()
         self._hosts = Hosts(name, self._wanted.host)
-        self._chain = Chain()
-        self._inbox = Inbox({JOBS.name: 0, HOSTS.name: 0, LIFECYCLE: 0}, {}, {"lifecycle": self._chain}, log.cell)
+        self._chains = {machine: Chain() for machine in MACHINES}
+        positions = dict.fromkeys((JOBS.name, HOSTS.name, *map(rounds_of, MACHINES)), 0)
+        self._inbox = Inbox(positions, {}, self._chains, log.cell)
         if path is not None:
             self._restore(path)
         self._reader = log.reader(self._inbox.positions)
@@ -167,7 +171,7 @@ class Gateway:
                 "gateway": self.name,
                 "positions": self._inbox.positions,
                 "known": self._inbox.known,
-                "chain": msgspec.to_builtins(self._chain, builtin_types=(bytes,)),
+                "chains": msgspec.to_builtins(self._chains, builtin_types=(bytes,)),
                 "wanted": self._wanted.dump(),
                 "peers": self._watch.peers.dump(),
                 "hosts": self._hosts.dump(),
@@ -184,8 +188,8 @@ class Gateway:
     def _restore(self, path: Path) -> None:
         if (kept := checkpoint.load(path, self._log.cell, self.name)) is None:
             return
-        self._chain = msgspec.convert(kept["chain"], known(Chain))
-        self._inbox = Inbox(kept["positions"], kept["known"], {"lifecycle": self._chain}, self._log.cell)
+        self._chains = msgspec.convert(kept["chains"], known(dict[str, Chain]))
+        self._inbox = Inbox(kept["positions"], kept["known"], self._chains, self._log.cell)
         self._wanted.load(kept["wanted"])
         self._watch.peers.load(kept["peers"])
         self._hosts.load(kept["hosts"])
@@ -318,6 +322,10 @@ class Gateway:
                 self._hosts.silent(event)
             case HostBack():
                 self._hosts.back(event)
+            case RoundCommitted(machine="placement"):
+                for decision in map(decode, event.decisions):
+                    if isinstance(decision, HostRemoved) and self._hosts.removed(decision):
+                        self._wanted.removed(decision.host_id)
             case RoundCommitted():
                 self._take_round(event, position)
 
@@ -336,7 +344,7 @@ class Gateway:
         if not pieces:
             return
         named = distinct(np.concatenate([piece.host for piece in pieces])).tolist()
-        ready = [number for number in named if self._hosts[self._wanted.host_ids[number]].ready]
+        ready = [number for number in named if self._hosts.ready(self._wanted.host_ids[number])]
         if len(ready) < len(named):
             pieces = [only(piece, ready) for piece in pieces]
         if ready:
@@ -349,8 +357,8 @@ class Gateway:
         position = self._inbox.positions[LIFECYCLE]
         due = []
         for host_id in list(self._waiting):
-            host = self._hosts[host_id]
-            if host.link is None:
+            host = self._hosts.get(host_id)
+            if host is None or host.link is None:
                 del self._waiting[host_id]
             elif host.reconciled == host.session and position >= host.floor:
                 del self._waiting[host_id]
@@ -362,7 +370,7 @@ class Gateway:
     def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[Piece]) -> None:
         orders = self._wanted.orders(position, whole, hosts, pieces)
         self._metrics.orders.inc(len(orders.job))
-        for link, part in split(orders, [self._hosts[host_id].link for host_id in orders.host_ids]):
+        for link, part in split(orders, [self._hosts.link(host_id) for host_id in orders.host_ids]):
             if link is not None:
                 link.deliver(part)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, ItemsView, Mapping, Sequence, ValuesView
 from typing import Any
 
 from events.records.hosts import HostBack, HostConnected, HostSilent
+from events.records.placement import HostRemoved
 from hostagent.gateway.links import Link
 
 
@@ -65,6 +66,11 @@ class Hosts:
         """A host that is known."""
         return self._hosts.get(host_id)
 
+    def ready(self, host_id: str) -> bool:
+        """Whether a host has a link that has the whole wanted set."""
+        host = self._hosts.get(host_id)
+        return host is not None and host.ready
+
     def link(self, host_id: str) -> Link | None:
         """The link of a host."""
         host = self._hosts.get(host_id)
@@ -112,6 +118,15 @@ class Hosts:
         host = self[event.host_id]
         if host.session == event.session:
             host.silent = False
+
+    def removed(self, event: HostRemoved) -> bool:
+        """Forgets a host that has left. False: it isn't known, or has connected since then, and stays."""
+        host = self._hosts.get(event.host_id)
+        if host is None or max(host.session, host.reconciled) > event.session:
+            return False
+        host.cut(event.host_id)
+        del self._hosts[event.host_id]
+        return True
 
     def dump(self) -> dict[str, Any]:
         """The folds, as plain values."""

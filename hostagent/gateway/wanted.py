@@ -8,6 +8,7 @@ import numpy as np
 
 from events.codes import ENDED_JOBS
 from events.columns import I32, Names, distinct, indexed, ints
+from events.places import Places
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
@@ -41,10 +42,10 @@ class Piece(NamedTuple):
 
 
 class Wanted:
-    """The wanted runs of all hosts. The number of a host is its place in `host_ids`, in the order of first mention."""
+    """The wanted runs of all hosts. The number of a host is its place in `host_ids`."""
 
     def __init__(self) -> None:
-        self.host_ids: list[str] = []
+        self._places = Places()
         self._host_numbers: dict[str, int] = {}
         self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
         self._jobs: dict[str, JobSubmitted] = {}
@@ -53,10 +54,21 @@ class Wanted:
 
     def host(self, host_id: str) -> int:
         """The number of a host, given when first asked for."""
-        number = self._host_numbers.setdefault(host_id, len(self.host_ids))
-        if number == len(self.host_ids):
-            self.host_ids.append(host_id)
+        number = self._host_numbers.get(host_id)
+        if number is None:
+            number = self._host_numbers[host_id] = self._places.take(host_id)
         return number
+
+    @property
+    def host_ids(self) -> list[str]:
+        """The host of each number, "" where that is free."""
+        return self._places.ids
+
+    def removed(self, host_id: str) -> None:
+        """A host has left; where its last runs were is known no more."""
+        number = self._host_numbers.pop(host_id)
+        self._slots["state"][(self._slots["host"] == number) & (self._slots["state"] == OVER)] = 0
+        self._places.give_back(number)
 
     def submitted(self, offset: int, job: JobSubmitted) -> None:
         """A job that lifecycle has not answered yet."""
@@ -139,7 +151,7 @@ class Wanted:
     def dump(self) -> dict[str, Any]:
         """All there is, as values that MessagePack takes."""
         return {
-            "hosts": self.host_ids,
+            "hosts": self._host_numbers,
             "slots": self._slots.dump(),
             "jobs": self._jobs,
             "submitted": self._submitted,
@@ -148,8 +160,8 @@ class Wanted:
 
     def load(self, dumped: dict[str, Any]) -> None:
         """Takes what `dump` gave, while there is nothing yet."""
-        for host_id in dumped["hosts"]:
-            self.host(host_id)
+        self._host_numbers = dict(dumped["hosts"])
+        self._places.restored(self._host_numbers)
         self._slots.load(dumped["slots"])
         self._jobs = msgspec.convert(dumped["jobs"], known(dict[str, JobSubmitted]))
         self._submitted = msgspec.convert(dumped["submitted"], known(dict[int, JobSubmitted]))

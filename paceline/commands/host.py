@@ -1,4 +1,4 @@
-"""`paceline host`: look at hosts; confirm a loss."""
+"""`paceline host`: look at hosts; confirm a loss; remove one that has left."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
 
 @click.group()
 def host() -> None:
-    """Look at hosts; confirm a loss."""
+    """Look at hosts; confirm a loss; remove a host that has left."""
 
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
@@ -103,3 +103,19 @@ def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: s
         click.confirm(f"Give up {runs} runs on {host_id}?", abort=True, err=True)
     answer = client.confirm_loss(host_id, reason, wait=DECIDED_S)
     show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is given up'}"))
+
+
+@host.command(epilog=examples("paceline host remove worker-7"))
+@ID
+@click.option("--reason", default="", help="Why; it stands in the log.")
+@output_option
+@cell_option
+@with_client
+def remove(client: "Client", host_id: str, reason: str, form: str) -> None:
+    """Remove a host that has left for good.
+
+    The cell forgets the host, its session numbers and its machine; it is silent or lost, and has no runs. Hosts that
+    were given up are removed by themselves after seven days. One that connects again is a new host.
+    """
+    answer = client.remove_host(host_id, reason, wait=DECIDED_S)
+    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is removed'}"))

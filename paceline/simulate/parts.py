@@ -185,6 +185,7 @@ class Settings(Spec):
     host_lost_after: Milliseconds | None = None
     host_lost_percent_per_minute: Annotated[int, Field(ge=0, le=100)] | None = None
     host_lost_grace: Milliseconds | None = None
+    host_removed_after: Milliseconds | None = None
     placement_patience: Milliseconds | None = None
     return_backoff: Milliseconds | None = None
     return_backoff_max: Milliseconds | None = None

@@ -22,7 +22,7 @@ PARTS = ("gateway", *MACHINES)
 UPDATES = "Paceline can't change a job that it has; stop it and submit another"
 EVENTS = (
     *("submit", "stop", "pool", "remove_pool", "cell"),
-    *("fails", "silent", "returns", "leaves", "confirm_loss", "lose", "heal"),
+    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "lose", "heal"),
 )
 
 
@@ -57,6 +57,7 @@ class Happening(Checked):
     returns: Host | None = Field(default=None, description="After `fails` or `silent`.")
     leaves: Host | None = Field(default=None, description="For good.")
     confirm_loss: Host | None = Field(default=None, description="An operator says that a silent host is lost.")
+    remove: Host | None = Field(default=None, description="An operator removes a host that has left.")
     lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
     heal: Annotated[str, Field(description="A new process takes its place.")] | None = None
 
@@ -75,7 +76,7 @@ class Happening(Checked):
 
     def host(self) -> str | None:
         """The host or group that it names."""
-        names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss)
+        names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove)
         return next((name for name in names if name is not None), None)
 
 

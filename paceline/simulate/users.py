@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from events.records.hosts import HostLossConfirmed
+from events.records.hosts import HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from paceline.simulate.cell import World
@@ -69,10 +69,14 @@ def _act(cell: World, hosts: Hosts, event: Happening, command_id: str, seed: int
         case Happening(returns=name) if name is not None:
             return partial(hosts.back, name)
         case Happening(confirm_loss=name) if name is not None:
-            return partial(_confirm, cell, hosts, name, command_id)
+            return partial(_say_of, cell, hosts, name, command_id, HostLossConfirmed)
+        case Happening(remove=name) if name is not None:
+            return partial(_say_of, cell, hosts, name, command_id, HostRemovalRequested)
     return partial(hosts.fail, event.fails or event.leaves or "")
 
 
-def _confirm(cell: World, hosts: Hosts, name: str, command_id: str) -> None:
+def _say_of(
+    cell: World, hosts: Hosts, name: str, command_id: str, fact: type[HostLossConfirmed | HostRemovalRequested]
+) -> None:
     for host_id in hosts.named(name):
-        cell.append(HostLossConfirmed(host_id=host_id, command_id=f"{command_id}-{host_id}"), host_id.encode())
+        cell.append(fact(host_id=host_id, command_id=f"{command_id}-{host_id}"), host_id.encode())

@@ -6,9 +6,10 @@ import numpy as np
 
 from events.codes import RunReport, TaskState
 from events.columns import I32, I64, ints
+from events.places import Places
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
-from events.records.placement import HostLost
+from events.records.placement import HostLost, HostRemoved
 from events.records.tasks import HostInventory, RunsReported
 from processors.arena import locate
 from processors.lifecycle.rows import HostRow
@@ -26,25 +27,24 @@ class Hosts:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
         self._tasks = tasks
         self._stretch = stretch
-        self._ids: list[str] = []
+        self._places = Places()
         self._inventories: dict[str, None] = {}
 
     def restored(self) -> None:
         """Finds numbers and unanswered inventories again."""
-        self._ids = sorted(self.table, key=lambda host_id: self.table[host_id].number)
+        self._places.restored({host_id: row.number - 1 for host_id, row in self.table.items()})
         self._inventories = {host_id: None for host_id, row in self.table.items() if row.inventory}
 
     def number(self, host_id: str, session: int) -> int:
         """The number of a host, from 1; given when it is first seen."""
         row = self.table.get(host_id)
         if row is None:
-            self._ids.append(host_id)
-            row = self.table.put(host_id, HostRow(len(self._ids), session))
+            row = self.table.put(host_id, HostRow(self._places.take(host_id) + 1, session))
         return row.number
 
     def named(self, number: int) -> tuple[str, int]:
         """Id and session of a number."""
-        host_id = self._ids[number - 1]
+        host_id = self._places.ids[number - 1]
         return host_id, self.table[host_id].session
 
     def reported(self, event: RunsReported, now: int) -> None:
@@ -74,6 +74,16 @@ class Hosts:
         row = self.table.get(event.host_id)
         if row is not None and row.session <= event.session:
             self._lose(np.flatnonzero(self._tasks.arena["host"] == row.number), (*LIVE, PLACED), LOST)
+
+    def removed(self, event: HostRemoved, now: int) -> None:
+        """A host is forgotten: nothing is there, as placement knows, and its number is free for another. One that has
+        connected since then stays.
+        """
+        row = self.table.get(event.host_id)
+        if row is not None and row.session <= event.session:
+            self._places.give_back(row.number - 1)
+            self.table.remove(event.host_id)
+            self._inventories.pop(event.host_id, None)
 
     def _lose(self, slots: I64, states: tuple[int, ...], report: int) -> int:
         arena = self._tasks.arena

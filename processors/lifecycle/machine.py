@@ -29,7 +29,7 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.placement import HostLost, TasksPlaced
+from events.records.placement import HostLost, HostRemoved, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
@@ -63,7 +63,7 @@ class Lifecycle:
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
     logic: ClassVar[int] = 11
-    state: ClassVar[int] = 6
+    state: ClassVar[int] = 7
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
@@ -90,6 +90,7 @@ class Lifecycle:
             RunsReported: self.hosts.reported,
             HostInventory: self.hosts.inventory,
             HostLost: self.hosts.lost,
+            HostRemoved: self.hosts.removed,
             TasksPlaced: self._placed,
             PreemptionsOrdered: self._preempted,
             DisruptionAllowed: self._allowed,

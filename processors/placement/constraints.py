@@ -50,6 +50,12 @@ class Constraints:
             if host < len(column):
                 column[host] = first_unmet(constraints, attributes)
 
+    def cut(self, hosts: int) -> None:
+        """The last hosts have gone; so many numbers are left."""
+        if hosts < len(self._attributes):
+            del self._attributes[hosts:]
+            self._columns = {constraints: column[:hosts] for constraints, column in self._columns.items()}
+
     def column(self, constraints: tuple[ConstraintRow, ...]) -> NDArray[np.int16]:
         """The column of a set, to look at, one item per host."""
         column = self._columns.get(constraints)

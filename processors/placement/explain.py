@@ -48,7 +48,7 @@ def explanation(board: Board, shape: Shape, size: int, code: Code, job_id: str, 
     free = hosts.capacity if code in LASTING else board.free
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
     reason = _reasons(board, shape, code, left)
-    values, counts = counted(reason)
+    values, counts = counted(reason[hosts.present > 0])
     by_reason = zip((_name(shape, value) for value in values.tolist()), counts.tolist(), strict=True)
     total: dict[str, int] = {}
     for name, count in by_reason:
@@ -59,7 +59,7 @@ def explanation(board: Board, shape: Shape, size: int, code: Code, job_id: str, 
         tasks=tasks,
         need=amounts_of(list(shape.need)),
         ports=shape.need[-1],
-        hosts_considered=len(hosts.ids),
+        hosts_considered=int(hosts.present.sum()),
         hosts_by_reason=total,
         nearest=_nearest(board, shape, left, np.flatnonzero(reason < RESOURCES)),
     )

@@ -11,10 +11,11 @@ import numpy as np
 from events.codes import Number
 from events.columns import I64
 from events.offers import offer_fault
+from events.places import Places
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.parts import Amounts
-from events.records.placement import CapacityChanged, HostLost
+from events.records.placement import CapacityChanged, HostLost, HostRemoved
 from processors.placement.constraints import Constraints
 from processors.placement.fill import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
@@ -52,11 +53,11 @@ class Hosts:
         self._clear()
 
     def _clear(self) -> None:
-        self.ids: list[str] = []
+        self.places = Places()
         self.constraints = Constraints()
         self.taken: list[dict[int, None]] = []
         """The port numbers that runs hold, per host."""
-        self._columns = np.zeros((2 * RESOURCES + 3, 16), dtype=np.int64)
+        self._columns = np.zeros((2 * RESOURCES + 6, 16), dtype=np.int64)
         self._point()
 
     def _point(self) -> None:
@@ -64,10 +65,20 @@ class Hosts:
         columns = self._columns[:, : len(self.ids)]
         self.capacity: I64 = columns[:RESOURCES]
         self.used: I64 = columns[RESOURCES : 2 * RESOURCES]
-        self.phase: I64 = columns[-3]
-        self.counting: I64 = columns[-2]
+        self.phase: I64 = columns[-6]
+        self.counting: I64 = columns[-5]
         """1: its capacity counts for the cell: it has offered something and isn't lost."""
-        self.silent_ms: I64 = columns[-1]
+        self.silent_ms: I64 = columns[-4]
+        self.left_ms: I64 = columns[-3]
+        self.runs: I64 = columns[-2]
+        """Runs that have a place there."""
+        self.present: I64 = columns[-1]
+        """0: the number is free, and nothing is there; its phase is LOST."""
+
+    @property
+    def ids(self) -> list[str]:
+        """The host of each number, "" where that is free."""
+        return self.places.ids
 
     @property
     def up(self) -> Mask:
@@ -82,14 +93,17 @@ class Hosts:
     def restored(self) -> None:
         """Rebuilds the columns but for what runs hold; whoever knows the runs says it with `hold`."""
         self._clear()
-        for host_id in sorted(self.table, key=lambda one: self.table[one].number):
-            self._add(host_id)
-            self._offer(self.table[host_id])
-            self._derive(self.table[host_id])
+        self.places.restored({host_id: row.number for host_id, row in self.table.items()})
+        self._grow()
+        self.phase[:] = Phase.LOST
+        for row in self.table.values():
+            self._offer(row)
+            self._derive(row)
 
-    def hold(self, numbers: I64, needs: I64) -> None:
-        """Runs take what they need (`needs` is [4, runs] or [5, runs]) from hosts; negative needs give it back."""
-        for row, need in zip(self.used, needs, strict=False):
+    def hold(self, numbers: I64, needs: I64, sign: int = 1) -> None:
+        """Runs take what they need (`needs` is [4, runs] or [5, runs]) from hosts, or (`sign` -1) give it back."""
+        np.add.at(self.runs, numbers, sign)
+        for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
 
     def hold_ports(self, number: int, ports: list[int]) -> None:
@@ -117,7 +131,7 @@ class Hosts:
         row = self._known(event.host_id)
         if event.session <= row.session:
             return
-        row.session, row.silent_ms, row.lost = event.session, 0, False
+        row.session, row.silent_ms, row.lost, row.left_ms = event.session, 0, False, 0
         self._derive(row)
 
     def offered(self, event: HostOffered, now: int) -> None:
@@ -157,17 +171,34 @@ class Hosts:
         """Lifecycle has settled the runs of a session; this may be heard before the session itself."""
         row = self._known(event.host_id)
         row.reconciled = max(row.reconciled, event.session)
+        if row.session == NEVER or (row.lost and row.reconciled > row.session):  # it is about to be heard of
+            row.left_ms = max(1, now)
         self._derive(row)
 
     def lose(self, event: HostLost, now: int) -> None:
         """A host is given up. Its runs go on holding their places until lifecycle ends them."""
         row = self.table.change(event.host_id)
-        row.lost = True
+        row.lost, row.left_ms = True, max(1, now)
         if row.offered != NEVER:
             self._changed()
         _withdraw(row)
         self._offer(row)
         self._derive(row)
+
+    def remove(self, event: HostRemoved, now: int) -> None:
+        """A host has left and holds no runs: its number is free for another."""
+        row = self.table[event.host_id]
+        if row.offered != NEVER:
+            self._changed()
+        self.table.remove(event.host_id)
+        self._columns[:, row.number] = 0
+        self.phase[row.number] = Phase.LOST
+        self.taken[row.number] = {}
+        self.constraints.changed(row.number, {})
+        self.places.give_back(row.number)
+        del self.taken[len(self.ids) :]
+        self.constraints.cut(len(self.ids))
+        self._point()
 
     def capacity_changed(self) -> CapacityChanged | None:
         """The answer to changes of hosts, all at once."""
@@ -189,20 +220,22 @@ class Hosts:
         """The row, to change; made when a host is first heard of."""
         if host_id in self.table:
             return self.table.change(host_id)
-        row = self.table.put(host_id, HostRow(len(self.ids)))
-        self._add(host_id)
+        row = self.table.put(host_id, HostRow(self.places.take(host_id)))
+        self._grow()
+        self._offer(row)
         self._derive(row)
         return row
 
     def _changed(self) -> None:
         self._cell.change("cell").changed = True
 
-    def _add(self, host_id: str) -> None:
-        if len(self.ids) == self._columns.shape[1]:
+    def _grow(self) -> None:
+        """Makes room in the columns for all numbers."""
+        while len(self.ids) > self._columns.shape[1]:
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
-        self.ids.append(host_id)
-        self.taken.append({})
-        self.constraints.changed(len(self.ids) - 1, {})
+        for number in range(len(self.taken), len(self.ids)):
+            self.taken.append({})
+            self.constraints.changed(number, {})
         self._point()
 
     def _offer(self, row: HostRow) -> None:
@@ -224,6 +257,7 @@ class Hosts:
             self.phase[number] = Phase.UP if settled else Phase.RETURNING
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
+        self.left_ms[number], self.present[number] = row.left_ms, 1
 
 
 def _withdraw(row: HostRow) -> None:

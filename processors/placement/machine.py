@@ -10,13 +10,30 @@ from typing import Any, ClassVar
 
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, PoolAnswered
-from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
+from events.records.hosts import (
+    GatewayBeat,
+    HostBack,
+    HostConnected,
+    HostLossConfirmed,
+    HostOffered,
+    HostRemovalRequested,
+    HostSilent,
+)
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
-from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
+from events.records.placement import (
+    CapacityChanged,
+    GangsReturned,
+    GangsUnplaced,
+    HostAnswered,
+    HostLost,
+    HostRemoved,
+    TasksPlaced,
+)
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.placement.hosts import Hosts
+from processors.placement.leaving import Leaving
 from processors.placement.liveness import Liveness
 from processors.placement.match import Match
 from processors.placement.rows import CellRow
@@ -31,8 +48,8 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 6
-    state: ClassVar[int] = 3
+    logic: ClassVar[int] = 7
+    state: ClassVar[int] = 4
 
     def __init__(self) -> None:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
@@ -41,6 +58,7 @@ class Placement:
         self._settings = CellSettings()
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings)
+        self._leaving = Leaving(self.hosts, self._settings)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -50,9 +68,10 @@ class Placement:
             HostBack: self.hosts.back,
             HostReconciled: self.hosts.reconciled,
             HostLost: self._lost,
+            HostRemoved: self.hosts.remove,
             CapacityChanged: self.hosts.capacity_said,
             GatewayBeat: self._liveness.beat,
-            HostAnswered: self._liveness.answered,
+            HostAnswered: self._answered,
             TimerPassed: self._liveness.passed,
             PoolAnswered: lambda event, now: self._settings.answered(event),
             JobAccepted: self.runs.accepted,
@@ -74,6 +93,7 @@ class Placement:
             self._settings.kept,
             self.hosts.table,
             self._liveness.asks,
+            self._leaving.asks,
             self.runs.jobs,
             self.runs.ports,
             self.runs.arena.table,
@@ -91,6 +111,8 @@ class Placement:
         match record:
             case Fact(_, offset, at_ms, HostLossConfirmed() as event, _):
                 self._liveness.confirmed(event, offset, at_ms)
+            case Fact(_, offset, at_ms, HostRemovalRequested() as event, _):
+                self._leaving.asked(event, offset, at_ms)
             case Fact(_, offset, _, CellConfigured() as event, _):
                 self._settings.asked(offset, event)
             case Fact(_, _, at_ms, event, _):
@@ -102,10 +124,13 @@ class Placement:
                 self._apply(decision, now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit of work is a host given up, an operator answered, a task placed or returned, or
-        a job explained.
+        """See `Machine.decide`; a unit of work is a host given up or removed, an operator answered, a task placed or
+        returned, or a job explained.
         """
         out: list[Event] = self._liveness.decide(now, budget) if caught_up else []
+        if caught_up and len(out) < budget:
+            busy = {event.host_id for event in out if isinstance(event, HostLost)}
+            out += self._leaving.decide(now, busy, budget - len(out))
         if len(out) >= budget:
             return out
         budget -= len(out)
@@ -125,8 +150,12 @@ class Placement:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = (self._liveness.next_wakeup(), self.runs.next_due_ms())
+        times = (self._liveness.next_wakeup(), self._leaving.next_wakeup(), self.runs.next_due_ms())
         return min((time for time in times if time is not None), default=None)
+
+    def _answered(self, event: HostAnswered, now: int) -> None:
+        self._liveness.answered(event, now)
+        self._leaving.answered(event, now)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.hosts.lose(event, now)

@@ -24,6 +24,10 @@ class HostRow(msgspec.Struct, array_like=True):
     silent_ms: int = 0
     """Logical time since when it isn't heard; 0: it is."""
     lost: bool = False
+    left_ms: int = 0
+    """Logical time since when nothing is expected of it: given up, or settled without ever having connected; 0: it is
+    there.
+    """
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -65,7 +69,7 @@ class CellRow(msgspec.Struct, array_like=True):
 
 
 class AskRow(msgspec.Struct, array_like=True):
-    """An operator's HostLossConfirmed that waits for its answer."""
+    """What an operator says of a host, while it waits for its answer."""
 
     host_id: str
     command_id: str

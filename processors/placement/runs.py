@@ -253,7 +253,7 @@ class Runs:
         bases, job = indexed(self.arena["owner"][slots] - 1)
         needs = np.array([self.jobs[self._at[base]].need for base in bases.tolist()], dtype=np.int64)
         host = self.arena["host"][slots].astype(np.int64) - 1
-        self._hosts.hold(host, sign * needs[job, : RESOURCES - 1].T)
+        self._hosts.hold(host, needs[job, : RESOURCES - 1].T, sign)
 
     def _release(self, slots: I64) -> None:
         self._hold(slots, -1)

@@ -1,11 +1,11 @@
-"""Routes of hosts: how they stand, what runs there, and an operator's word that one is lost."""
+"""Routes of hosts: how they stand, what runs there, and an operator's word that one is lost or has left."""
 
 from typing import Any
 
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from events.records.hosts import HostLossConfirmed
+from events.records.hosts import HostLossConfirmed, HostRemovalRequested
 from projections import queries, task_queries
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
@@ -52,6 +52,15 @@ def routes(context: Context) -> APIRouter:
 
         def fact(command_id: str) -> HostLossConfirmed:
             return HostLossConfirmed(host_id=host_id, command_id=command_id, reason=command.reason)
+
+        return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
+
+    @router.post("/{host_id}/removals", status_code=202, responses=ANSWERED)
+    async def remove(host_id: str, command: Command, wait: Wait) -> Response:
+        """Says that a host has left for good, so that the cell forgets it."""
+
+        def fact(command_id: str) -> HostRemovalRequested:
+            return HostRemovalRequested(host_id=host_id, command_id=command_id, reason=command.reason)
 
         return await carry_out(context, command, fact, host_id, lambda connection: _host(connection, host_id), wait)
 

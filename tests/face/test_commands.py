@@ -357,6 +357,7 @@ def test_a_pool_of_a_cell_that_the_server_does_not_serve(cli, cell, tmp_path):
         (("job", "stop", "a"), "POST", "/v1/jobs/a/stops", {"code": "DONE"}),
         (("pool", "remove", "/p"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
         (("host", "confirm-loss", "h1", "--yes"), "POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE"}),
+        (("host", "remove", "h1"), "POST", "/v1/hosts/h1/removals", {"code": "DONE"}),
     ],
 )
 def test_a_cell_may_be_named(cli, cell, words, method, path, body):

@@ -4,6 +4,7 @@ import json
 import random
 import threading
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import httpx2
@@ -94,7 +95,7 @@ def messages(draw: st.DrawFn) -> tuple[str, bytes]:
         while isinstance(at, dict | list) and at:
             key = draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
             if not isinstance(at[key], dict | list) or not at[key] or draw(st.booleans()):
-                at[key] = draw(VALUES)
+                at[key] = deepcopy(draw(VALUES))
                 break
             at = at[key]
     return kind, json.dumps(message).encode()
@@ -238,8 +239,8 @@ def test_a_session_that_can_not_be_is_skipped_by_all_and_the_host_connects(
     views = Projector(cell.log, tmp_path)
     views.fold_whole()
     with views.views.read() as connection:
-        assert [row.host_id for row in queries.host_rows(connection, 10, "")] == ["h9"]
-        skipped = {item["reason"] for item in queries.quarantine_page(connection, 10, None).items}
+        assert [row.host_id for row in queries.host_rows(connection, 10, "").rows] == ["h9"]
+        skipped = {item["reason"] for item in queries.quarantine_rows(connection, 10, None).rows}
     views.close()
     assert skipped <= {"BAD_HOST_ID", "SESSION_OUT_OF_BOUNDS"}
     assert len(skipped) == 1

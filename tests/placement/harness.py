@@ -9,7 +9,15 @@ from events.codes import Outcome
 from events.columns import ints, longs, pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted
-from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostLossConfirmed, HostOffered, HostSilent
+from events.records.hosts import (
+    GatewayBeat,
+    HostBack,
+    HostConnected,
+    HostLossConfirmed,
+    HostOffered,
+    HostRemovalRequested,
+    HostSilent,
+)
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
 from events.records.parts import Amounts
 from events.records.placement import TasksPlaced
@@ -62,6 +70,9 @@ class World(Alone[Placement]):
 
     def confirm(self, host: str, command: str = "c") -> list[Event]:
         return self.fact(HostLossConfirmed(host_id=host, command_id=command))
+
+    def remove(self, host: str, command: str = "r") -> list[Event]:
+        return self.fact(HostRemovalRequested(host_id=host, command_id=command))
 
     def accept(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
         return self.peer("lifecycle", accepted(job, instances, **spec))
@@ -143,7 +154,7 @@ def hosts_of(said: Sequence[Event]) -> dict[Run, str]:
 
 def assert_alike(live: Placement, restored: Placement) -> None:
     """What is derived is the same, kept up or rebuilt."""
-    for name in ("capacity", "used", "phase", "counting", "silent_ms"):
+    for name in ("capacity", "used", "phase", "counting", "silent_ms", "left_ms", "runs", "present"):
         assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
     assert live.hosts.ids == restored.hosts.ids
     assert live.hosts.taken == restored.hosts.taken

@@ -10,7 +10,7 @@ from events.records.base import Event
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint
-from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost
+from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost, HostRemoved
 from tests.machines import Run, of, ranges_of
 from tests.placement.harness import World, offered, places
 
@@ -28,6 +28,7 @@ class History(RuleBasedStateMachine):
         """Of hosts that tasks may be put on: cpu, GPU, ports, rack."""
         self.returning: dict[str, tuple[int, int, int, str]] = {}
         self.silent: dict[str, tuple[int, int, int, str]] = {}
+        self.known: set[str] = set()
         self.came = 0
         self.jobs: dict[str, tuple[int, int, int, int, int, tuple[Constraint, ...]]] = {}
         """Tasks, cpu, GPU, ports, gang, constraints."""
@@ -38,11 +39,16 @@ class History(RuleBasedStateMachine):
     def take(self, said: Sequence[Event]) -> None:
         for host in of(said, HostLost):
             del self.silent[host.host_id]
+        for gone in of(said, HostRemoved):
+            assert gone.host_id not in self.offers.keys() | self.returning.keys()
+            assert gone.host_id not in [at for at, _ in self.held.values()]
+            self.away(gone.host_id)
+            self.known.remove(gone.host_id)
         versions = [event.version for event in of(said, CapacityChanged)]
         assert versions == sorted(set(versions))
         self.placed(places(said, {name: job[3] for name, job in self.jobs.items()}))
         for event in of(said, GangsUnplaced):
-            assert sum(event.hosts_by_reason.values()) == event.hosts_considered == len(self.world.sessions)
+            assert sum(event.hosts_by_reason.values()) == event.hosts_considered == len(self.known)
         for event in of(said, GangsReturned):
             for job, first, count, run, gang in ranges_of(event):
                 assert not gang or (first, count) == (0, self.jobs[job][4])
@@ -84,6 +90,7 @@ class History(RuleBasedStateMachine):
     )
     def connects(self, host: str, cpu: int, gpu: int, ports: int, rack: str) -> None:
         self.away(host)
+        self.known.add(host)
         self.returning[host] = (cpu, gpu, ports, rack)
         self.take(self.world.connect(host, cpu=cpu, gpu=gpu, port_last=30_999 + ports, attributes={"rack": rack}))
 
@@ -117,7 +124,13 @@ class History(RuleBasedStateMachine):
             self.offers[host] = self.silent.pop(host)
             self.take(self.world.hear(host))
 
-    @rule(ms=st.sampled_from([10, 900, 7_000, 30_000, 61_000]), beat=st.booleans())
+    @rule(host=HOSTS, lost=st.booleans())
+    def an_operator_says_that_it_has_left(self, host: str, lost: bool) -> None:
+        if lost:
+            self.take(self.world.confirm(host))
+        self.take(self.world.remove(host))
+
+    @rule(ms=st.sampled_from([10, 900, 7_000, 30_000, 61_000, 8 * 86_400_000]), beat=st.booleans())
     def time_passes(self, ms: int, beat: bool) -> None:
         self.take(self.world.later(ms))
         if beat:

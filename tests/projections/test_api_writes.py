@@ -7,11 +7,11 @@ import pytest
 from events.codec import decode
 from events.log import AppendUnknown
 from events.records.entitlement import PoolAnswered
-from events.records.hosts import HostLossConfirmed
+from events.records.hosts import HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.parts import Amounts
-from events.records.placement import HostAnswered
+from events.records.placement import HostAnswered, HostRemoved
 from events.records.pools import PoolDefined, PoolRemoved
 from projections.api import context
 from tests.projections.cell import accepted
@@ -270,6 +270,27 @@ def test_an_operator_confirms_that_a_host_is_lost(api):
     refused = api.client.post("/v1/hosts/h1/loss-confirmations?wait=30s", json={})
     api.problem(refused, 409, "NOT_SILENT")
     api.problem(api.client.post("/v1/hosts/none/loss-confirmations", json={}), 404, "NOT_FOUND")
+
+
+def test_an_operator_removes_a_host_that_has_left(api):
+    api.cell.host("h1")
+    api.fold()
+    assert api.client.post("/v1/hosts/h1/removals", json={"reason": "sold"}).status_code == 202
+    fact = last(api, "paceline.hosts")
+    assert isinstance(fact, HostRemovalRequested)
+    assert (fact.host_id, fact.reason) == ("h1", "sold")
+    codes = iter(["RUNS_LEFT", "DONE"])
+
+    def answer(at, event):
+        code = next(codes)
+        removed = (HostRemoved(host_id="h1", session=1 << 40, code="ASKED", left_ms=0),) if code == "DONE" else ()
+        return (*removed, HostAnswered(host_id="h1", hosts_offset=at, command_id="", code=code, message="m"))
+
+    api.answer("paceline.hosts", "placement", answer)
+    api.problem(api.client.post("/v1/hosts/h1/removals?wait=30s", json={}), 409, "RUNS_LEFT")
+    assert api.client.post("/v1/hosts/h1/removals?wait=30s", json={}).json()["code"] == "DONE"
+    assert api.client.get("/v1/hosts").json()["hosts"] == []
+    api.problem(api.client.post("/v1/hosts/h1/removals", json={}), 404, "NOT_FOUND")
 
 
 def test_limits_of_a_pool_come_back_as_they_were(api):

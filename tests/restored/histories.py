@@ -255,6 +255,9 @@ class Placement(History):
     def do_confirm(self) -> None:
         self.world.confirm(self.draw.choice(HOSTS), command=str(self.draw.random()))
 
+    def do_remove(self) -> None:
+        self.world.remove(self.draw.choice(HOSTS), command=str(self.draw.random()))
+
     def do_run(self) -> None:
         instances = self.draw.randint(1, 5)
         rules = self.draw.choice([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])

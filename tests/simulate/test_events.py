@@ -68,6 +68,20 @@ expect:
     )
 
 
+def test_a_host_that_has_left_is_removed_in_time_or_by_an_operator_and_may_come_again():
+    """h-2 is given up after a minute and removed ten seconds later; h-1 is removed as soon as its loss is confirmed."""
+    holds(
+        f"{CELL}{LONG}"
+        """cell: {host_removed_after: 10s}
+events: [{at: 5s, silent: h-1}, {at: 40s, confirm_loss: h-1}, {at: 41s, remove: h-1}, {at: 60s, returns: h-1}]
+expect:
+  - {at: 40s, that: host h-1 is LOST}
+  - {at: 42s, that: host h-1 is ABSENT}
+  - {by: 70s, that: host h-1 is UP}
+"""
+    )
+
+
 def test_a_whole_group_comes_fails_and_returns_at_its_times():
     holds(
         """

@@ -8,7 +8,7 @@ from events.records.entitlement import GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint
-from events.records.placement import GangsReturned, HostLost, TasksPlaced
+from events.records.placement import GangsReturned, HostLost, HostRemoved, TasksPlaced
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import (
     FINAL,
@@ -61,10 +61,20 @@ class Hosts:
                     self._drop(each)
             elif isinstance(event, HostLost):
                 self._host(event.host_id).lost = True
+            elif isinstance(event, HostRemoved):
+                self._remove(event.host_id, round_)
         for gang in gangs_of(placed, self._gangs):
             missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
             if missing:
                 raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")
+
+    def _remove(self, host_id: str, round_: Round) -> None:
+        host = self._hosts.pop(host_id, None)
+        if host is None:
+            raise Violation(f"{round_} removes {host_id}, which isn't there")
+        held = [task for task, (_, at, _) in self._held.items() if at == host_id]
+        if held or not (host.lost or host.silent or not host.session):
+            raise Violation(f"{round_} removes {host_id}, which has not left: {host}, held by {held[:3]}")
 
     def silent(self) -> list[str]:
         """Hosts that are silent and not given up."""

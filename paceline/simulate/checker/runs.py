@@ -16,7 +16,7 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.placement import GangsReturned, GangsUnplaced, HostLost, TasksPlaced
+from events.records.placement import GangsReturned, GangsUnplaced, HostLost, HostRemoved, TasksPlaced
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
@@ -134,7 +134,7 @@ class Runs:
                         self._gone.add((task, run))
                 for (task, run), state in zip(reported, ints(event.state).tolist(), strict=True):
                     self._reported(task, run, event.host_id, state, round_)
-            case HostLost():
+            case HostLost() | HostRemoved():
                 for running in self._goes_on.values():
                     running.pop(event.host_id, None)
 
