@@ -21,8 +21,8 @@ PARTS_MAX = 1000
 """So many segments and skipped inputs force a round, empty if need be: its record stays small whatever comes."""
 INPUTS_MAX = 10_000
 """So many inputs force a round: what a restart reads again, and what an archive must keep, is bounded."""
-ROUND_DUE_MS = 60_000
-"""A round is due so long in logical time after a fact or a decision was applied that no round has recorded yet."""
+FACT_DUE_MS, DECISION_DUE_MS = 60_000, 3_600_000
+"""A round is due so long in logical time after a fact, or a decision of another machine, that no round has recorded."""
 
 INPUTS_HELD = 4096
 """So many inputs of a round are held in memory to be compared before they are applied."""
@@ -52,7 +52,7 @@ class Fold:
         self.now = 0
         self.newest_ms = 0
         self.known: dict[str, int] = {}
-        self._since_ms: int | None = None
+        self._due_ms: int | None = None
         self._machines = {rounds_of(peer): peer for peer in machine.peers}
         self._begin()
 
@@ -106,7 +106,7 @@ class Fold:
         """When in logical time a round must record what was applied; None: nothing was that asks for it. Rounds
         without decisions ask for none, or machines would answer one another for ever.
         """
-        return None if self._since_ms is None else self._since_ms + ROUND_DUE_MS
+        return self._due_ms
 
     def note(self, record: LogRecord) -> None:
         """Takes the next input into `segments` and the hash, without applying it."""
@@ -126,7 +126,7 @@ class Fold:
 
     def _skip(self, skip: Skipped, record: LogRecord) -> None:
         self.skipped.append(skip)
-        self._ask_for_round(record)
+        self._record_within(FACT_DUE_MS, record)
 
     def _apply(self, delivered: Delivered) -> None:
         record, event = delivered.record, delivered.event
@@ -134,18 +134,18 @@ class Fold:
             return
         peer = self._machines.get(record.topic)
         if peer is None:
-            self._ask_for_round(record)
+            self._record_within(FACT_DUE_MS, record)
             self.machine.apply(Fact(record.topic, record.offset, record.at_ms, event, record.value))
             return
         self.state.chains.change(peer)
         if isinstance(event, RoundCommitted):
             if event.decisions:
-                self._ask_for_round(record)
+                self._record_within(DECISION_DUE_MS, record)
             self.machine.apply(PeerRound(peer, event.round, event.now, decode_decisions(event)))
 
-    def _ask_for_round(self, record: LogRecord) -> None:
-        if self._since_ms is None:
-            self._since_ms = max(record.at_ms, self.now)
+    def _record_within(self, ms: int, record: LogRecord) -> None:
+        due = max(record.at_ms, self.now) + ms
+        self._due_ms = due if self._due_ms is None else min(due, self._due_ms)
 
     def take_recorded(self, record: LogRecord, skip: Skipped | None, own: Delivered) -> None:
         """Applies one input that a round (`own`) has recorded, once it was noted; `skip`: as skipped. What this build
@@ -188,7 +188,7 @@ class Fold:
 
     def _begin(self) -> None:
         self.applied = 0
-        self._since_ms = None
+        self._due_ms = None
         self.segments: list[Segment] = []
         self.skipped: list[Skipped] = []
         self._ends = dict(self.own.inputs)
