@@ -231,7 +231,8 @@ class Runs:
     def _falls_as_one(self, task: Task, round_: Round) -> None:
         """A round after a run of a gang has ended before its time, all its others are over or told to stop."""
         run = self._ended.get(task, 0)
-        for other in self._gang_of(task) if task[0] not in self._final else ():
+        open_ = task[0] in self._jobs and task[0] not in self._final
+        for other in self._gang_of(task) if open_ else ():
             lives = self._live.get(other, (0, ""))[0]
             if 0 < lives <= run and self._stopping.get(other, 0) < lives:
                 raise Violation(f"{round_} leaves {other} run {lives} of a gang of which {task} has ended")
