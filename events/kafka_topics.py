@@ -80,7 +80,8 @@ def copies(bootstrap: str, extra: Options | None = None) -> list[str]:
 
 def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list[str]:
     """What differs from `events.topics`, one sentence each with the fix; empty if all is well. More partitions than
-    asked for are other cells' and no difference. Raises `LogUnavailable`, `LogFault`.
+    asked for are other cells' and no difference, where all topics have them: a cell that some topic lacks has no
+    owner. Raises `LogUnavailable`, `LogFault`.
     """
     with asked(bootstrap, extra) as admin:
         found = admin.list_topics(timeout=ASK_SECONDS).topics
@@ -93,25 +94,29 @@ def check(bootstrap: str, partitions: int, extra: Options | None = None) -> list
             f"Kafka at {bootstrap} shows none of the topics to this user. Make them with `paceline log topics "
             "--create`, or give the user the right to describe them, with `kafka-acls.sh`."
         ]
+    counts = {name: len(found[name].partitions) for name in there}
+    widest = max(there, key=counts.__getitem__, default="")
+    wanted, why = partitions, ""
+    if counts.get(widest, 0) > partitions:
+        wanted, why = counts[widest], f", as {widest} has"
     out = []
     for topic in EVERY:
         if topic.name not in found:
             out.append(f"Topic {topic.name} is missing. Make it with `paceline log topics --create`.")
             continue
-        count = len(found[topic.name].partitions)
-        if count < partitions:
+        if counts[topic.name] < wanted:
             out.append(
-                f"Topic {topic.name} has {count} partitions, {partitions} are wanted. Add them with `paceline log "
-                f"topics --create --partitions {partitions}`."
+                f"Topic {topic.name} has {counts[topic.name]} partitions, {wanted} are wanted{why}. Add them with "
+                f"`paceline log topics --create --partitions {wanted}`."
             )
         replication = max((len(each.replicas) for each in found[topic.name].partitions.values()), default=1)
-        for setting, wanted in settings(replication).items():
+        for setting, right in settings(replication).items():
             value = told[topic.name][setting].value
-            if value != wanted:
+            if value != right:
                 out.append(
-                    f"Topic {topic.name} has {setting}={value}, {wanted} is wanted. Set it with `kafka-configs.sh "
+                    f"Topic {topic.name} has {setting}={value}, {right} is wanted. Set it with `kafka-configs.sh "
                     f"--bootstrap-server {bootstrap} --alter --entity-type topics --entity-name {topic.name} "
-                    f"--add-config {setting}={wanted}`."
+                    f"--add-config {setting}={right}`."
                 )
     return out
 

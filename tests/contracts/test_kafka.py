@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     ResourceType,
 )
 
@@ -31,7 +32,7 @@ from events.log import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailabl
 from events.records.base import Event
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import RoundCommitted
-from events.topics import EVERY, SETTINGS, rounds_of
+from events.topics import EVERY, HOSTS, SETTINGS, rounds_of
 from processors.driver import Driver
 from processors.replay import replay
 from tests.broker import Broker
@@ -384,6 +385,22 @@ def test_topics_are_made_checked_and_said_with_their_fix(broker: Broker) -> None
     assert kafka_topics.add_cells(broker.address, 2) == []
     assert kafka_topics.cells(broker.address) == 2
     assert kafka_topics.check(broker.address, 2) == [said]
+
+
+def test_a_cell_that_some_topic_lacks_is_named_with_its_fix(broker: Broker) -> None:
+    """It would have no owner: a process is given a cell by the partitions of all topics that it reads."""
+    broker.make_topics([topic.name for topic in EVERY], 2, SETTINGS)
+    assert kafka_topics.check(broker.address, 1) == []
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for done in admin.create_partitions([NewPartitions(HOSTS.name, 3)]).values():
+        done.result()
+    until(lambda: len(kafka_topics.check(broker.address, 1)) == len(EVERY) - 1)
+    assert (
+        "Topic paceline.jobs has 2 partitions, 3 are wanted, as paceline.hosts has. Add them with `paceline log topics "
+        "--create --partitions 3`."
+    ) in kafka_topics.check(broker.address, 1)
+    kafka_topics.add_cells(broker.address, 3)
+    assert kafka_topics.check(broker.address, 1) == []
 
 
 def test_a_broker_that_is_away_when_topics_are_asked_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from events.codec import decode, encode
 from events.kafka import KafkaLog
+from events.kafka_topics import check
 from events.log import NewRecord
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
-from events.topics import MACHINES
+from events.topics import HOSTS, MACHINES
 from paceline.machines import machines
 from processors.replay import replay
 from tests.broker import Broker
@@ -186,6 +188,31 @@ def test_wrong_starts_are_one_sentence(site: Site, tmp_path: Path) -> None:
     assert (taken.returncode, taken.stderr.count("\n")) == (1, 1)
     assert "--listen" in taken.stderr
     site.stop("sla")
+
+
+def test_no_part_starts_where_a_cell_would_have_no_owner_and_the_check_says_the_same(
+    site: Site, broker: Broker
+) -> None:
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    for done in admin.create_partitions([NewPartitions(HOSTS.name, CELLS + 1)]).values():
+        done.result()
+    site.until(lambda: check(site.bootstrap, CELLS))  # until the broker knows, too
+    for words in (["processor", "sla", "--listen", "127.0.0.1:0"], ["cell", "check"]):
+        command = [
+            sys.executable,
+            "-m",
+            "paceline",
+            *words,
+            "--data",
+            str(site.folder / "x"),
+            "--kafka",
+            site.bootstrap,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        said = done.stdout + done.stderr
+        assert done.returncode == 1
+        assert f"Topic paceline.jobs has {CELLS} partitions, {CELLS + 1} are wanted, as paceline.hosts has." in said
+        assert f"--create --partitions {CELLS + 1}`" in said
 
 
 @pytest.mark.parametrize("part", ["sla", "fanout", "gateway.0", "api"])
