@@ -3,6 +3,7 @@
 Who steps sleeps until a record, a post or a deadline comes, so a gateway without work costs next to nothing.
 """
 
+import faulthandler
 import socket
 import sys
 import threading
@@ -17,6 +18,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from events.clock import SystemClock
+from events.hangs import HANG_S, Still, place
 from events.locks import hold
 from events.log import Log, LogFault, LogUnavailable
 from events.records.parts import Amounts
@@ -34,9 +36,15 @@ GRACE_S = 1
 """So long requests that are being answered may go on at the end."""
 END_S = 7.0
 """So long a step may take at the end, for one that waits for the log; what it was about is not acknowledged."""
+LOOK_S = 1.0
+"""So often it is looked whether the thread that steps gets on."""
 BEHIND_MAX = 10_000
 """Records that it may be behind the log and still count as ready."""
 SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
+
+
+class GatewayHangs(Exception):
+    """A step doesn't come to its end; the message says where."""
 
 
 def run_gateway(
@@ -55,7 +63,7 @@ def run_gateway(
     `sim_hosts`: so many hosts `sim-NAME-1` and so on live in this process; `trouble`: what is wrong with the log now,
     empty: nothing.
 
-    Raises `LogGap`, `LogFault`, `OSError`. While the log is away it goes on.
+    Raises `LogGap`, `LogFault`, `OSError`, `GatewayHangs`. While the log is away it goes on.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +74,14 @@ def run_gateway(
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
         serving.start()
         stepping.start()
-        stop.wait()
+        still = Still()
+        while not stop.wait(LOOK_S):
+            if still.hangs(turning.steps, LOOK_S, HANG_S):
+                faulthandler.dump_traceback(2)  # stderr
+                where = place(stepping)
+                turning.fault = GatewayHangs(f"The gateway hangs at {where}: it ends, its agents go to another.")
+                break
+        stop.set()
         stepping.join(END_S)
         server.should_exit = True
         serving.join(2 * GRACE_S)
@@ -85,6 +100,7 @@ class Turning:
     on_serving: Callable[[], None]
     stop: threading.Event
     fault: Exception | None = None
+    steps: int = 0
     news: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -102,6 +118,7 @@ class Turning:
             served = False
             while not self.stop.is_set():
                 self.news.clear()
+                self.steps += 1
                 busy = False
                 for each in self._steppers:
                     busy = each.step() or busy

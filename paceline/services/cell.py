@@ -1,20 +1,17 @@
 """One cell of a process: a thread that steps the part that serves it, and what becomes of one that fails or hangs."""
 
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from events.failures import Failures
+from events.hangs import HANG_S, Still, place
 from events.log import LogUnavailable
 from paceline.services.common import Say
 
 LOOK_S = 0.1
 WAIT_S = 0.5
-HANG_S = 120.0
-"""A step that takes longer hangs: what waits for the log gives up after a tenth of that."""
 BEGIN_S = 1800.0
 """So long a cell may take for a step while it comes up: snapshots are fetched, and stores are read, in one."""
 
@@ -64,8 +61,8 @@ class Cell:
         self._before = before
         self._up = False
         """Whether it has done its work once."""
-        self._beats = self._seen = 0
-        self._still_s = 0.0
+        self._beats = 0
+        self._still = Still()
         self._acts = False
         """Whether it is in the middle of something that must come to an end."""
         self._ending = threading.Event()
@@ -106,10 +103,10 @@ class Cell:
         """Where it hangs, empty: it doesn't. To be asked again and again; `passed_s`: time since it was asked last that
         this process could work in.
         """
-        beats = self._beats
-        self._still_s = self._still_s + passed_s if self._acts and beats == self._seen else 0.0
-        self._seen = beats
-        return self._where() if self._still_s > (HANG_S if self._up else BEGIN_S) else ""
+        if not self._acts:
+            self._still = Still()
+        most_s = HANG_S if self._up else BEGIN_S
+        return place(self._thread) if self._still.hangs(self._beats, passed_s, most_s) else ""
 
     def standing(self) -> dict[str, Any]:
         """Where it stands, for health pages."""
@@ -177,10 +174,3 @@ class Cell:
         """Writes a line with what is known of it."""
         standing = self.part.standing() if self.part is not None else {}
         self._say(self.number, text, **{name: standing[name] for name in ("epoch", "round") if name in standing})
-
-    def _where(self) -> str:
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        if frame is None:
-            return ""
-        last = traceback.extract_stack(frame)[-1]
-        return f"{last.filename}:{last.lineno} in {last.name}"

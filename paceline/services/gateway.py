@@ -6,7 +6,7 @@ import threading
 from events.archived import ArchivedLog
 from events.kafka import KafkaLog
 from events.log import Log, LogError
-from hostagent.gateway.service import run_gateway
+from hostagent.gateway.service import GatewayHangs, run_gateway
 from paceline.data import CannotStart
 from paceline.services.common import begin, folder_of
 from paceline.settings import Settings
@@ -33,7 +33,7 @@ def run(settings: Settings) -> int:
             settings.service.sim_hosts,
             lambda: kafka.link.trouble,
         )
-    except (LogError, OSError) as fault:
+    except (LogError, OSError, GatewayHangs) as fault:
         raise CannotStart(str(fault)) from fault
     finally:
         log.close()

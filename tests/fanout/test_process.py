@@ -121,7 +121,7 @@ def test_bytes_of_strangers_are_passed_over_and_a_broker_that_is_away_is_waited_
     copy(history(0), world.logs[0], 0.5)
     world.logs[0].append([NewRecord(rounds_of("placement"), b"", b"no round"), NewRecord(rounds_of("sla"), b"", b"")])
     world.until_caught_up(cells=CELLS)
-    assert 'paceline_fanout_ignored_total{cause="NOT_AVRO",cell="0",machine="placement"}' in world.get("/metrics").text
+    assert 'paceline_fanout_ignored_total{cause="NO_KEY",cell="0",machine="placement"}' in world.get("/metrics").text
     broker.kill()
     world.until(lambda: away(world))
     broker.start()

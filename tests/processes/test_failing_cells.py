@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 from events import failures
 from events.codec import CodecError
 from events.faults import Cause, cause_of
+from events.hangs import HANG_S
 from events.log import AppendUnknown, LogFault, LogGap, LogUnavailable
 from paceline.services import cell as cell_module
 from paceline.services import cells as cells_module
@@ -297,7 +298,7 @@ def test_a_cell_that_comes_up_has_more_time_and_a_frozen_process_hangs_nowhere(
         did(Hanging.go.set),
     )
     assert hanging.given_up == []
-    assert cell_module.HANG_S < cell_module.BEGIN_S
+    assert HANG_S < cell_module.BEGIN_S
 
 
 def test_a_cell_that_is_given_again_waits_for_what_it_was_before(

@@ -1,0 +1,35 @@
+"""Threads that hang: noticed by who looks again and again, and named by the place."""
+
+import sys
+import threading
+import traceback
+
+HANG_S = 120.0
+"""A step that takes longer hangs: what waits for the log gives up after a tenth of that."""
+
+
+class Still:
+    """How long a counter of steps has stood still, in time that this process could work in: one that was frozen
+    meanwhile hung nowhere.
+    """
+
+    def __init__(self) -> None:
+        self._seen = -1
+        self._still_s = 0.0
+
+    def hangs(self, steps: int, passed_s: float, most_s: float) -> bool:
+        """Whether it has stood still for longer than `most_s`; `passed_s`: since it was asked last, at most the pause
+        between two looks.
+        """
+        self._still_s = self._still_s + passed_s if steps == self._seen else 0.0
+        self._seen = steps
+        return self._still_s > most_s
+
+
+def place(thread: threading.Thread) -> str:
+    """Where a thread is now: file, line and function; empty where it has ended."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return ""
+    last = traceback.extract_stack(frame)[-1]
+    return f"{last.filename}:{last.lineno} in {last.name}"
