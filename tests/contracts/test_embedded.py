@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,23 @@ def test_the_last_record_torn_at_each_byte_is_there_or_not(tmp_path: Path) -> No
         assert values(list(torn.scan(A, 0))) == ([b"first", b"last"] if cut == end else [b"first"]), cut
         assert torn.append(new(A, b"next")) == [1 + (cut == end)]
         torn.close()
+
+
+def test_an_append_is_on_the_disk_before_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = embedded._options()
+    counted.enable_statistics()
+    monkeypatch.setattr(embedded, "_options", lambda: counted)
+    log = EmbeddedLog(tmp_path)
+
+    def syncs() -> int:
+        return int(re.search(r"^rocksdb\.wal\.synced COUNT : (\d+)", counted.get_statistics() or "", re.M)[1])  # type: ignore[index]
+
+    for number in range(1, 6):
+        log.append([*new(A, b"a", b"b"), *new(B, b"c")])
+        assert syncs() == number, "one for the whole batch"
+    log.truncate(A, 3)
+    assert syncs() == 6
+    log.close()
 
 
 def test_a_log_goes_on_where_it_was_closed(tmp_path: Path) -> None:

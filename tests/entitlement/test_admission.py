@@ -146,6 +146,22 @@ def test_a_returned_job_waits_for_its_time_and_holds_up_nobody() -> None:
     assert admitted(world.later(250)) == [("a", 0, 1), ("a", 1, 1)]
 
 
+def test_a_return_of_an_old_run_takes_nothing_from_the_one_that_holds() -> None:
+    world = World(cpu(2))
+    world.define("/p")
+    world.submit("kept")
+    world.end(("kept", 0, 1), kept=1)
+    world.submit("again")
+    world.end(("again", 0, 1))
+    assert world.requeue(("again", 0, 2)) == [("again", 0, 2)]
+    for job_id in ("kept", "again"):
+        assert world.give_back(job_id, 0, 1, 1, Code.NO_HOST_FITS, START_MS + 1000) == []
+    assert world.holds("/p") == 2
+    assert admitted(world.later(2000)) == []
+    world.give_back("again", 0, 1, 2, Code.NO_HOST_FITS, 0)
+    assert world.holds("/p") == 1
+
+
 def test_a_job_that_no_host_can_hold_waits_for_a_change_of_hosts() -> None:
     world = World(cpu(10))
     world.define("/p")

@@ -80,6 +80,25 @@ def test_reports_of_old_runs_and_repeats_are_void() -> None:
     assert world.report(RunReport.STARTED, ("nobody", 5, 1)) == []
 
 
+@pytest.mark.parametrize("runs", [False, True], ids=["ordered", "running"])
+def test_nothing_that_is_said_of_an_old_run_touches_the_one_that_lives(runs: bool) -> None:
+    world, second = World(), ("a", 0, 2)
+    world.submit("a", retries_max=1)
+    world.place(A0)
+    world.report(RunReport.EXITED, A0, exit_code=1)
+    world.place(second)
+    if runs:
+        world.report(RunReport.STARTED, second)
+    for state in RunReport:
+        assert world.report(state, A0) == []
+    order = PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
+    assert world.peer("entitlement", order) == []
+    assert world.peer("sla", DisruptionAllowed(**columns([A0]))) == []
+    if not runs:
+        assert kinds(world.report(RunReport.STARTED, second)) == ["RunsAvailable", "JobChanged"]
+    assert ints(one(world.report(RunReport.EXITED, second), RunsEnded).outcome).tolist() == [Outcome.SUCCEEDED]
+
+
 def test_a_stopped_job_ends_what_waits_at_once_and_stops_what_runs() -> None:
     world = World()
     world.submit("a", instances=2)
