@@ -1,5 +1,6 @@
 """The log in memory, for tests and simulation: one process, no thread; time comes from the clock that it is given."""
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from events.log import LogRecord, NewRecord, gap
@@ -29,10 +30,15 @@ class _Topic:
 
 
 class MemoryLog:
-    """A log that lives as long as this object; `now_ms` gives the append time."""
+    """A log that lives as long as this object; `now_ms` gives the append time.
 
-    def __init__(self, now_ms: Callable[[], int], cell: int = 0) -> None:
+    With a `seed` each poll takes only some of the topics that have news, in an order drawn anew, as reading from several
+    brokers does; without one it takes all, in the order in which they were named.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], cell: int = 0, seed: int | None = None) -> None:
         self.cell = cell
+        self.draw = None if seed is None else random.Random(seed)
         self._now_ms = now_ms
         self._topics: dict[str, _Topic] = {}
         self._last_ms = 0
@@ -98,14 +104,16 @@ class MemoryReader:
     def __init__(self, log: MemoryLog, positions: Mapping[str, int]) -> None:
         self._topics = {name: log.topic(name) for name in positions}
         self._positions = dict(positions)
+        self._draw = log.draw
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`; never waits."""
         out: list[LogRecord] = []
-        for name, topic in self._topics.items():
+        news = [(name, topic) for name, topic in self._topics.items() if self._positions[name] != topic.end]
+        if self._draw is not None and news:
+            news = self._draw.sample(news, self._draw.randint(1, len(news)))
+        for name, topic in news:
             position = self._positions[name]
-            if position == topic.end:
-                continue
             if not topic.start <= position <= topic.end:
                 if out:  # what was taken must not be lost; the error comes again
                     return out

@@ -22,6 +22,20 @@ def test_a_job_runs_from_submission_to_success() -> None:
     assert cell.verify()["placement"].rounds > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_order_topics_are_read_in_all_work_is_done(seed: int) -> None:
+    cell = Cell(hosts=2, limits=Limits(records=7), seed=seed)
+    for pool in ("/a", "/b"):
+        cell.pool(pool, Amounts(2000, 0, 0, 0))
+    for number in range(6):
+        spec = {"gang_min": 3} if number % 3 == 0 else {"retries_max": 1}
+        cell.submit(f"j{number}", pool=("/a", "/b")[number % 2], instances=5, cpu_milli=700, **spec)
+        cell.run(300)
+    cell.run(20_000)
+    assert {cell.state(f"j{number}") for number in range(6)} == {"SUCCEEDED"}
+    cell.verify()
+
+
 def test_more_work_than_hosts_runs_in_turns() -> None:
     cell = Cell(hosts=2)
     cell.pool("/p")

@@ -27,11 +27,18 @@ class VirtualClock:
 
 
 class Cell:
-    """`hosts` simulated hosts; machines may be killed and recovered at any time."""
+    """`hosts` simulated hosts; machines may be killed and recovered at any time. `seed`: see `MemoryLog`."""
 
-    def __init__(self, hosts: int = 3, capacity: Amounts = HOST, limits: Limits | None = None, number: int = 0) -> None:
+    def __init__(
+        self,
+        hosts: int = 3,
+        capacity: Amounts = HOST,
+        limits: Limits | None = None,
+        number: int = 0,
+        seed: int | None = None,
+    ) -> None:
         self.clock = VirtualClock()
-        self.log = MemoryLog(self.clock.monotonic_ms, number)
+        self.log = MemoryLog(self.clock.monotonic_ms, number, seed)
         self.limits = limits
         self.stores = {name: MemoryStore() for name in machines()}
         self.drivers: dict[str, Driver] = {}
@@ -53,7 +60,7 @@ class Cell:
         for _ in range(10_000):
             busy = False
             for driver in self.drivers.values():
-                busy = driver.run() or busy
+                busy = driver.run() or not driver.idle() or busy
             busy = self.gateway.step() or busy
             busy = self.fleet.step() or busy
             if not busy and self.fleet.wait_ms() != 0:

@@ -28,7 +28,7 @@ class FaultyLog(MemoryLog):
     """Appends may be written twice, or reported as unknown, written or not, or written later."""
 
     def __init__(self, world: "World") -> None:
-        super().__init__(world.clock.monotonic_ms)
+        super().__init__(world.clock.monotonic_ms, seed=world.random.randrange(1 << 32))
         self.world = world
         self.late: list[NewRecord] = []
 
