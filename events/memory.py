@@ -32,8 +32,8 @@ class _Topic:
 class MemoryLog:
     """A log that lives as long as this object; `now_ms` gives the append time.
 
-    With a `seed` each poll takes only some of the topics that have news, in an order drawn anew, as reading from several
-    brokers does; without one it takes all, in the order in which they were named.
+    With a `seed` each poll takes some of the topics that have news, in an order drawn anew, as if they were on several
+    brokers; without one it takes all, in the order in which they were named.
     """
 
     def __init__(self, now_ms: Callable[[], int], cell: int = 0, seed: int | None = None) -> None:
