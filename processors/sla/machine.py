@@ -6,13 +6,14 @@ wait stays with sla and is allowed as soon as budget is free, so nobody asks twi
 """
 
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import ENDED_JOBS, Code
-from events.columns import I64, Names, ints, pack_ints
+from events.columns import I64, Names, distinct, ints, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -53,6 +54,10 @@ class Sla:
         self.arena = Arena("tasks", ("available", "ended", "asked", "told", "allowed"))
         self._waiting: dict[str, None] = {}
         """The jobs with disruptions that wait for a verdict."""
+        self._news: dict[str, None] = {}
+        """Those among them of which something has changed since there was no verdict. Only saves work."""
+        self._at: dict[int, str] = {}
+        """The job at a base."""
         self._on: dict[type[Event], Callable[[Any], None]] = {
             JobAccepted: self._accepted,
             JobChanged: self._changed,
@@ -73,6 +78,8 @@ class Sla:
         """See `Machine.restored`."""
         self.arena.restored()
         self._waiting = {job_id: None for job_id, row in self.jobs.items() if self._stretch_of(row, "asked").any()}
+        self._news = dict(self._waiting)
+        self._at = {row.base: job_id for job_id, row in self.jobs.items()}
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
@@ -85,13 +92,15 @@ class Sla:
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`."""
-        allowed: list[Run] = [(*key, run) for key, run in sorted(self.unguarded.items())[:budget]]
+        allowed: list[Run] = [(*key, run) for key, run in nsmallest(budget, self.unguarded.items())]
         deferred: list[Event] = []
-        for job_id in sorted(self._waiting):
+        for job_id in sorted(self._news):
             left = budget - len(allowed) - len(deferred)
             if left <= 0:
                 break
             may, later = self._verdicts(job_id, left)
+            if not may and not later:
+                del self._news[job_id]
             allowed += may
             deferred += later
         return [*([_columns(allowed)] if allowed else []), *deferred]
@@ -162,6 +171,7 @@ class Sla:
         if event.max_unavailable is not None:
             base = self.arena.take(event.instances)
             self.arena.fill("ended", base, event.instances, event.first_run - 1)
+            self._at[base] = event.job_id
             self.jobs.put(event.job_id, JobRow(base, event.instances, event.max_unavailable))
 
     def _changed(self, event: JobChanged) -> None:
@@ -169,6 +179,8 @@ class Sla:
         if row is not None and event.state in ENDED_JOBS:
             self.arena.give_back(row.base, row.instances)
             self.jobs.remove(event.job_id)
+            del self._at[row.base]
+            self._news.pop(event.job_id, None)
             self._waiting.pop(event.job_id, None)
 
     def _available(self, event: RunsAvailable) -> None:
@@ -179,6 +191,7 @@ class Sla:
         arena.set("available", slots, run)
         held = arena["allowed"][slots]
         arena.set("allowed", slots[(held > 0) & (held < run)], 0)
+        self._look_at(slots)
 
     def _ended(self, event: RunsEnded) -> None:
         slots, run = self._locate(event)
@@ -186,6 +199,7 @@ class Sla:
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
         arena.set("available", slots[arena["available"][slots] == run], 0)
         self._unask(slots[arena["asked"][slots] == run])
+        self._look_at(slots)
 
     def _asked(self, event: DisruptionAsked) -> None:
         for job_id, instance, run in _runs(event):
@@ -195,13 +209,14 @@ class Sla:
         new = self.arena["ended"][slots] < runs
         self.arena.set("asked", slots[new], runs[new])
         self.arena.set("told", slots[new], 0)
-        self._find_waiting(event.job_ids)
+        self._find_waiting(slots)
 
     def _withdrawn(self, event: DisruptionWithdrawn) -> None:
         self._unask_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots[self.arena["allowed"][slots] == run], 0)
         self._unask(slots[self.arena["asked"][slots] == run])
+        self._look_at(slots)
 
     def _allowed(self, event: DisruptionAllowed) -> None:
         self._unask_unguarded(event)
@@ -223,16 +238,23 @@ class Sla:
             return
         self.arena.set("asked", slots, 0)
         self.arena.set("told", slots, 0)
-        self._find_waiting(tuple(self._waiting))
+        self._find_waiting(slots)
 
-    def _find_waiting(self, job_ids: Sequence[str]) -> None:
-        """Finds which of these jobs have disruptions that wait."""
-        for job_id in job_ids:
-            row = self.jobs.get(job_id)
-            if row is not None and self._stretch_of(row, "asked").any():
-                self._waiting[job_id] = None
+    def _find_waiting(self, slots: I64) -> None:
+        """Finds which of the jobs of these slots have disruptions that wait."""
+        for job_id in self._jobs_at(slots):
+            if self._stretch_of(self.jobs[job_id], "asked").any():
+                self._waiting[job_id] = self._news[job_id] = None
             else:
                 self._waiting.pop(job_id, None)
+                self._news.pop(job_id, None)
+
+    def _look_at(self, slots: I64) -> None:
+        """Something about these slots has changed: what waits in their jobs may have a verdict now."""
+        self._news.update((job_id, None) for job_id in self._jobs_at(slots) if job_id in self._waiting)
+
+    def _jobs_at(self, slots: I64) -> list[str]:
+        return [self._at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]
 
 
 def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> list[Run]:
