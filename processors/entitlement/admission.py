@@ -19,9 +19,9 @@ from events.columns import I64, Names, pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.parts import Amounts
-from processors.entitlement.answers import parent_of
 from processors.entitlement.queues import Place, Queues, stretches
 from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, plus
+from processors.entitlement.tree import parent_of
 from processors.table import Table
 
 EXPLAINED_BEHIND = 3

@@ -2,56 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
-from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
+from processors.entitlement.rows import NOTHING, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow, plus
+from processors.entitlement.tree import Tree, parent_of, pool_row
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
 
 Verdict = tuple[Code, str]
-
-
-def parent_of(path: str) -> str:
-    """The pool above; / is above the first level."""
-    return path.rpartition("/")[0] or "/"
-
-
-def pool_row(fact: DefinedRow) -> PoolRow:
-    """The row of a definition."""
-    return PoolRow(fact.reservation, fact.limit, fact.share, fact.open_jobs_max, fact.open_tasks_max)
-
-
-@dataclass(slots=True)
-class Tree:
-    """The pools as a cell knows them: its own with their rows, the others by path and cell."""
-
-    cell: int
-    pools: dict[str, PoolRow]
-    foreign: dict[str, int]
-
-    def __len__(self) -> int:
-        """How many pools there are, but for the root."""
-        return len(self.pools) - 1 + len(self.foreign)
-
-    def cell_of(self, path: str) -> int | None:
-        """The cell of a pool; None: there is no such pool, or it is the root, which each cell has."""
-        if path == "/":
-            return None
-        return self.cell if path in self.pools else self.foreign.get(path)
-
-    def take(self, fact: PoolFact) -> None:
-        """Follows a fact that was answered DONE."""
-        if isinstance(fact, RemovedRow):
-            self.pools.pop(fact.path, None)
-            self.foreign.pop(fact.path, None)
-        elif isinstance(fact, DefinedRow) and fact.cell == self.cell:
-            self.pools[fact.path] = pool_row(fact)
-        elif isinstance(fact, DefinedRow):
-            self.foreign[fact.path] = fact.cell
 
 
 def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool) -> PoolAnswered:
@@ -69,11 +30,6 @@ def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int]
     else:
         code, message = _configured(fact)
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
-
-
-def children(path: str, pools: Mapping[str, PoolRow]) -> list[str]:
-    """The pools right below, by path."""
-    return sorted(each for each in pools if each != "/" and parent_of(each) == path)
 
 
 def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
@@ -101,7 +57,7 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verd
         return Code.REPEATED, "the pool is defined like this already"
     if parent != "/" and open_jobs.get(parent, 0):
         return Code.POOL_NOT_A_LEAF, f"{parent} has {open_jobs[parent]} open jobs, so it can't get pools below it"
-    return _amounts(path, new, pools) or (Code.DONE, "")
+    return _amounts(path, new, tree) or (Code.DONE, "")
 
 
 def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
@@ -113,8 +69,8 @@ def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
     if above is not None and above != cell:
         return Code.WRONG_CELL, f"{parent_of(path)} belongs to cell {above}, so do the pools below it, not to {cell}"
     if present is None:
-        for below in sorted(tree.foreign):
-            if below.startswith(f"{path}/") and tree.foreign[below] != cell:
+        for below in tree.foreign_below(path):
+            if tree.foreign[below] != cell:
                 return Code.WRONG_CELL, f"{below}, below it, belongs to cell {tree.foreign[below]}, not {cell}"
     return None
 
@@ -124,16 +80,15 @@ def _same(old: PoolRow, new: PoolRow) -> bool:
     return all(getattr(old, field) == getattr(new, field) for field in fields)
 
 
-def _amounts(path: str, new: PoolRow, pools: Mapping[str, PoolRow]) -> Verdict | None:
+def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
     parent = parent_of(path)
-    above = pools[parent]
-    siblings = [pools[each] for each in children(parent, pools) if each != path]
-    below = [pools[each] for each in children(path, pools)]
+    above, old = tree.pools[parent], tree.pools.get(path)
+    siblings = plus(tree.reserved(parent), old.reservation if old else NOTHING, -1)
+    below = tree.reserved(path)
     for at, resource in enumerate(RESOURCES):
         reservation, limit, share = new.reservation[at], new.limit[at], new.share[at]
         problem = ""
-        taken = sum(each.reservation[at] for each in siblings) + reservation
-        needed = sum(each.reservation[at] for each in below)
+        taken, needed = siblings[at] + reservation, below[at]
         if not 0 <= reservation <= AMOUNT_MAX or not -1 <= limit <= AMOUNT_MAX:
             problem = f"reservation {reservation} and limit {limit} must be 0 to {AMOUNT_MAX}"
         elif not 0 <= share <= SHARE_MAX:
@@ -157,7 +112,7 @@ def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
         return Code.DONE, ""
     if path not in pools or path == "/":
         return Code.NO_SUCH_POOL, f"there is no pool {path[:200]}"
-    below = children(path, pools)
+    below = tree.children(path)
     if below:
         return Code.POOL_IN_USE, f"{path} has pools below it: {', '.join(below[:5])}"
     if open_jobs.get(path, 0):

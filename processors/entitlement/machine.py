@@ -16,7 +16,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from processors.arena import locate, locate_ranges
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
-from processors.entitlement.answers import RESOURCES, Tree, answer, pool_row
+from processors.entitlement.answers import RESOURCES, answer
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import (
@@ -36,6 +36,7 @@ from processors.entitlement.rows import (
     plus,
 )
 from processors.entitlement.shares import Shares
+from processors.entitlement.tree import Entry, Tree, pool_row
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.table import Table, struct_table
 
@@ -67,6 +68,7 @@ class Entitlement:
         self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self._cell.put("cell", CellRow())
         self.queues = Queues()
+        self._tree = Tree(cell, self._entries())
         self._shares = Shares(self.queues, self.pools, self._cell)
         self._idle = -1
         """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
@@ -102,6 +104,7 @@ class Entitlement:
     def restored(self) -> None:
         """See `Machine.restored`."""
         self.queues.restored()
+        self._tree = Tree(self._number, self._entries())
         self._shares.restored()
         self._idle = -1
 
@@ -166,19 +169,25 @@ class Entitlement:
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done = self._tree(), dict(self.commands.items())
+        tree, done = self._tree, dict(self.commands.items())
+        before: list[Entry] = []
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
             fact = self.asks[offset].fact
             answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
-                tree.take(fact)
+                was = tree.take(fact)
+                before += [was] if was else []
             out.append(answered)
+        for entry in reversed(before):
+            tree.put(entry)
         return out
 
-    def _tree(self) -> Tree:
-        return Tree(self._number, dict(self.pools.items()), dict(self.foreign.items()))
+    def _entries(self) -> list[Entry]:
+        """The pools as the rows have them."""
+        own = [Entry(path, row=row) for path, row in self.pools.items()]
+        return own + [Entry(path, cell=cell) for path, cell in self.foreign.items()]
 
     def _gangs(self, budget: int) -> tuple[list[Event], int]:
         """What is admitted, and what is said of gangs that wait; and what is left of the budget."""
@@ -323,6 +332,7 @@ class Entitlement:
         self.asks.remove(event.pools_offset)
         if event.code != Code.DONE:
             return
+        self._tree.take(fact)
         self.commands.put(event.command_id, event.pools_offset)
         if len(self.commands) > COMMANDS_KEPT:
             self.commands.remove(min(self.commands, key=self.commands.__getitem__))

@@ -1,10 +1,10 @@
 """Jobs that wait and hold: their counts, the order in which each pool serves them, and who waits for a time."""
 
 import heapq
-from bisect import bisect_left, insort
 from collections import Counter
 
 import numpy as np
+from sortedcontainers import SortedList
 
 from events.columns import I32, I64, counted
 from events.records.lifecycle import JobAccepted
@@ -29,9 +29,9 @@ class Queues:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.arena = Arena("tasks", ("queued", "held", "ended", "leaving", "since"))
         self.at: dict[int, str] = {}
-        self.order: dict[str, list[Place]] = {}
+        self.order: dict[str, SortedList[Place]] = {}
         """Per pool the jobs in line that are preemptible."""
-        self.firm_order: dict[str, list[Place]] = {}
+        self.firm_order: dict[str, SortedList[Place]] = {}
         """Per pool the jobs in line that are not."""
         self.waiting: dict[str, Amount4] = {}
         """What the jobs in `order` ask together."""
@@ -201,12 +201,13 @@ class Queues:
 
     def _stand(self, job_id: str, row: JobRow) -> None:
         order = self.order if row.preemptible else self.firm_order
-        insort(order.setdefault(row.pool, []), place(job_id, row))
+        if row.pool not in order:
+            order[row.pool] = SortedList()
+        order[row.pool].add(place(job_id, row))
         self._wait(row, row.queued)
 
     def _leave(self, job_id: str, row: JobRow) -> None:
-        places = (self.order if row.preemptible else self.firm_order)[row.pool]
-        del places[bisect_left(places, place(job_id, row))]
+        (self.order if row.preemptible else self.firm_order)[row.pool].remove(place(job_id, row))
         row.said = ""
 
     def _stand_aside(self, job_id: str, row: JobRow) -> None:

@@ -1,9 +1,9 @@
 """What each pool is entitled to, demands and holds, as queues and pools are now."""
 
-from processors.entitlement.answers import parent_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import NOTHING, Amount4, CellRow, PoolRow, SaidRow, plus
 from processors.entitlement.sharing import entitlements
+from processors.entitlement.tree import parent_of
 from processors.table import Table
 
 

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from events.codes import Code
 from events.records.pools import PoolDefined
-from processors.entitlement.answers import Tree, answer, parent_of
+from processors.entitlement.answers import answer
 from processors.entitlement.rows import ask_row
+from processors.entitlement.tree import Entry, Tree, parent_of
 from tests.entitlement.harness import World, cpu
 
 
@@ -79,7 +80,7 @@ def test_a_pool_is_in_one_cell_and_with_the_pools_around_it(facts: list[tuple[st
 
 
 def test_answers_in_one_round_follow_one_another() -> None:
-    tree = Tree(0, dict(World().machine.pools.items()), {})
+    tree = Tree(0, [Entry("/", row=World().machine.pools["/"])])
     facts = (PoolDefined(path="/a", command_id=name, cell=cell) for name, cell in (("x", 1), ("y", 0)))
     first, second = (ask_row(fact).fact for fact in facts)
     assert answer(0, first, tree, {}, False).code == Code.DONE
