@@ -23,7 +23,6 @@ from bench._shapes import (
     bytes_by_topic,
     five_appends,
     http,
-    http_raw,
     job,
     jobs_done,
     raw,
@@ -64,7 +63,7 @@ def run(options: Options) -> Result:
             elif shape == "steady":
                 figures |= steady(log)
             elif shape == "http":
-                figures |= prefixed(http(listen, data))
+                figures |= prefixed(http(listen, data, log))
             else:
                 figures |= batch(log, shape, data)
             figures |= used(shape, meter.spent_s(), time.monotonic() - begin)
@@ -75,8 +74,6 @@ def run(options: Options) -> Result:
             }
             if shape == "steady":
                 references |= prefixed(five_appends(log))
-            elif shape == "http":
-                references |= prefixed(http_raw(listen))
             elif shape in BATCHES:
                 tasks = sum(each.instances for each in BATCHES[shape])
                 references |= {f"processes_{shape}_{name}": value for name, value in raw(log, tasks).items()}

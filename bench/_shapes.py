@@ -13,16 +13,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 from httpx2 import Client
+from msgspec.structs import replace
 from sqlalchemy import Engine, text
 
 from bench import peak_memory_mib
+from bench._http import answers_per_s, ratio, request
 from events.codec import encode
 from events.kafka import KafkaLog
 from events.log import Log, NewRecord
@@ -39,7 +40,8 @@ DEADLINE_S = 300.0
 STEADY_RATE = 100
 RAW = "bench.raw"
 STEADY_S = 60
-HTTP_S = 8.0
+HTTP_SUBMITS_MAX = 20_000
+LISTED = 5_000
 WAYS = 300
 """So many ways from submission to order are appended for comparison."""
 
@@ -206,38 +208,52 @@ def steady(log: Log, probe: Probe, pids: Mapping[str, int]) -> dict[str, float]:
     }
 
 
-def http(listen: str, folder: Path) -> dict[str, float]:
-    """Submissions over HTTP; `folder`: of the token."""
-    headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
+def http(listen: str, folder: Path, log: Log) -> dict[str, float]:
+    """Answers over HTTP while the views change ten times a second; `folder`: of the token."""
+    token = (folder / "token").read_text().strip()
     body = {"pool": "/bench", "sim": {"duration": "1s"}, "resources": {"cpu": "100m"}}
+    posts = [
+        request("POST", "/v1/jobs", token, {**body, "job_id": f"http-{number}"}) for number in range(HTTP_SUBMITS_MAX)
+    ]
+    found = {"http_submits_per_s": answers_per_s(listen, posts)}
+    append(
+        log, *(replace(job(f"listed-{number}", 1), labels={"team": "maps"}, owner="ann") for number in range(LISTED))
+    )
+    with Client(base_url=f"http://{listen}", trust_env=False) as client:
+        until(lambda: client.get("/v1/jobs/listed-0").is_success, 0.1)
+        until(lambda: client.get("/v1/jobs?state=PENDING,SUBMITTED&page_size=1").json()["jobs"] == [], 0.5)
+        pages, size = paths_of_pages(client)
+        livez = len(client.get("/livez").content)
+    stop = threading.Event()
 
-    def submit(session: Client, name: str) -> None:
-        session.post("/v1/jobs", json={**body, "job_id": name}, headers=headers).raise_for_status()
+    def change() -> None:
+        number = 0
+        while not stop.wait(0.1):
+            append(log, job(f"change-{number}", 1))
+            number += 1
 
-    return {"http_submits_per_s": answers_per_s(listen, submit)}
+    changing = threading.Thread(target=change)
+    changing.start()
+    for name, requests, length in (
+        ("livez", [request("GET", "/livez")], livez),
+        ("jobs_list", [request("GET", path) for path in pages], size),
+    ):
+        own, bare = ratio(listen, requests, length)
+        found |= {f"http_{name}_per_s": own, f"http_{name}_bare_per_s": bare, f"http_{name}_ratio": own / bare}
+    stop.set()
+    changing.join()
+    return {**found, "http_jobs_list_bytes": float(size)}
 
 
-def http_raw(listen: str) -> dict[str, float]:
-    """The same server, clients and cores, and nothing to be done."""
-    idle = answers_per_s(listen, lambda session, _: session.get("/livez").raise_for_status())
-    return {"http_raw_answers_per_s": idle}
-
-
-def answers_per_s(listen: str, ask: Callable[[Client, str], object]) -> float:
-    """Questions over HTTP, each with a name of its own, by eight clients at once, for some seconds."""
-    stop = time.monotonic() + HTTP_S
-
-    def client(which: int) -> int:
-        done = 0
-        with Client(base_url=f"http://{listen}", trust_env=False) as session:
-            while time.monotonic() < stop:
-                ask(session, f"http-{which}-{done}")
-                done += 1
-        return done
-
-    begin = time.monotonic()
-    with ThreadPoolExecutor(8) as pool:
-        return sum(pool.map(client, range(8))) / (time.monotonic() - begin)
+def paths_of_pages(client: Client) -> tuple[list[str], int]:
+    """Where each page of the list of jobs is, 100 a page, and how many bytes one has on average."""
+    paths, sizes, token = [], [], ""
+    while not paths or token:
+        paths.append(f"/v1/jobs?page_size=100&page_token={token}")
+        answer = client.get(paths[-1])
+        sizes.append(len(answer.content))
+        token = answer.json()["next_page_token"]
+    return paths, sum(sizes) // len(sizes)
 
 
 def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapping[str, int]) -> dict[str, float]:
@@ -248,7 +264,7 @@ def measure(up: Up, log: Log, probe: Probe, shape: str, folder: Path, pids: Mapp
     if shape == "steady":
         return steady(log, probe, pids)
     if shape == "http":
-        return http(up.listen(), folder)
+        return http(up.listen(), folder, log)
     return batch(up, log, probe, shape, pids)
 
 
@@ -257,8 +273,6 @@ def references(up: Up, shape: str) -> dict[str, float]:
     log = up.log
     if shape == "steady":
         return five_appends(log)
-    if shape == "http":
-        return http_raw(up.listen())
     tasks = sum(each.instances for each in BATCHES.get(shape, []))
     return {f"{shape}_{name}": value for name, value in raw(log, tasks).items()} if tasks else {}
 

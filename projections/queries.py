@@ -1,10 +1,10 @@
 """What the API reads: views as JSON values. Each function takes a connection, so that one answer sees one state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, func, select, tuple_
+from sqlalchemy import Connection, Select, Table, select, tuple_
 
 from events.codec import decode
 from events.records.jobs import JobSubmitted
@@ -44,14 +44,19 @@ def some(
     """At most `size` rows, and not many more bytes than an answer may have: `weigh` tells those of a row that have no
     bound of their own.
     """
+    rows = (row(*values) for part in connection.execute(query.limit(size + 1)).partitions(FETCHED) for values in part)
+    return first_of(rows, size, weigh)
+
+
+def first_of(found: Iterable[R], size: int, weigh: Callable[[R], int]) -> Some[R]:
+    """The same of rows that a query for one more finds."""
     rows: list[R] = []
     weight = 0
-    for part in connection.execute(query.limit(size + 1)).partitions(FETCHED):
-        for values in part:
-            if len(rows) == size or weight > PAGE_BYTES_MAX:
-                return Some(rows, True)
-            rows.append(row(*values))
-            weight += weigh(rows[-1])
+    for row in found:
+        if len(rows) == size or weight > PAGE_BYTES_MAX:
+            return Some(rows, True)
+        rows.append(row)
+        weight += weigh(row)
     return Some(rows, False)
 
 
@@ -121,30 +126,6 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
         "reason": {"code": headline["code"], "message": headline["message"]} if headline else None,
         "position": position,
     }
-
-
-class JobFilter(NamedTuple):
-    """Which jobs are meant; what is empty lets all through."""
-
-    states: Sequence[str]
-    pool: str
-    labels: Sequence[tuple[str, str]]
-
-
-def job_rows(connection: Connection, wanted: JobFilter, size: int, before: int) -> Some[JobRow]:
-    """Jobs, the newest first, from before a job's number on, -1: from the newest."""
-    jobs = tables.jobs.c
-    query = select(tables.jobs).order_by(jobs.number.desc())
-    if before >= 0:
-        query = query.where(jobs.number < before)
-    if wanted.states:
-        query = query.where(jobs.state.in_(wanted.states))
-    if wanted.pool:
-        query = query.where(jobs.pool == wanted.pool)
-    for key, value in wanted.labels:
-        each = func.json_each(jobs.labels).table_valued("key", "value")
-        query = query.where(select(each).where(each.c.key == key, each.c.value == value).exists())
-    return some(connection, JobRow, query, size, lambda row: len(row.labels) + len(row.message))
 
 
 def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[ExplanationRow]]:

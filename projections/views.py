@@ -5,9 +5,10 @@ topic of facts, when a round of the topic's owner that covers it is: then the fa
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Engine, select
@@ -16,6 +17,10 @@ from events.topics import BY_NAME, HOSTS, JOBS, POOLS, TASKS
 from projections import tables
 
 OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlement", HOSTS.name: "placement"}
+
+# Each answer asks these, as text: making statements of them would take as long as the rest of a page.
+_POSITIONS = str(select(tables.positions))
+_CHAINS = str(select(tables.chains.c.machine, tables.chains.c.inputs))
 
 
 class BadPosition(ValueError):
@@ -36,7 +41,7 @@ class Views:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection whose selects all see the same state."""
-        with self.engine.connect() as connection:
+        with self.engine.connect() as connection, connection.begin():
             yield connection
 
     def changed(self) -> None:
@@ -97,9 +102,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def reached(connection: Connection) -> dict[str, int]:
     """Per topic the last offset that is reached; topics without one are left out."""
     standing = folded(connection)
-    covered = {machine: msgspec.json.decode(inputs) for machine, inputs in connection.execute(
-        select(tables.chains.c.machine, tables.chains.c.inputs)
-    )}  # fmt: skip
+    covered = {machine: msgspec.json.decode(inputs) for machine, inputs in rows_as_text(connection, _CHAINS)}
     for topic, owner in OWNERS.items():
         standing[topic] = min(standing.get(topic, 0), covered.get(owner, {}).get(topic, 0))
     return {topic: position - 1 for topic, position in standing.items() if position}
@@ -107,7 +110,13 @@ def reached(connection: Connection) -> dict[str, int]:
 
 def folded(connection: Connection) -> dict[str, int]:
     """Per topic the offset after the last record that the views know, answered or not."""
-    return dict(map(tuple, connection.execute(select(tables.positions))))
+    return dict(rows_as_text(connection, _POSITIONS))
+
+
+def rows_as_text(connection: Connection, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query in text, without what SQLAlchemy adds to each: for what every answer or a long list asks."""
+    found: Iterator[tuple[Any, ...]] = connection.connection.cursor().execute(query, values)
+    return found
 
 
 def write_positions(positions: Mapping[str, int]) -> str:

@@ -41,6 +41,7 @@ def create_app(
     context = Context(views, log, WholeLog(views, log), cell_info, task_log, streams_max, list(others))
     app.state.context = context
     app.state.guards = {"token": token, "listen": listen}
+    app.include_router(system.probes(), responses=PROBLEMS)
     for part in (jobs, pools, hosts, stream, system):
         app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)
     if gateway is not None:

@@ -23,6 +23,7 @@ from events.topics import POOLS
 from projections import queries
 from projections.api.problems import Problem, wrong_cell
 from projections.api.whole import Appends
+from projections.listed import JobTexts
 from projections.rows import AnswerRow
 from projections.views import BadPosition, Views, reached, read_positions, write_positions
 
@@ -93,6 +94,7 @@ class Context:
     streams_max: int
     others: list[Appends] = field(default_factory=list)
     beside: "list[Context]" = field(default_factory=list)
+    texts: JobTexts = field(default_factory=JobTexts)
 
     @property
     def cell(self) -> int:
@@ -215,8 +217,9 @@ class Reader(NamedTuple):
 
 
 def as_json(value: Any, positions: str) -> Response:
-    """An answer from the views as they are at these positions."""
-    return Response(orjson.dumps(value), headers={"Log-Position": positions}, media_type="application/json")
+    """An answer from the views as they are at these positions; bytes are JSON already."""
+    text = value if isinstance(value, bytes) else orjson.dumps(value)
+    return Response(text, headers={"Log-Position": positions}, media_type="application/json")
 
 
 async def reader(

@@ -19,6 +19,7 @@ from projections.api.commands import Command, carry_out
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.jobs import REJECTED
+from projections.listed import JobFilter, page_text
 from projections.render import whole
 from projections.rows import JobRow
 
@@ -47,7 +48,7 @@ States = Annotated[str, Query(description="States, separated by commas.")]
 class JobsWanted(NamedTuple):
     """Which jobs a list is of: the filter, and the words it was asked in, which its page tokens hold for."""
 
-    filter: queries.JobFilter
+    filter: JobFilter
     words: tuple[list[str], str, list[str]]
 
 
@@ -59,7 +60,7 @@ async def jobs_wanted(
     """The parameters of the list of jobs."""
     states = _states(state, JOB_STATES)
     labels = [_label(each) for each in label or ()]
-    return JobsWanted(queries.JobFilter(states, pool, labels), (states, pool, label or []))
+    return JobsWanted(JobFilter(states, pool, labels), (states, pool, label or []))
 
 
 Wanted = Annotated[JobsWanted, Depends(jobs_wanted)]
@@ -180,11 +181,11 @@ def _reads(router: APIRouter) -> None:
         """Jobs, the newest first, without their specs."""
         before = page.after(Place, *wanted.words)
 
-        def look(connection: Connection) -> dict[str, Any]:
-            found = queries.job_rows(connection, wanted.filter, page.size, -1 if before is None else before)
+        def look(connection: Connection) -> bytes:
+            texts = read.context.texts
+            found = texts.page(connection, wanted.filter, page.size, -1 if before is None else before)
             last = found.rows[-1].number if found.more else None
-            shown = queries.jobs_json(connection, found.rows)
-            return {"jobs": shown, "next_page_token": next_token(last, *wanted.words)}
+            return page_text([each.text for each in found.rows], next_token(last, *wanted.words))
 
         return await read(look)
 

@@ -15,6 +15,7 @@ from projections.api.whole import must_be_whole
 from projections.render import at, whole
 from projections.views import folded
 
+_LIVE = b'{"live":true}'
 LAG_MAX = 10_000
 """Records that the views may be behind and still count as ready."""
 
@@ -67,20 +68,27 @@ def routes(context: Context) -> APIRouter:
 
         return await read(look)
 
+    @router.get("/readyz")
+    async def readyz(read: Reading) -> Response:
+        """Whether the views are close behind the log."""
+        return await read(lambda connection: {"ready": True, "lag": lag_of(context, connection)})
+
+    return router
+
+
+def probes() -> APIRouter:
+    """The routes about this process, whatever cells it serves."""
+    router = APIRouter(tags=["cell"])
+
     @router.get("/livez")
-    async def livez() -> dict[str, bool]:
+    async def livez() -> Response:
         """Whether this process answers."""
-        return {"live": True}
+        return Response(_LIVE, media_type="application/json")
 
     @router.get("/startupz", include_in_schema=False)
     async def startupz() -> dict[str, bool]:
         """Whether this process has come up: it answers no requests before."""
         return {"started": True}
-
-    @router.get("/readyz")
-    async def readyz(read: Reading) -> Response:
-        """Whether the views are close behind the log."""
-        return await read(lambda connection: {"ready": True, "lag": lag_of(context, connection)})
 
     @router.get("/metrics", include_in_schema=False)
     def metrics() -> Response:

@@ -18,6 +18,7 @@ from projections.api.context import Context, Pages, Paging, Place, as_json, next
 from projections.api.jobs import JobsWanted, Wanted
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
+from projections.listed import page_text
 from projections.queries import Some
 from projections.views import reached, write_positions
 
@@ -126,18 +127,14 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
         return await read(lambda found: _quarantine(found, page, at))  # type: ignore[no-any-return]
 
 
-def _jobs(found: Cells, page: Paging, wanted: JobsWanted, at: dict[int, int]) -> dict[str, Any]:
+def _jobs(found: Cells, page: Paging, wanted: JobsWanted, at: dict[int, int]) -> bytes:
     rows = {
-        cell: queries.job_rows(each.connection, wanted.filter, page.size, at.get(cell, -1))
+        cell: each.context.texts.page(each.connection, wanted.filter, page.size, at.get(cell, -1))
         for cell, each in found.items()
     }
-    taken = spliced(rows, page.size, lambda row: -row.submitted_ms)
-    shown = {
-        cell: iter(queries.jobs_json(each.connection, [row for of, row in taken if of == cell]))
-        for cell, each in found.items()
-    }
-    token = onward(rows, taken, at, lambda row: row.number, *wanted.words)
-    return {"jobs": [{**next(shown[cell]), "cell": cell} for cell, _ in taken], "next_page_token": token}
+    taken = spliced(rows, page.size, lambda job: -job.submitted_ms)
+    token = onward(rows, taken, at, lambda job: job.number, *wanted.words)
+    return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in taken], token)
 
 
 def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:

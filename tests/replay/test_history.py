@@ -30,7 +30,7 @@ from paceline.machines import machines
 from paceline.main import run
 from processors.store import RocksStore
 from processors.table import RowChange
-from projections import queries
+from projections.listed import JobFilter, JobTexts
 from projections.projector import rebuild
 from projections.tables import chains, jobs
 from projections.views import Views
@@ -170,8 +170,8 @@ def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
     cut = closed(past(), before(past(), read_time(TO) + 1))
     views = Views(rebuild(CutLog(past(), cut), tmp_path))
     with views.read() as connection:
-        rows = queries.job_rows(connection, queries.JobFilter([], "", []), 10, -1).rows
-        assert jobs == json.loads(json.dumps(queries.jobs_json(connection, rows)))
+        listed = JobTexts().page(connection, JobFilter([], "", []), 10, -1).rows
+        assert jobs == [json.loads(each.text) for each in listed]
     assert {job["job_id"]: job["state"] for job in jobs} == {
         "huge": "KILLED",
         "nightly": "RUNNING",
