@@ -28,6 +28,7 @@ from events.port_names import variable_of
 from events.records.parts import Amounts
 from events.structs import known
 from hostagent import capacity, shim
+from hostagent.identity import identity
 from hostagent.messages import (
     HEARTBEAT_MS,
     PING_S,
@@ -120,6 +121,7 @@ class Agent:
         self.settings = settings
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = settings.folder / "agent.json"
+        self._machine = identity(settings.folder)
         self.standing = Standing()
         if self._path.exists():
             try:
@@ -278,6 +280,7 @@ class Agent:
             runs=self.runs.inventory(),
             position=self.standing.position,
             cell=self.standing.cell,
+            machine=self._machine,
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:

@@ -68,6 +68,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
 Long = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Session = Annotated[int, msgspec.Meta(ge=1, le=SESSION_MAX)]
 REASON_CHARS_MAX = 1000
+Name = Annotated[str, msgspec.Meta(max_length=128)]
 Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 
 
@@ -80,6 +81,19 @@ class RunState(msgspec.Struct):
     state: Annotated[int, msgspec.Meta(ge=1, le=5)]
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
     reason: Text = ""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The machine of an agent: `id` stays with its folder, `boot` names the time since it was started, `name` is for
+    people. Without an id nothing is known of it.
+    """
+
+    id: Name = ""
+    boot: Name = ""
+    name: Name = ""
+
+    def __str__(self) -> str:
+        return f"{self.name or 'a machine'} ({self.id or 'of unknown identity'}, boot {self.boot or 'unknown'})"
 
 
 class Hello(msgspec.Struct):
@@ -95,6 +109,7 @@ class Hello(msgspec.Struct):
     runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
     position: Long = 0
     cell: int | None = None
+    machine: Machine = Machine()
 
 
 class Welcome(msgspec.Struct):

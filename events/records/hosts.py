@@ -41,6 +41,15 @@ class HostConnected(Event, frozen=True, kw_only=True):
     gateway: str
     """The gateway."""
 
+    machine: str = ""
+    """Id of the machine of the agent, kept in its folder; empty: it has none."""
+
+    boot: str = ""
+    """Names the time since that machine was started."""
+
+    machine_name: str = ""
+    """What that machine calls itself."""
+
 
 class HostLossConfirmed(Event, frozen=True, kw_only=True):
     """An operator says that a silent host is lost. Answered by HostAnswered."""

@@ -8,7 +8,7 @@ import msgspec
 
 from events.log import LogFault
 
-FORMAT = 6
+FORMAT = 7
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

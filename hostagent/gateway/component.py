@@ -251,12 +251,16 @@ class Gateway:
 
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
+        if reason := host.intruder(post.host_id, post.hello.machine, self._wanted.runs):
+            intruder = Refused(host.session, reason)
+            self._after.append(lambda: post.done(intruder))
+            return
         if post.hello.session <= host.session:
             refused = Refused(host.session) if host.session < SESSION_MAX else Refused(host.session, LAST_SESSION)
             self._after.append(lambda: post.done(refused))
             return
         host.cut(post.host_id)
-        host.connected(post.hello.session, self.name)
+        host.connected(post.hello.session, self.name, post.hello.machine)
         host.floor, host.heard_ms = post.hello.position, now
         self._records += facts.connected(post.host_id, post.hello, self.name)
         self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell)))

@@ -36,7 +36,14 @@ def connected(host_id: str, hello: Hello, gateway: str) -> list[NewRecord]:
         state=pack_ints(run.state for run in hello.runs),
         exit_code=pack_ints(run.exit_code for run in hello.runs),
     )
-    opened = HostConnected(host_id=host_id, session=hello.session, gateway=gateway)
+    opened = HostConnected(
+        host_id=host_id,
+        session=hello.session,
+        gateway=gateway,
+        machine=hello.machine.id,
+        boot=hello.machine.boot,
+        machine_name=hello.machine.name,
+    )
     return [fact(opened, host_id), fact(offered(host_id, hello), host_id), fact(inventory, host_id)]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.placement import HostRemoved
 from hostagent.gateway.links import Link
+from hostagent.messages import Machine
 
 
 class HostStanding:
@@ -14,13 +15,18 @@ class HostStanding:
     process.
     """
 
-    __slots__ = ("anew", "floor", "gateway", "heard_ms", "link", "number", "ready", "reconciled", "session", "silent")
+    __slots__ = (
+        *("anew", "floor", "gateway", "heard_ms", "link", "machine", "number", "ready", "reconciled", "session"),
+        "silent",
+    )
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.session = 0
         self.gateway = ""
         """The gateway that has the session and watches the host."""
+        self.machine = Machine()
+        """The machine of the agent that has the session."""
         self.silent = False
         self.anew = False
         """It must connect anew before its word counts: it was said to be silent, and may have been given up since."""
@@ -36,9 +42,27 @@ class HostStanding:
         """Whether what it says to this gateway in this session counts."""
         return self.gateway == gateway and self.session == session and not self.anew
 
-    def connected(self, session: int, gateway: str) -> None:
+    def connected(self, session: int, gateway: str, machine: Machine) -> None:
         """A session begins."""
         self.session, self.gateway, self.silent, self.anew = session, gateway, False, False
+        self.machine = machine
+
+    def intruder(self, host_id: str, machine: Machine, runs: Callable[[int], int]) -> str:
+        """Why an agent on this machine can't speak for the host now, empty: it may. The one that has the session keeps
+        it while it is heard; then its machine may come back after a restart; another has to wait until the runs are
+        over, of which `runs` counts those of a number.
+        """
+        had = self.machine
+        if not had.id or (had.id, had.boot) == (machine.id, machine.boot):
+            return ""
+        two = f"host {host_id} is {had}, this agent is on {machine}"
+        if not self.silent:
+            again = "a machine that was restarted is let in 10 s after it was last heard"
+            return f"{two}, and the other is heard: give each its own --host-id. Else, {again}"
+        if had.id != machine.id and (left := runs(self.number)):
+            gone = "if the other is gone for good, `paceline host confirm-loss` and `paceline host remove`"
+            return f"{two}, and {left} runs of the other are not over: give this one another --host-id or, {gone}"
+        return ""
 
     def cut(self, host_id: str) -> None:
         """Ends its link, if it has one."""
@@ -99,7 +123,7 @@ class Hosts:
         host = self[event.host_id]
         if event.session > host.session:
             host.cut(event.host_id)
-            host.connected(event.session, event.gateway)
+            host.connected(event.session, event.gateway, Machine(event.machine, event.boot, event.machine_name))
 
     def silent(self, event: HostSilent) -> None:
         """Of an own host this is no news, unless another gateway wrote it, to which this one was gone, or this one in
@@ -131,7 +155,10 @@ class Hosts:
     def dump(self) -> dict[str, Any]:
         """The folds, as plain values."""
         return {
-            host_id: (host.session, host.gateway, host.silent, host.anew, host.reconciled)
+            host_id: (
+                *(host.session, host.gateway, host.silent, host.anew, host.reconciled),
+                *(host.machine.id, host.machine.boot, host.machine.name),
+            )
             for host_id, host in self._hosts.items()
         }
 
@@ -139,4 +166,5 @@ class Hosts:
         """Takes what `dump` gave."""
         for host_id, standing in dumped.items():
             host = self[host_id]
-            host.session, host.gateway, host.silent, host.anew, host.reconciled = standing
+            host.session, host.gateway, host.silent, host.anew, host.reconciled, *machine = standing
+            host.machine = Machine(*machine)

@@ -103,6 +103,11 @@ class Wanted:
             return None
         return int(self._slots["host"][slot])
 
+    def runs(self, number: int) -> int:
+        """How many runs of a host are not over."""
+        state = self._slots["state"]
+        return int(np.count_nonzero((self._slots["host"] == number) & ((state == STARTING) | (state == STOPPING))))
+
     def whole(self, hosts: Sequence[int]) -> list[Piece]:
         """All that is wanted on these hosts, one piece to start and one to stop."""
         pieces = []
