@@ -7,6 +7,7 @@ import pytest
 from events.codes import TaskState
 from events.records.parts import Amounts, Simulated
 from events.records.pools import CellConfigured
+from events.topics import ROUND_BYTES_MAX
 from processors.driver import Limits
 from processors.entitlement.machine import Entitlement
 from processors.placement.machine import Placement
@@ -124,7 +125,8 @@ def test_settings_are_facts_and_every_machine_goes_by_them() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_machines_that_die_at_any_time_lose_and_double_nothing(seed: int) -> None:
     draw = random.Random(seed)
-    cell = Cell(hosts=4, limits=Limits(records=draw.choice([3, 50]), budget=draw.choice([5, 1000])))
+    bounds = {"records": [3, 50], "budget": [5, 1000], "round_bytes": [16_384, ROUND_BYTES_MAX]}
+    cell = Cell(hosts=4, limits=Limits(**{name: draw.choice(values) for name, values in bounds.items()}))
     for pool in ("/a", "/b"):
         cell.pool(pool, Amounts(2000, 0, 0, 0))
     for number in range(12):
