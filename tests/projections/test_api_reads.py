@@ -254,10 +254,11 @@ def test_lists_leave_specs_to_the_jobs_themselves(api):
     assert listed["labels"] == {"team": "maps"}
 
 
-def test_a_page_is_bounded_in_bytes_too(api):
+def test_a_page_is_bounded_in_bytes_too(api, monkeypatch):
+    monkeypatch.setattr(queries, "PAGE_BYTES_MAX", 30_000)
     names = [f"job-{each}" for each in range(12)]
     for name in names:
-        api.cell.accept(name, labels={f"key-{each}": "v" * 10_000 for each in range(30)})
+        api.cell.accept(name, labels={f"key-{each}": "v" * 200 for each in range(30)})
     api.fold()
     heard, token = [], ""
     while True:

@@ -236,7 +236,7 @@ def test_a_page_over_cells_that_is_cut_short_loses_nothing(two, monkeypatch):
     for number, api in enumerate(two.cells):
         for each in range(12):
             api.cell.ms += 7 if number else 10
-            api.cell.accept(f"job-{number}-{each}", labels={"key": "v" * 5_000})
+            api.cell.accept(f"job-{number}-{each}", labels={f"key-{one}": "v" * 200 for one in range(25)})
         api.fold()
     heard, token = [], ""
     while True:
