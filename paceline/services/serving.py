@@ -12,6 +12,8 @@ from hostagent.server import Server
 
 GRACE_S = 3
 """So long streams may go on after the end was asked for."""
+END_S = 5.0
+"""So long what runs beside may take to end, which may be in the middle of a question to Kafka."""
 
 
 class Late:
@@ -44,12 +46,12 @@ def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, beside:
         finally:
             end()
 
-    thread = threading.Thread(target=work, name="beside")
+    thread = threading.Thread(target=work, name="beside", daemon=True)
     thread.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     server.run(sockets=[listening])
     stop.set()
-    thread.join()
+    thread.join(END_S)
     if faults:
         raise faults[0]
