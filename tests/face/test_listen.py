@@ -27,10 +27,11 @@ KAFKA = ["--kafka", "127.0.0.1:9"]
 
 @pytest.mark.parametrize("process", PARTS, ids=" ".join)
 def test_a_taken_address_is_one_sentence_before_anything_else_is_asked(tmp_path: Path, process: list[str]):
-    (tmp_path / "token").write_text("secret")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "token").write_text("secret")
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
-        own = [word.format(token=tmp_path / "token") for word in OF_PARTS.get(process[0], KAFKA)]
+        own = [word.format(token=tmp_path / "kept" / "token") for word in OF_PARTS.get(process[0], KAFKA)]
         words = [*process, "--data", str(tmp_path / "data"), *own, "--listen", taken]
         done = subprocess.run(
             [sys.executable, "-m", "paceline", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
