@@ -74,7 +74,7 @@ def views(log: Log, folder: Path) -> dict[str, list[tuple[object, ...]]]:
 def test_a_history_in_two_parts_is_verified_and_viewed_as_the_whole_was(
     log: Cuttable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("processors.driver.SEGMENTS_MAX", 4)  # sla, with nothing to decide, has rounds too
+    monkeypatch.setattr("processors.driver.PARTS_MAX", 4)  # sla, with nothing to decide, has rounds too
     snapshots, url = str(tmp_path / "snapshots"), str(tmp_path / "archive")
     cell = StoredCell(log, tmp_path / "first")
     cell.pool("/p")
