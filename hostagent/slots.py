@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from events.gaps import Gaps
+
 Column = NDArray[Any]
 
 
@@ -18,8 +20,7 @@ class Slots:
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns: dict[str, Column] = {name: np.zeros(1024, dtype=kind) for name, kind in columns.items()}
         self._stretches: dict[str, tuple[int, int]] = {}
-        self._free: list[tuple[int, int]] = []
-        self.end = 0
+        self._gaps = Gaps()
 
     def __getitem__(self, column: str) -> Column:
         """The whole column; it is replaced when the slots grow, so it isn't kept."""
@@ -30,13 +31,8 @@ class Slots:
 
     def take(self, job_id: str, tasks: int) -> None:
         """Gives a job its slots: the first free stretch that is large enough."""
-        for at, (start, size) in enumerate(self._free):
-            if size >= tasks:
-                self._free[at : at + 1] = [(start + tasks, size - tasks)] if size > tasks else []
-                break
-        else:
-            start, self.end = self.end, self.end + tasks
-            self._grow()
+        start = self._gaps.take(tasks)
+        self._grow()
         self._stretches[job_id] = (start, tasks)
 
     def widen(self, job_id: str, tasks: int) -> None:
@@ -58,13 +54,7 @@ class Slots:
             return
         for column in self._columns.values():
             column[start : start + tasks] = 0
-        merged: list[tuple[int, int]] = []
-        for piece in sorted([*self._free, (start, tasks)]):
-            if merged and sum(merged[-1]) == piece[0]:
-                merged[-1] = (merged[-1][0], merged[-1][1] + piece[1])
-            else:
-                merged.append(piece)
-        self._free = merged
+        self._gaps.give_back(start, tasks)
 
     def find(self, job_ids: Sequence[str], job: Column, instance: Column) -> tuple[Column, Column]:
         """The slots of tasks given by index into `job_ids` and instance, and which of them there are (bool)."""
@@ -82,21 +72,20 @@ class Slots:
 
     def dump(self) -> dict[str, Any]:
         """All there is, as plain values."""
-        columns = {name: column[: self.end].tobytes() for name, column in self._columns.items()}
-        return {"end": self.end, "stretches": self._stretches, "free": self._free, "columns": columns}
+        columns = {name: column[: self._gaps.end].tobytes() for name, column in self._columns.items()}
+        return {"end": self._gaps.end, "stretches": self._stretches, "free": self._gaps.free, "columns": columns}
 
     def load(self, dumped: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        self.end = dumped["end"]
         self._stretches = {job_id: (start, tasks) for job_id, (start, tasks) in dumped["stretches"].items()}
-        self._free = [(start, tasks) for start, tasks in dumped["free"]]
+        self._gaps = Gaps(dumped["end"], ((start, tasks) for start, tasks in dumped["free"]))
         self._grow()
         for name, column in self._columns.items():
-            column[: self.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
+            column[: self._gaps.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
 
     def _grow(self) -> None:
         for name, column in self._columns.items():
-            if self.end > len(column):
-                grown = np.zeros(max(self.end, 2 * len(column)), dtype=column.dtype)
+            if self._gaps.end > len(column):
+                grown = np.zeros(max(self._gaps.end, 2 * len(column)), dtype=column.dtype)
                 grown[: len(column)] = column
                 self._columns[name] = grown

@@ -5,13 +5,13 @@ operation serves tasks of many jobs, and a row is hashed and stored once however
 goes depends on nothing but what is taken: the first gap that is large enough, so a restored arena goes on alike.
 """
 
-from bisect import insort
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import FEW, I32, I64, distinct, ints
+from events.gaps import Gaps
 from processors.table import Table
 
 BLOCK = 512
@@ -27,9 +27,7 @@ class Arena:
         self._index = {column: at for at, column in enumerate(("owner", *columns))}
         self._width = len(self._index)
         self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
-        self._gaps: list[tuple[int, int]] = []
-        self._end = 0
-        self._returned = False
+        self._gaps = Gaps()
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
         self.table.columns = tuple(self._index)
 
@@ -40,18 +38,8 @@ class Arena:
 
     def take(self, tasks: int) -> int:
         """Takes a stretch of slots and returns its base."""
-        if self._returned:
-            self._find_gaps()
-        for at, (start, size) in enumerate(self._gaps):
-            if size >= tasks:
-                del self._gaps[at]
-                if size > tasks:
-                    insort(self._gaps, (start + tasks, size - tasks))
-                break
-        else:
-            start = self._end
-            self._end += tasks
-            self._grow()
+        start = self._gaps.take(tasks)
+        self._grow()
         self.fill("owner", start, tasks, start + 1)
         return start
 
@@ -59,14 +47,7 @@ class Arena:
         """Frees a stretch; its columns are 0 again."""
         self._matrix[:, base : base + tasks] = 0
         self._mark(np.arange(base, base + tasks))
-        self._returned = True
-
-    def _find_gaps(self) -> None:
-        """The gaps as they follow from what is taken; once after many stretches came back."""
-        taken = np.flatnonzero(self["owner"])
-        self._end = int(taken[-1]) + 1 if len(taken) else 0
-        self._gaps = _gaps(self["owner"], self._end)
-        self._returned = False
+        self._gaps.give_back(base, tasks)
 
     def fill(self, column: str, start: int, count: int, value: int) -> None:
         """Sets a column over a stretch."""
@@ -87,16 +68,18 @@ class Arena:
             matrix[:, number * BLOCK : (number + 1) * BLOCK] = row
         self._matrix = matrix
         self._point()
-        self._find_gaps()
+        taken = np.flatnonzero(self["owner"])
+        end = int(taken[-1]) + 1 if len(taken) else 0
+        self._gaps = Gaps(end, _gaps(self["owner"], end))
 
     def _unpack(self, row: bytes) -> I32:
         return np.frombuffer(row, dtype="<i4").reshape(self._width, BLOCK).copy()
 
     def _grow(self) -> None:
         have = self._matrix.shape[1]
-        if self._end <= have:
+        if self._gaps.end <= have:
             return
-        matrix = np.zeros((self._width, max(2 * have, -(-self._end // BLOCK) * BLOCK)), dtype=np.int32)
+        matrix = np.zeros((self._width, max(2 * have, -(-self._gaps.end // BLOCK) * BLOCK)), dtype=np.int32)
         matrix[:, :have] = self._matrix
         self._matrix = matrix
         self._point()

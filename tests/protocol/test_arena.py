@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from processors.arena import Arena
+from events.gaps import Gaps
+from processors.arena import Arena, _gaps
 from processors.table import RowChange, State
 
 steps = st.lists(st.tuples(st.sampled_from(["take", "give", "set", "restore"]), st.integers(0, 2000)), max_size=30)
@@ -47,6 +48,8 @@ def test_an_arena_holds_what_a_dictionary_holds(draws: list[tuple[str, int]]) ->
     for slot, run in model.items():
         assert arena["run"][slot] == run
     held = np.flatnonzero(arena["owner"])
+    copy = Gaps(max(held, default=-1) + 1, _gaps(arena["owner"], max(held, default=-1) + 1))
+    assert (arena._gaps.end, arena._gaps.free) == (copy.end, copy.free), "what is free follows from what is taken"
     assert held.tolist() == sorted(model)
     state.take_changes()
     assert state.rehash() == state.hash

@@ -1,0 +1,38 @@
+"""Which slots of a column are free."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+
+class Gaps:
+    """The free stretches below `end`, ascending; neighbours are one, and none reaches `end`. So where the next stretch
+    goes depends on nothing but what is taken.
+    """
+
+    def __init__(self, end: int = 0, free: Iterable[tuple[int, int]] = ()) -> None:
+        self.end = end
+        self.free = list(free)
+        """Start and size of each."""
+
+    def take(self, size: int) -> int:
+        """Takes the first stretch that is large enough; returns where it begins."""
+        for at, (start, room) in enumerate(self.free):
+            if room >= size:
+                self.free[at : at + 1] = [(start + size, room - size)] if room > size else []
+                return start
+        self.end += size
+        return self.end - size
+
+    def give_back(self, start: int, size: int) -> None:
+        """Frees a stretch that was taken."""
+        at, end = bisect_left(self.free, (start, 0)), start + size
+        first, last = at, at
+        if at and sum(self.free[at - 1]) == start:
+            first, start = at - 1, self.free[at - 1][0]
+        if at < len(self.free) and self.free[at][0] == end:
+            last, end = at + 1, sum(self.free[at])
+        if end == self.end:
+            self.end = start
+            del self.free[first:last]
+        else:
+            self.free[first:last] = [(start, end - start)]
