@@ -69,7 +69,8 @@ class JobSpec(Spec):
     """A job as users write it. Fields that a check compares with others stand after those others."""
 
     job_id: Annotated[str, StringConstraints(pattern=ID_PATTERN)] | None = Field(
-        default=None, description="1 to 128 of a-z, 0-9, dot, dash, underscore; never used again."
+        default=None,
+        description="1 to 128 of a-z, 0-9, dot, dash, underscore; free again once a job that ended is forgotten.",
     )
     pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=WORD_MAX)] = Field(
         description="Path of the pool, a leaf: /maps/tiles."

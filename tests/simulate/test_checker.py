@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
+from events.ids import job_digest
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.hosts import HostConnected, HostOffered, HostSilent
@@ -174,6 +175,25 @@ ELSEWHERE = [*OVER, takes(placed(2, 0, host="g")), decides(ordered(2, 0, host="g
 )
 def test_lifecycle_breaks_a_promise(turns: list[Turn], says: str) -> None:
     breaks(Runs(), turns, says)
+
+
+FORGOTTEN = [*OVER, decides(changed("KILLED", killed=2)), decides(JobsForgotten(digests=job_digest("j")))]
+
+
+def test_runs_of_an_id_that_returns_begin_above_all_that_it_had() -> None:
+    breaks(Runs(), [*FORGOTTEN, decides(accepted(first_run=1))], "begins j with 1 after run 1")
+    again = [
+        *FORGOTTEN,
+        takes(reported(1, 0, state=RunReport.STARTED)),
+        decides(stopping(1, 0)),
+        decides(accepted(first_run=2)),
+        takes(reported(1, 0, state=RunReport.STARTED)),
+        decides(stopping(1, 0)),
+        takes(placed(2, 0)),
+        decides(ordered(2, 0)),
+    ]
+    play(Runs(), again)
+    breaks(Runs(), [*again, takes(placed(1, 1)), decides(ordered(1, 1))], "run 1, which is over")
 
 
 STOPPED = [
