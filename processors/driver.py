@@ -192,11 +192,12 @@ class Driver:
         if not self._inbox.waiting() or self._starved:
             self._inbox.add(self._reader.poll(self._limits.records, seconds))
 
-    def wait_ms(self) -> int | None:
-        """How long until the next deadline of the machine, or of a round for what was applied, as far as time passes
-        like now; None: no deadline.
+    def wait_ms(self, recording: bool = True) -> int | None:
+        """How long until the next deadline of the machine, or (`recording`) of a round for what was applied, as far as
+        time passes like now; None: no deadline.
         """
-        deadlines = [at for at in (self.machine.next_wakeup(), self.fold.due_ms()) if at is not None]
+        due = self.fold.due_ms() if recording else None
+        deadlines = [at for at in (self.machine.next_wakeup(), due) if at is not None]
         return max(0, min(deadlines) - self._now(True)) if deadlines else None
 
     def lag(self) -> dict[str, int]:

@@ -98,8 +98,12 @@ class Part:
         self.stirred = True
         """Whether it was given something to do since it last had nothing to do."""
 
-    def due_ms(self) -> int | None:
-        """In how many milliseconds it wants to be stepped; None: when something was appended."""
+    def due_ms(self, recording: bool = True) -> int | None:
+        """In how many milliseconds it wants to be stepped; None: when something was appended. Not `recording`: leaving
+        out rounds that only record what was applied.
+        """
+        if isinstance(self.component, MachineProcess):
+            return self.component.driver.wait_ms(recording)
         return self.component.wait_ms() if self.component is not None else None
 
 
@@ -276,9 +280,11 @@ class Cell:
         return self._next_ms
 
     def next_but_beats_ms(self) -> int | None:
-        """The same without the gateway, which beats for ever. With all hosts there, nothing else comes of that."""
+        """The same without the gateway, which beats for ever, and the rounds that record it. With all hosts there,
+        nothing else comes of that.
+        """
         away = any(part.component is None for part in self.fleets)
-        waits = [part.due_ms() for part in self.parts.values() if away or part.name != "gateway"]
+        waits = [part.due_ms(recording=False) for part in self.parts.values() if away or part.name != "gateway"]
         return min((self.clock.ms + wait for wait in waits if wait is not None), default=None)
 
     def _stir_due(self) -> bool:
