@@ -5,6 +5,7 @@ suite, `tests/contracts/log.py`, runs on all of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from events.faults import Cause
@@ -119,3 +120,8 @@ def gap(topic: str, position: int, start: int, end: int) -> LogGap:
         f"{topic} {side}, but offset {position} is needed: records are missing. Restore the log from its archive, "
         "or this reader's store from a snapshot."
     )
+
+
+def identity(first: LogRecord) -> str:
+    """Names a log by a record that every reader takes for the first of its kind, and by the time of its append."""
+    return blake2b(first.value + first.at_ms.to_bytes(8, "big"), digest_size=16).hexdigest()

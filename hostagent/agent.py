@@ -3,7 +3,7 @@
 One asyncio loop with three tasks: `_follow` keeps a session and obeys its stream of orders, `_report` tells the cell
 what it has not acknowledged, `_watch` looks at the runs. A session is with one gateway; when it is lost the next one of
 the cell is tried, and what was not acknowledged is told there. What must outlive the agent is on disk (`hostagent.runs`
-and `agent.json`: cell, last session, position and ports), so it may be killed at any moment.
+and `hostagent.standing`), so it may be killed at any moment.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from events.locks import hold
 from events.port_names import variable_of
 from events.records.parts import Amounts
 from events.structs import known
-from hostagent import capacity, shim
+from hostagent import capacity
 from hostagent.identity import identity
 from hostagent.messages import (
     HEARTBEAT_MS,
@@ -46,8 +46,10 @@ from hostagent.messages import (
 )
 from hostagent.orders import Reading, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
+from hostagent.proven import AsyncProvenTransport
 from hostagent.record import RunKey
 from hostagent.runs import Runs
+from hostagent.standing import AgentFault, load, save
 from hostagent.users import NoSuchUser, check, described, environment, task_user
 
 POLL_S = 0.05
@@ -70,8 +72,8 @@ log = logging.getLogger("paceline.agent")
 class AgentSettings:
     """What an agent needs to know. `urls`: of the gateways of its cell; `capacity`: None takes what is detected;
     `attributes` are added to those. `ports_moved`: where another agent of this machine has these ports, others of the
-    same number are taken; `port_locks`: see `hostagent.ports`. `run_as`: the user as
-    whom tasks run, empty: the agent's.
+    same number are taken; `port_locks`: see `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the
+    agent's.
     """
 
     urls: tuple[str, ...]
@@ -87,23 +89,8 @@ class AgentSettings:
     run_as: str = ""
 
 
-class Standing(msgspec.Struct):
-    """What an agent remembers: its last session, up to which position it has followed orders, its first port, and the
-    cell that all this is of.
-    """
-
-    session: int = 0
-    position: int = 0
-    port_first: int = 0
-    cell: int | None = None
-
-
 class SessionLost(Exception):
     """The gateway doesn't take this session, or no longer."""
-
-
-class AgentFault(Exception):
-    """An agent can't run; the message says why and what to do."""
 
 
 class Agent:
@@ -122,14 +109,7 @@ class Agent:
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = settings.folder / "agent.json"
         self._machine = identity(settings.folder)
-        self.standing = Standing()
-        if self._path.exists():
-            try:
-                self.standing = msgspec.json.decode(self._path.read_bytes(), type=known(Standing))
-            except msgspec.DecodeError as error:
-                raise AgentFault(
-                    f"{self._path} is damaged: {error}. Remove it; the runs are kept beside it."
-                ) from error
+        self.standing = load(self._path)
         self._say = say
         try:
             self._user = task_user(settings.run_as) if settings.run_as else None
@@ -169,14 +149,15 @@ class Agent:
         """Follows the cell until cancelled, after `take`."""
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         self._running.set()
-        headers = {"Authorization": f"Bearer {self.settings.token}"}
-        timeout = httpx2.Timeout(3 * PING_S, connect=CONNECT_S)
+        client = httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {self.settings.token}"},
+            timeout=httpx2.Timeout(3 * PING_S, connect=CONNECT_S),
+            transport=AsyncProvenTransport(self.settings.token),
+            trust_env=False,
+        )
         self._say(described(self._user))
         with self._held:
-            async with (
-                httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as self._client,
-                asyncio.TaskGroup() as tasks,
-            ):
+            async with client as self._client, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
                 tasks.create_task(self._keep_connected())
 
@@ -267,7 +248,7 @@ class Agent:
             self._say(trouble)
 
     def _remember(self) -> None:
-        shim.write_durably(str(self._path), msgspec.json.encode(self.standing).decode())
+        save(self._path, self.standing)
 
     async def _connect(self, session: int) -> None:
         settings = self.settings
@@ -280,6 +261,7 @@ class Agent:
             runs=self.runs.inventory(),
             position=self.standing.position,
             cell=self.standing.cell,
+            log=self.standing.log,
             machine=self._machine,
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
@@ -288,8 +270,9 @@ class Agent:
             if newer < SESSION_MAX:
                 self.standing.session = max(self.standing.session, newer)
         self._check(response)
-        if self.standing.cell is None:
-            self.standing.cell = msgspec.json.decode(response.content, type=known(Welcome)).cell
+        if self.standing.cell is None or not self.standing.log:
+            welcome = msgspec.json.decode(response.content, type=known(Welcome))
+            self.standing.cell, self.standing.log = welcome.cell, welcome.log
             self._remember()
 
     def _gateway(self) -> str:

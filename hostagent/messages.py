@@ -98,7 +98,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 class Hello(msgspec.Struct):
     """An agent connects: what its host has, which runs it knows, and up to which position it has followed orders of
-    which cell, None: of none yet.
+    which cell and of which log, None and empty: of none yet.
     """
 
     session: Session
@@ -109,14 +109,18 @@ class Hello(msgspec.Struct):
     runs: Annotated[list[RunState], msgspec.Meta(max_length=HOST_RUNS_MAX)] = []
     position: Long = 0
     cell: int | None = None
+    log: Text = ""
     machine: Machine = Machine()
 
 
 class Welcome(msgspec.Struct):
-    """The gateway has taken a session; `position` is how far it has followed its cell."""
+    """The gateway has taken a session; `position` is how far it has followed its cell, `log` the identity of the log
+    that positions are of.
+    """
 
     position: int
     cell: int = 0
+    log: str = ""
 
 
 class Refused(msgspec.Struct):

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx2
 
 from events.lines import Lines
+from hostagent.proven import ProvenTransport, Stranger
 from paceline import running
 from paceline.bodies import Answer, Explanation, Happening, Host, Job, Output, Pool, StreamEvent, Task
 from paceline.errors import ApiError, NotAuthorised, NotFound, Refused, Unavailable, Unreachable
@@ -27,7 +28,8 @@ class Client:
 
     `cell`: everything is asked of that cell; None: the server finds the cell, and lists are over all that it serves.
 
-    Without `server` it finds the cell that runs on the data folder (`data`, PACELINE_DATA, ~/.paceline) and its token.
+    Without `server` it finds the cell that runs on the data folder (`data`, PACELINE_DATA, ~/.paceline) and its token,
+    which it shows to nobody who doesn't prove to have it too.
     Methods raise `Unreachable` and the subclasses of `ApiError`: `NotFound`, `Refused`, `NotAuthorised`, `Unavailable`.
     `wait` is how many seconds a write waits for its decision; 0: it returns when the fact is durable.
     """
@@ -48,6 +50,7 @@ class Client:
                 raise Unreachable(f"No cell runs on {folder}. Start one with `paceline up`, or name one with --server.")
             server = found.listen
             token = token or running.token(folder)  # a folder's token goes to that folder's cell only
+            transport = transport or (ProvenTransport(token) if token else None)
         self.server = server if "://" in server else f"http://{server}"
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = timeout
@@ -258,6 +261,10 @@ class Client:
             self._written[topic] = max(self._written.get(topic, 0), int(offset))
 
     def _unreachable(self, error: httpx2.TransportError) -> Unreachable:
+        if isinstance(error, Stranger):
+            return Unreachable(
+                f"{error}. It was told nothing. Is the cell that ran there up? Start it with `paceline up`."
+            )
         return Unreachable(
             f"The cell at {self.server} does not answer ({error or type(error).__name__}). "
             "Start it with `paceline up`, or name another with --server; trying again is safe."

@@ -44,13 +44,18 @@ def agent_folder(data: Path, named: Path | None) -> Path:
     it, so it isn't below the token. Raises `CannotStart`.
     """
     folder = named or data.with_name(f"{data.name}-agent")
-    above = next((each for each in folder.absolute().parents if (each / TOKEN).is_file()), None)
+    above = next((each for each in folder.absolute().parents if _has_token(each)), None)
     if above is not None:
         raise CannotStart(
             f"{folder} is inside of {above}, where the token of the cell is: tasks would work below it. "
             f"Choose a folder of the agent outside of {above}."
         )
     return folder
+
+
+def _has_token(folder: Path) -> bool:
+    """Whether it is a data folder with a token; one that nobody may look into has none for tasks either."""
+    return os.path.exists(folder / "format") and os.path.exists(folder / TOKEN)
 
 
 def lock(data: Path) -> IO[str]:

@@ -24,11 +24,12 @@ from fastapi import FastAPI
 from events.clock import SystemClock
 from events.log import Log, LogError
 from events.records.parts import Amounts
-from hostagent.agent import AgentFault, AgentSettings
+from hostagent.agent import AgentSettings
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.listening import address_of
 from hostagent.server import Server
+from hostagent.standing import AgentFault
 from paceline.data import CannotStart, agent_folder, lock, prepare
 from paceline.machines import machines
 from paceline.output import note

@@ -19,12 +19,12 @@ from events.clock import Clock
 from events.codec import decode
 from events.columns import distinct
 from events.delivery import Inbox
-from events.log import AppendUnknown, Log, LogUnavailable, NewRecord
+from events.log import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled
 from events.records.placement import HostRemoved
-from events.records.rounds import RoundCommitted
+from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import Delivered
 from events.structs import known
 from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
@@ -72,6 +72,8 @@ class Gateway:
         """Called by who posts, after the post: then nobody needs to look for posts."""
         self.serving = False
         """Whether it has caught up once. Who was silent, and which sessions are new, is known only then."""
+        self.log_id = ""
+        """Identity of the log: of the first claim of lifecycle. Empty: there is none yet."""
         self._log = log
         self._clock = clock
         self._path = path
@@ -157,6 +159,11 @@ class Gateway:
         ends = self._reader.ends() if now else self._ends or {}
         return sum(max(0, end - self._inbox.positions[topic]) for topic, end in ends.items())
 
+    def beyond(self, position: int) -> int | None:
+        """Where lifecycle's topic ends, if a position is beyond it; thread-safe. Raises `LogUnavailable`."""
+        folded = self._inbox.positions[LIFECYCLE]
+        return end if position > folded and position > (end := self._reader.ends()[LIFECYCLE]) else None
+
     def checkpoint(self) -> None:
         """Keeps the fold on disk, if it went on since then; not while facts wait, which would pass for written."""
         self._checkpoint_at = self._clock.monotonic_ms() + CHECKPOINT_MS
@@ -168,6 +175,7 @@ class Gateway:
             self._path,
             {
                 "cell": self._log.cell,
+                "log": self.log_id,
                 "gateway": self.name,
                 "positions": self._inbox.positions,
                 "known": self._inbox.known,
@@ -188,13 +196,12 @@ class Gateway:
     def _restore(self, path: Path) -> None:
         if (kept := checkpoint.load(path, self._log.cell, self.name)) is None:
             return
+        self.log_id = kept["log"]
         self._chains = msgspec.convert(kept["chains"], known(dict[str, Chain]))
         self._inbox = Inbox(kept["positions"], kept["known"], self._chains, self._log.cell)
         self._wanted.load(kept["wanted"])
         self._watch.peers.load(kept["peers"])
         self._hosts.load(kept["hosts"])
-
-    # What is posted
 
     def _take_posts(self, now: int) -> bool:
         """Takes what was posted, until a fact's worth of reports is together. Takes nothing while facts wait."""
@@ -263,7 +270,7 @@ class Gateway:
         host.connected(post.hello.session, self.name, post.hello.machine)
         host.floor, host.heard_ms = post.hello.position, now
         self._records += facts.connected(post.host_id, post.hello, self.name)
-        self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell)))
+        self._after.append(lambda: post.done(Welcome(self._inbox.positions[LIFECYCLE], self.cell, self.log_id)))
 
     def _attach(self, host_id: str, session: int, link: Link) -> None:
         host = self._hosts.get(host_id)
@@ -279,8 +286,6 @@ class Gateway:
         if not host_id and (number := self._wanted.where(line.job_id, line.instance, line.run)) is not None:
             host_id = self._wanted.host_ids[number]
         self._questions.pass_on(post, host_id or None, self._hosts.link)
-
-    # What the cell has decided
 
     def _has_caught_up(self, now: int) -> bool:
         """Whether all is folded that was in the log when this gateway began."""
@@ -326,6 +331,8 @@ class Gateway:
                 self._hosts.silent(event)
             case HostBack():
                 self._hosts.back(event)
+            case EpochStarted(machine="lifecycle"):
+                self.log_id = self.log_id or identity(delivered.record)
             case RoundCommitted(machine="placement"):
                 for decision in map(decode, event.decisions):
                     if isinstance(decision, HostRemoved) and self._hosts.removed(decision):

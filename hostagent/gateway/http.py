@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from events.bounds import NAME
 from events.lines import ascii_json
+from events.log import LogUnavailable
 from events.offers import offer_fault
 from events.structs import known
 from events.topics import ROUND_BYTES_MAX
@@ -44,6 +45,10 @@ BODY_BYTES_MAX = ROUND_BYTES_MAX
 """What an agent says is written as one record, which takes no more bytes."""
 LINES_MAX = 1000
 """An agent that leaves so many lines unread is cut off; it gets the whole wanted set when it connects again."""
+
+ANEW = (
+    "To begin anew, end its tasks: `paceline down --stop-runs --agent-folder DIR`, then remove the folder of its agent."
+)
 
 T = TypeVar("T")
 
@@ -127,6 +132,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
             hello = _decoded(await taken(request, host_id), Hello)
             if hello.cell not in (None, gateway.cell):
                 raise Denied(421, f"this gateway serves cell {gateway.cell}, the host is of cell {hello.cell}")
+            await _check_log(gateway, hello)
             if fault := offer_fault(offered(host_id, hello)):
                 raise Denied(422, f"what the host offers is refused: {fault}")
             got: Welcome | Refused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
@@ -231,6 +237,21 @@ def _check_token(request: Request, token: str) -> None:
 def _check_serving(gateway: Gateway) -> None:
     if not gateway.serving:
         raise Denied(503, f"this gateway has not caught up with the log: {gateway.lag()} records to go")
+
+
+async def _check_log(gateway: Gateway, hello: Hello) -> None:
+    """Whether the agent's position is one of this log."""
+    if not gateway.log_id:
+        raise Denied(503, f"cell {gateway.cell} has no history yet: is `paceline processor lifecycle` up?")
+    if hello.log not in ("", gateway.log_id):
+        raise Denied(421, f"the host has followed another log of cell {gateway.cell} than this one. {ANEW}")
+    try:
+        end = await asyncio.to_thread(gateway.beyond, hello.position)
+    except LogUnavailable as away:
+        raise Denied(503, str(away)) from away
+    if end is not None:
+        text = f"the host has followed orders up to {hello.position}, but the log of cell {gateway.cell} ends at {end}"
+        raise Denied(421, f"{text}: records are missing. {ANEW}")
 
 
 async def _following(gateway: Gateway, link: StreamLink) -> AsyncIterator[bytes]:

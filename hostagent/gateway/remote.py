@@ -10,6 +10,7 @@ import msgspec
 
 from hostagent.gateway.http import LOG_S
 from hostagent.messages import LogPage, page_of
+from hostagent.proven import AsyncProvenTransport
 
 CONNECT_S = 2.0
 UNREACHABLE = 0
@@ -63,8 +64,9 @@ class RemoteOutput:
         """A page, or the status and the sentence of a refusal."""
         if self._client is None:
             headers = {"Authorization": f"Bearer {self._token}"}
+            transport = AsyncProvenTransport(self._token)
             timeout = httpx2.Timeout(LOG_S + CONNECT_S, connect=CONNECT_S)
-            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False)
         try:
             response = await self._client.get(url, params=question)
             page = page_of(response.headers, response.content) if response.status_code == httpx2.codes.OK else None

@@ -21,6 +21,7 @@ from events.clock import SystemClock
 from events.hangs import HANG_S, Still, place
 from events.locks import hold
 from events.log import Log, LogFault, LogUnavailable
+from events.proof import Proving
 from events.records.parts import Amounts
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
@@ -146,6 +147,7 @@ def _app(gateway: Gateway, token: str, trouble: Callable[[], str]) -> FastAPI:
     app = FastAPI(title="Paceline gateway", docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(routes(gateway, token))
     app.include_router(output_routes(gateway, token))
+    app.add_middleware(Proving, token=token)
 
     def standing(word: str, holds: bool, **detail: Any) -> Response:
         said = {word: holds, "gateway": gateway.name, "cell": gateway.cell, **detail}

@@ -11,9 +11,10 @@ import msgspec
 from prometheus_client import Gauge
 
 from hostagent import capacity
-from hostagent.agent import Agent, AgentFault, AgentSettings
+from hostagent.agent import Agent, AgentSettings
 from hostagent.listening import address_of, bound
 from hostagent.server import Server
+from hostagent.standing import AgentFault
 from paceline import running
 from paceline.data import CannotStart, agent_folder
 from paceline.errors import Unreachable

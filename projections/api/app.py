@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from events.log import Log
+from events.proof import Proving
 from events.spec import JobSpec, PoolSpec
 from projections.api import hosts, jobs, pools, stream, system
 from projections.api.context import Context, TaskLog, own_cell
@@ -48,6 +49,7 @@ def create_app(
         app.include_router(gateway)
     install(app)
     app.add_middleware(Guards, **app.state.guards)
+    app.add_middleware(Proving, token=token)
     _describe_bodies(app)
     return app
 

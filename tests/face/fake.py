@@ -12,6 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from events.proof import Proving
+
+OF_FOLDER = "of the folder"
+"""The token that it proves to have."""
+
 
 class Asked(NamedTuple):
     method: str
@@ -69,7 +74,7 @@ class FakeCell:
 @contextmanager
 def running(cell: FakeCell) -> Iterator[FakeCell]:
     app = Starlette(routes=[Route("/{path:path}", cell.serve, methods=["GET", "POST", "PUT", "DELETE"])])
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off")
+    config = uvicorn.Config(Proving(app, OF_FOLDER), host="127.0.0.1", port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     socket = config.bind_socket()
     cell.address = f"127.0.0.1:{socket.getsockname()[1]}"

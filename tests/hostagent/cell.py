@@ -14,6 +14,7 @@ from events.codes import RunReport
 from events.columns import Names, ints, pack_ints, pack_longs
 from events.log import NewRecord
 from events.memory import MemoryLog
+from events.proof import Proving
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, RunsOrdered, RunsStopping
@@ -215,6 +216,7 @@ class Server:
         app = FastAPI()
         app.include_router(routes(gateway, TOKEN))
         app.include_router(output_routes(gateway, TOKEN))
+        app.add_middleware(Proving, token=TOKEN)
         held = bound("127.0.0.1:0")
         self._server = HttpServer(app, grace_s=1)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [held]}, daemon=True)

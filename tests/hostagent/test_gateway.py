@@ -152,7 +152,7 @@ def test_a_session_that_is_not_the_newest_is_refused(cell: Cell) -> None:
     host, late = Host(cell), Host(cell)
     host.connect(5)
     late.connect(5)
-    assert (host.answers, late.answers) == ([Welcome(2)], [Refused(5)])
+    assert (host.answers, late.answers) == ([Welcome(2, log=cell.gateway.log_id)], [Refused(5)])
     newer = Host(cell)
     newer.connect(6)
     assert host.closed

@@ -12,8 +12,9 @@ import pytest
 
 from events.records.jobs import JobSubmitted
 from hostagent import users
-from hostagent.agent import Agent, AgentFault, AgentSettings
+from hostagent.agent import Agent, AgentSettings
 from hostagent.runs import stop_all
+from hostagent.standing import AgentFault
 from hostagent.users import NoSuchUser, TaskUser, check, described, environment, task_user
 from paceline.data import CannotStart, agent_folder
 from tests.hostagent.cell import TOKEN
@@ -114,6 +115,7 @@ def test_tasks_are_never_below_the_token(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "token").touch()
+    (data / "format").touch()
     assert agent_folder(data, None) == tmp_path / "data-agent"
     assert agent_folder(data, tmp_path / "runs") == tmp_path / "runs"
     with pytest.raises(CannotStart, match="where the token of the cell is"):

@@ -1,0 +1,98 @@
+"""HTTP over connections on which the server has proved that it has the token (`events.proof`), before all else.
+
+A connection over TLS is taken as it is: there the certificate says who the server is.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx2
+
+from events.proof import Challenge, NotProven
+
+CONNECTED = "connection.connect_tcp.complete"
+READ_BYTES = 4096
+
+
+class Stranger(httpx2.ConnectError):
+    """Who answers at an address doesn't prove that it has the token, which was not shown to it."""
+
+
+class ProvenTransport(httpx2.HTTPTransport):
+    """For a `httpx2.Client`. Requests fail with `Stranger` where the server proves nothing."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(trust_env=False)
+        self._token = token
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2."""
+        if request.url.scheme == "http":
+            request.extensions = {**request.extensions, "trace": self._trace(request)}
+        return super().handle_request(request)
+
+    def _trace(self, request: httpx2.Request) -> Callable[[str, dict[str, Any]], None]:
+        def trace(event: str, info: dict[str, Any]) -> None:
+            if event != CONNECTED:
+                return
+            stream, timeout = info["return_value"], _timeout(request)
+            try:
+                challenge = _challenge(stream, self._token)
+                stream.write(challenge.request, timeout)
+                while not challenge.feed(stream.read(READ_BYTES, timeout)):
+                    pass
+            except BaseException as error:
+                stream.close()
+                if isinstance(error, NotProven):
+                    raise _stranger(request, error) from error
+                raise
+
+        return trace
+
+
+class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
+    """The same for a `httpx2.AsyncClient`."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(trust_env=False)
+        self._token = token
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2."""
+        if request.url.scheme == "http":
+            request.extensions = {**request.extensions, "trace": self._trace(request)}
+        return await super().handle_async_request(request)
+
+    def _trace(self, request: httpx2.Request) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, None]]:
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            if event != CONNECTED:
+                return
+            stream, timeout = info["return_value"], _timeout(request)
+            try:
+                challenge = _challenge(stream, self._token)
+                await stream.write(challenge.request, timeout)
+                while not challenge.feed(await stream.read(READ_BYTES, timeout)):
+                    pass
+            except BaseException as error:
+                await stream.aclose()
+                if isinstance(error, NotProven):
+                    raise _stranger(request, error) from error
+                raise
+
+        return trace
+
+
+def _timeout(request: httpx2.Request) -> float | None:
+    given: float | None = request.extensions.get("timeout", {}).get("read")
+    return given
+
+
+def _challenge(stream: Any, token: str) -> Challenge:
+    host, port = stream.get_extra_info("server_addr")[:2]
+    return Challenge(token, host, port)
+
+
+def _stranger(request: httpx2.Request, error: NotProven) -> Stranger:
+    return Stranger(
+        f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {error}"
+    )

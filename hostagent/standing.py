@@ -1,0 +1,40 @@
+"""What an agent remembers in `agent.json`, beside its runs."""
+
+from pathlib import Path
+
+import msgspec
+
+from events.structs import known
+from hostagent import shim
+from hostagent.folders import read_file
+
+
+class AgentFault(Exception):
+    """An agent can't run; the message says why and what to do."""
+
+
+class Standing(msgspec.Struct):
+    """The last session of an agent, up to which position it has followed orders, its first port, and the cell and the
+    log that all this is of.
+    """
+
+    session: int = 0
+    position: int = 0
+    port_first: int = 0
+    cell: int | None = None
+    log: str = ""
+
+
+def load(path: Path) -> Standing:
+    """What was remembered; nothing yet where there is no file. Raises `AgentFault` where it is damaged."""
+    try:
+        return msgspec.json.decode(read_file(path), type=known(Standing))
+    except FileNotFoundError:
+        return Standing()
+    except (OSError, ValueError, RecursionError) as error:
+        raise AgentFault(f"{path} is damaged: {error}. Remove it; the runs are kept beside it.") from error
+
+
+def save(path: Path, standing: Standing) -> None:
+    """Remembers, on disk before it returns. Raises `OSError`."""
+    shim.write_durably(str(path), msgspec.json.encode(standing).decode())
