@@ -250,9 +250,7 @@ class Gateway:
                 for host_id, session in sessions.items():
                     self._attach(host_id, session, link)
             case Detach(link):
-                for host in self._hosts.values():
-                    if host.link is link:
-                        host.link, host.ready = None, False
+                self._hosts.detach(link)
             case AskLog():
                 self._ask(post)
 

@@ -100,6 +100,12 @@ class Hosts:
         host = self._hosts.get(host_id)
         return None if host is None else host.link
 
+    def detach(self, link: Link) -> None:
+        """A link has ended."""
+        for host in self._hosts.values():
+            if host.link is link:
+                host.link, host.ready = None, False
+
     def items(self) -> ItemsView[str, HostStanding]:
         """All hosts with their ids."""
         return self._hosts.items()
