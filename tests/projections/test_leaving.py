@@ -107,11 +107,9 @@ def test_a_submission_that_waits_while_its_id_is_forgotten_is_shown(cell, tmp_pa
 
 def test_what_is_said_of_jobs_that_are_no_more_leaves_no_rows(cell, tmp_path):
     life(cell, "a")
-    seen = dict(cell.writers["entitlement"].known)
     cell.forget("a")
     late = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free=Amounts())
     cell.decide("entitlement", late)
-    cell.writers["entitlement"].known = seen
     for job_id in ("a", "typo"):
         cell.fact(reported(job_id, 1))
         at = cell.fact(JobStopRequested(job_id=job_id, command_id="c"))
@@ -119,6 +117,25 @@ def test_what_is_said_of_jobs_that_are_no_more_leaves_no_rows(cell, tmp_path):
     held = rows(cell, tmp_path)
     assert {table: held[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
     assert [row[2] for row in held["answers"][-2:]] == ["a", "typo"], "the answers are kept a while"
+
+
+class Unread:
+    """A machine that reads nothing more."""
+
+    def randint(self, low: int, high: int) -> int:
+        return low
+
+
+def test_what_a_machine_says_that_has_not_heard_of_the_new_job_is_not_said_of_it(cell, tmp_path):
+    life(cell, "a")
+    cell.forget("a")
+    cell.accept("a", first_run=3)
+    before = rows(cell, tmp_path)
+    cell.slow = Unread()
+    cell.decide("entitlement", GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE,
+                                         free=Amounts()))  # fmt: skip
+    held = rows(cell, tmp_path)
+    assert (held["history"], held["explanations"]) == (before["history"], [])
 
 
 def test_rejected_jobs_answers_and_rounds_leave_after_a_time(cell, tmp_path, monkeypatch):
