@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from events.acceptance import parse
 from events.codec import ID_MARKER, uses_ids
 from events.kafka_link import ASK_SECONDS, CONSUMER
 from events.log import LogFault, LogGap, LogRecord, LogUnavailable, gap
-from events.topics import rounds_of
 
 if TYPE_CHECKING:
     from events.kafka import KafkaLog
@@ -162,6 +162,6 @@ def _record(message: Message) -> LogRecord:
     """
     topic, offset = cast(str, message.topic()), cast(int, message.offset())
     key, value = message.key() or b"", message.value() or b""
-    if value[:1] == ID_MARKER and not uses_ids() and topic == rounds_of(key.decode(errors="replace")):
+    if value[:1] == ID_MARKER and not uses_ids() and parse(key) is not None:
         raise LogFault(f"{topic} holds records with ids of a schema registry. Name it with schema_registry_url.")
     return LogRecord(topic, offset, message.timestamp()[1], key, value)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from events.acceptance import CLAIM, NO_HASH, ROUND, Chain, RoundKey, Verdict, digest, parse
 from events.codec import CodecError, check_schema, decode, encode, fingerprint_in, wire
 from events.faults import Cause
-from events.log import Log, LogFault, LogRecord, NewRecord
+from events.log import Log, LogFault, LogRecord, NewRecord, gap
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import rounds_of
@@ -60,6 +60,18 @@ class BrokenHistory(RoundFault):
         )
 
 
+class EarlierHistory(LogFault):
+    """The claim that a history begins with has no key of its own: a build from before such keys wrote it."""
+
+    cause = Cause.HISTORY
+
+    def __init__(self, record: LogRecord) -> None:
+        super().__init__(
+            f"{record.topic} was written by an earlier Paceline, whose rounds this one, {build()}, can't read: begin "
+            "with new topics or a new folder, or use the version that wrote it."
+        )
+
+
 class Delivered(NamedTuple):
     """A record in its turn: what it holds, and what the acceptance rule says of it where it is of a machine's topic.
 
@@ -103,10 +115,13 @@ def key_of(record: LogRecord) -> RoundKey | None:
 
 def judge(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered:
     """What the record at the next position of a machine's topic is: accepted or stray. Changes nothing. Raises
-    `BrokenHistory`; `UnreadableRound` where it is accepted, and this build can't read it or one of its decisions.
+    `BrokenHistory`; `UnreadableRound` where it is accepted, and this build can't read it or one of its decisions;
+    `EarlierHistory` where nothing was accepted yet.
     """
     key = parse(record.key)
     if key is None:
+        if not chain.epoch and record.key == machine.encode() and _is_claim(record.value):
+            raise EarlierHistory(record)
         return Delivered(record, None, verdict=Verdict.NO_KEY)
     verdict = chain.judge(key, machine, cell)
     if (verdict is Verdict.ACCEPTED or verdict.broken) and key.hash != digest(record.value):
@@ -140,6 +155,13 @@ def follow(delivered: Delivered, chain: Chain) -> None:
         chain.follow(delivered.key, round_, delivered.record.offset + 1)
 
 
+def _is_claim(value: bytes) -> bool:
+    try:
+        return isinstance(decode(value), EpochStarted)
+    except CodecError:
+        return False
+
+
 def _decoded(record: LogRecord, key: RoundKey) -> Event:
     try:
         event = decode(record.value)
@@ -152,10 +174,13 @@ def _decoded(record: LogRecord, key: RoundKey) -> Event:
 
 def in_log(log: Log, topic: str, position: int, hash_: bytes) -> bool:
     """Whether the record before `position` is the round of this hash; one that the log has no more is believed. Raises
-    `BrokenHistory` where it is, but for its value.
+    `BrokenHistory` where it is, but for its value, and `LogGap` where the log ends before it.
     """
-    if position <= log.bounds(topic)[0]:
+    start, end = log.bounds(topic)
+    if position <= start:
         return True
+    if position > end:
+        raise gap(topic, position, start, end)
     record = next(iter(log.scan(topic, position - 1)), None)
     if record is None or record.offset != position - 1:
         return False

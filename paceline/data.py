@@ -9,7 +9,7 @@ from typing import IO
 from events.locks import hold
 from paceline.errors import PacelineError
 
-FORMAT = 1
+FORMAT = 2
 TOKEN = "token"
 
 
@@ -36,6 +36,11 @@ def prepare(data: Path) -> str:
         raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
     elif int(text) > FORMAT:
         raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
+    elif int(text) < FORMAT:
+        raise CannotStart(
+            f"{data} is of an earlier version of Paceline (format {text}), whose log this one can't read; choose "
+            "another folder, or use the version that wrote it"
+        )
     return _token(data / TOKEN)
 
 

@@ -11,7 +11,12 @@ from paceline.up import run_up
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("9", "of a newer version of Paceline (format 9)"), ("abc", "is no data folder of Paceline")]
+    ("text", "said"),
+    [
+        ("9", "of a newer version of Paceline (format 9)"),
+        ("1", "of an earlier version of Paceline (format 1), whose log this one can't read"),
+        ("abc", "is no data folder of Paceline"),
+    ],
 )
 def test_a_folder_of_another_kind_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from events.acceptance import Chain, Verdict
 from events.codec import decode
 from events.delivery import Inbox
-from events.log import LogRecord, NewRecord
+from events.log import LogGap, LogRecord, NewRecord
 from events.records.rounds import EpochStarted, RoundCommitted
-from events.rounds import BrokenHistory, Delivered, RoundFault, UnreadableRound, accept, sealed
+from events.rounds import BrokenHistory, Delivered, EarlierHistory, RoundFault, UnreadableRound, accept, sealed
 from events.topics import rounds_of
 from processors.driver import Driver, ForeignRound, Superseded
 from processors.replay import replay
@@ -101,6 +101,24 @@ def test_ten_thousand_records_of_garbage_in_a_machines_topic_do_nothing() -> Non
         found = replay(toy(), duo.log)
         assert (found.difference, found.hash) == (None, duo.drivers[name].fold.state.hash)
     assert not any(record.skipped for name in TOYS for record in duo.rounds(name)), "garbage there is no skipped input"
+
+
+def test_a_history_from_before_there_were_keys_is_not_begun_anew() -> None:
+    duo = Duo()
+    earlier = played().log.topic(LEFT).records
+    duo.log.append([NewRecord(LEFT, b"left", record.value) for record in earlier])
+    with pytest.raises(EarlierHistory, match=r"paceline\.left was written by an earlier Paceline.*new topics"):
+        duo.start("left")
+    assert duo.log.bounds(LEFT)[1] == len(earlier), "nothing was claimed"
+
+
+def test_a_log_that_lost_the_very_last_round_is_named_and_not_the_store() -> None:
+    duo = played()
+    topic = duo.log.topic(LEFT)
+    del topic.records[-1]
+    topic.end -= 1
+    with pytest.raises(LogGap, match=r"records are missing\. Restore the log"):
+        duo.start("left")
 
 
 def test_a_round_in_a_newer_schema_stops_every_reader_with_the_version_to_install(
