@@ -11,6 +11,7 @@ from events.records.hosts import HostConnected, HostLossConfirmed, HostRemovalRe
 from events.records.placement import HostAnswered, HostRemoved
 from events.records.pools import CellConfigured
 from events.records.rounds import RoundCommitted
+from events.records.tasks import HostInventory
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway import Gateway
 from projections import queries
@@ -210,3 +211,23 @@ def test_views_that_follow_and_views_that_are_built_anew_show_the_same_hosts(tmp
     assert rows == shown(cell, tmp_path / "anew")
     assert [(row.host_id, queries.host_json(row)["state"]) for row in rows] == [("sim-1", "UP"), ("sim-2", "SILENT")]
     live.close()
+
+
+def test_an_inventory_that_is_read_after_the_removal_of_its_host_leaves_nothing_for_ever(tmp_path: Path) -> None:
+    """It may have waited in the log meanwhile, or have been written twice."""
+    cell = Cell(hosts=1)
+    cell.run(1000)
+    leave(cell)
+    cell.append(HostRemovalRequested(host_id="sim-1", command_id="r"))
+    cell.run(1000)
+    nothing: dict[str, list[str]] = {"placement": [], "lifecycle": [], "gateway": [], "wanted": []}
+    assert known(cell) == nothing
+    cell.append(HostInventory(host_id="sim-1", session=1, job_ids=(), job=b"", instance=b"", run=b"", state=b"",
+                              exit_code=b""))  # fmt: skip
+    cell.run(1000)
+    assert known(cell)["lifecycle"] == ["sim-1"]
+    cell.run(7 * DAY_MS + DAY_MS // 2, step=DAY_MS // 4)
+    assert known(cell) == nothing
+    assert [event.code for event in decided(cell, HostRemoved)] == ["ASKED", "STAYED_AWAY"]
+    assert shown(cell, tmp_path / "views") == []
+    cell.verify()

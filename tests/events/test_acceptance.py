@@ -1,9 +1,12 @@
 """The acceptance rule against a model that keeps every accepted record and checks each claim by hand."""
 
+from copy import copy
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from events.acceptance import NO_HASH, Chain, Verdict, digest
+from events.acceptance import NO_HASH, Chain, Verdict, digest, parse
 from events.codec import encode
 from events.log import LogRecord
 from events.records.parts import Segment
@@ -119,3 +122,24 @@ def test_verdicts_name_the_cause() -> None:
     assert verdict(first._replace(key=b"m"), chain) is Verdict.NO_KEY
     assert verdict(first, chain) is Verdict.ACCEPTED
     assert verdict(first, chain) is Verdict.REPEATED
+
+
+def test_a_claim_names_the_round_that_it_was_folded_up_to_as_the_log_has_it() -> None:
+    chain = Chain()
+    accept(written(claim(1)), chain, "m", 0)
+    accept(written(round_(1, 1, NO_HASH, ())), chain, "m", 0)
+    behind, level = claim(2), structs.replace(claim(2), round=1)
+    assert verdict(written(level, b"x" * 32), chain) is Verdict.HASH_DOESNT_FIT
+    assert chain.epoch == 1
+    assert verdict(written(level, chain.hash), copy(chain)) is Verdict.ACCEPTED
+    assert verdict(written(behind), copy(chain)) is Verdict.ACCEPTED, "its process folds what came meanwhile"
+
+
+def test_a_round_says_in_its_value_which_one_it_continues_as_in_its_key() -> None:
+    chain = Chain()
+    accept(written(claim(1)), chain, "m", 0)
+    other = written(round_(1, 1, b"x" * 32, ()))
+    key = parse(other.key)
+    assert key is not None
+    assert verdict(other._replace(key=key._replace(prev=chain.hash).pack()), chain) is Verdict.NOT_ITS_KEY
+    assert chain.round == 0

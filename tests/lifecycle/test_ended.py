@@ -88,6 +88,21 @@ def test_an_id_is_known_for_the_set_time_and_may_then_return_with_a_later_run() 
     assert ints(one(said, GangsQueued).run).tolist() == [4, 4]
 
 
+def test_runs_of_a_returned_id_begin_above_those_of_any_of_its_tasks() -> None:
+    world = World()
+    keeps(world, forget_after_ms=1000)
+    world.submit("a", instances=3, retries_max=1)
+    world.place(*(("a", instance, 1) for instance in range(3)))
+    for instance in (0, 2):
+        world.report(RunReport.EXITED, ("a", instance, 1))
+    world.report(RunReport.EXITED, ("a", 1, 1), exit_code=1)
+    world.place(("a", 1, 2))
+    world.report(RunReport.EXITED, ("a", 1, 2))
+    assert world.machine.state_of("a") == "SUCCEEDED"
+    one(world.later(1000), JobsForgotten)
+    assert one(world.submit("a"), JobAccepted).first_run == 3
+
+
 def test_reports_and_placements_of_a_forgotten_job_are_void_for_one_that_has_its_id() -> None:
     world = World()
     keeps(world, forget_after_ms=1000)

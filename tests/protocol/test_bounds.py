@@ -8,7 +8,7 @@ from events.memory import MemoryLog
 from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from events.records.rounds import RoundCommitted
-from processors.driver import Driver
+from processors.driver import Driver, Limits
 from processors.fold import PARTS_MAX
 from processors.machine import Machine
 from processors.replay import replay
@@ -16,6 +16,8 @@ from processors.stops import StuckTimer
 from processors.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock
+
+ROUND_BYTES = 8192
 
 
 class Wakeful(Left):
@@ -43,8 +45,8 @@ class Silent(Left):
         return None
 
 
-def driver(machine: Machine, log: MemoryLog) -> Driver:
-    made = Driver(machine, log, MemoryStore(), WorldClock(), "owner")
+def driver(machine: Machine, log: MemoryLog, limits: Limits | None = None) -> Driver:
+    made = Driver(machine, log, MemoryStore(), WorldClock(), "owner", limits)
     for _ in made.recover():
         pass
     return made
@@ -66,4 +68,16 @@ def test_inputs_that_interleave_force_a_round_without_decisions() -> None:
             silent.run()
     rounds = [event for r in log.scan("paceline.left", 0) if isinstance(event := decode(r.value), RoundCommitted)]
     assert [(len(each.inputs), each.decisions) for each in rounds] == [(PARTS_MAX, ())] * 2
+    assert replay(Silent(), log).difference is None
+
+
+def test_rounds_of_few_bytes_take_all_that_nobody_can_read() -> None:
+    log = MemoryLog(WorldClock().monotonic_ms)
+    silent = driver(Silent(), log, Limits(round_bytes=ROUND_BYTES))
+    log.append([NewRecord("paceline.jobs", b"a", b"no record")] * PARTS_MAX)
+    while silent.run():
+        pass
+    rounds = [r for r in log.scan("paceline.left", 0) if isinstance(decode(r.value), RoundCommitted)]
+    assert rounds
+    assert max(len(each.value) for each in rounds) <= ROUND_BYTES
     assert replay(Silent(), log).difference is None

@@ -91,6 +91,16 @@ def test_a_fact_without_a_decision_is_recorded_within_a_minute_of_logical_time()
     assert replay(Silent(), owner.log).difference is None
 
 
+def test_a_fact_that_nobody_can_read_is_recorded_within_a_minute_of_logical_time() -> None:
+    owner = Owner()
+    owner.put(b"no record")
+    assert (owner.unrecorded(), owner.driver.wait_ms()) == (1, FACT_DUE_MS)
+    owner.clock.ms += FACT_DUE_MS
+    assert owner.driver.run()
+    assert owner.unrecorded() == 0
+    assert replay(Silent(), owner.log).difference is None
+
+
 def test_machines_do_not_answer_one_anothers_empty_rounds_for_ever() -> None:
     duo = Duo()
     duo.start("left", "right")
