@@ -20,7 +20,9 @@ class Cause(Enum):
     LACK = "lack"
     """This process lacks something, as room on its disk: it may pass, and another process may have it."""
     HARM = "harm"
-    """What this process keeps is of no use: it doesn't pass by itself, and another process can go on."""
+    """What this process keeps is of no use, or its build is too old: it doesn't pass by itself, and another process
+    can go on.
+    """
     HISTORY = "history"
     """What stands in the log, or what a machine makes of it: it doesn't pass, and every process meets it alike."""
     UNKNOWN = "unknown"

@@ -33,7 +33,11 @@ class RoundFault(LogFault):
 
 
 class UnreadableRound(RoundFault):
-    """An accepted record, or what it took in, was written by a build whose schemas this one doesn't have."""
+    """An accepted record, or what it took in, was written by a build whose schemas this one doesn't have. A process of
+    that build can go on.
+    """
+
+    cause = Cause.HARM
 
     def __init__(self, key: RoundKey, record: LogRecord, why: str) -> None:
         schema = "RoundCommitted" if key.kind == ROUND else "EpochStarted"

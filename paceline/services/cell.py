@@ -13,7 +13,7 @@ from paceline.services.common import Say
 LOOK_S = 0.1
 WAIT_S = 0.5
 BEGIN_S = 1800.0
-"""So long a cell may take for a step while it comes up: snapshots are fetched, and stores are read, in one."""
+"""So long a cell may take for a step while it recovers: snapshots are fetched, and stores are read, in one."""
 
 
 class Part(Protocol):
@@ -39,6 +39,10 @@ class Part(Protocol):
         """How far it has read each topic; empty while it doesn't know."""
         ...
 
+    def recovers(self) -> bool:
+        """Whether its next step may read all that it keeps, which takes long."""
+        ...
+
     def standing(self) -> dict[str, Any]:
         """Where it stands; `ready`: whether it does its work."""
         ...
@@ -59,8 +63,8 @@ class Cell:
         self._make = make
         self._say = say
         self._before = before
-        self._up = False
-        """Whether it has done its work once."""
+        self._recovers = True
+        """Whether what it does now may take long: it is being made, or its part recovers."""
         self._beats = 0
         self._still = Still()
         self._acts = False
@@ -105,7 +109,7 @@ class Cell:
         """
         if not self._acts:
             self._still = Still()
-        most_s = HANG_S if self._up else BEGIN_S
+        most_s = BEGIN_S if self._recovers else HANG_S
         return place(self._thread) if self._still.hangs(self._beats, passed_s, most_s) else ""
 
     def standing(self) -> dict[str, Any]:
@@ -134,20 +138,18 @@ class Cell:
         return not all(each.ended for each in self._before)
 
     def _serve(self) -> None:
-        self._acts = True
+        self._recovers = self._acts = True
         self.part = part = self._make(self.number)
         while True:
             self._acts = False
             self._going.wait()  # the end lets it pass too: then nothing is stepped any more
             if self._ending.is_set():
                 return
-            self._acts = True
+            self._recovers, self._acts = part.recovers(), True
             more = part.step()
             self._beats += 1
-            if (not self._up or self.failures.current) and part.standing().get("ready"):
-                self._up = True
-                if self.failures.over():
-                    self._note("works again")
+            if self.failures.current and part.standing().get("ready") and self.failures.over():
+                self._note("works again")
             if not more and not self._ending.is_set():
                 self._rest(part)
             self._beats += 1

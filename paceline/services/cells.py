@@ -100,7 +100,10 @@ class Cells(Service):
             self._give_up(sentence(fault))
 
     async def _look(self) -> bool:
-        """Follows the group once; True: the process has been given up."""
+        """Looks at all threads, and follows the group while it is in it; True: the process has been given up."""
+        if fault := self._hanging(time.monotonic()):
+            self._give_up(fault)
+            return True
         if self._member is None:
             return False
         await self._assign(self._member.cells())
@@ -109,9 +112,6 @@ class Cells(Service):
             self._commit_at = now + COMMIT_S
             parts = {number: cell.part for number, cell in self._cells.items()}
             self._member.commit({number: part.positions() for number, part in parts.items() if part})
-        if fault := self._hanging(now):
-            self._give_up(fault)
-            return True
         if await self._hand_over(now):
             return False
         failures = [cell.failures.current for cell in self._cells.values()]

@@ -80,6 +80,10 @@ class MachinePart:
         driver = self._driver()
         return driver.positions() if driver is not None and driver.epoch else {}
 
+    def recovers(self) -> bool:
+        """See `Part.recovers`."""
+        return self._processor is None or not self._processor.decides
+
     def standing(self) -> dict[str, Any]:
         """See `Part.standing`."""
         driver = self._driver()

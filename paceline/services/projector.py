@@ -60,6 +60,10 @@ class ViewsPart:
         """See `Part.positions`."""
         return self._projector.positions()
 
+    def recovers(self) -> bool:
+        """See `Part.recovers`. The views are read where they are opened."""
+        return False
+
     def standing(self) -> dict[str, Any]:
         """See `Part.standing`."""
         trouble = {"trouble": self._log.link.trouble} if self._log.link.trouble else {}

@@ -43,6 +43,9 @@ class Stuck:
     def positions(self) -> Mapping[str, int]:
         return {}
 
+    def recovers(self) -> bool:
+        return False
+
     def standing(self) -> dict[str, Any]:
         return {"ready": True}
 

@@ -1,9 +1,6 @@
-"""A cell that fails or hangs: when it is tried again, when another process is to have it, and what is said of it."""
+"""A cell that fails: when it is tried again, when another process is to have it, and what is said of it."""
 
-import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,125 +8,31 @@ import pytest
 from prometheus_client import REGISTRY
 
 from events import failures
+from events.acceptance import NO_HASH, ROUND, RoundKey, Verdict
 from events.codec import CodecError
 from events.faults import Cause, cause_of
-from events.hangs import HANG_S
-from events.log import AppendUnknown, LogFault, LogGap, LogUnavailable
-from paceline.services import cell as cell_module
+from events.log import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable
+from events.rounds import BrokenHistory, UnreadableRound
 from paceline.services import cells as cells_module
 from paceline.services.cell import Cell
-from paceline.services.cells import Cells, Kind
 from processors.fold import HistoryDiffers
 from processors.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
 from processors.store import StoreFault, StoreWaits, _fault_of_opening
 from projections.projector import ViewsFault
 from tests.contracts.log import PATIENCE
+from tests.processes.told import Told, World, did
 
 BROKEN = HistoryDiffers("round 7 isn't what it was")
 HARMED = StoreFault("the store is damaged")
+ROUND_7 = RoundKey(ROUND, "placement", 1, 2, 7, NO_HASH, "c3" * 8, "9.1", NO_HASH)
+RECORD = LogRecord("paceline.placement", 7, 0, b"", b"")
+NEWER = UnreadableRound(ROUND_7, RECORD, "no such schema")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "RETRY_S", 0.001)
     monkeypatch.setattr(cells_module, "ASK_S", 0.01)
-
-
-class Told:
-    """A part that fails with what it is told to, in its steps."""
-
-    def __init__(self, world: "World", number: int) -> None:
-        self.world, self.number = world, number
-        world.made.append(number)
-
-    def step(self) -> bool:
-        self.world.stepped.append(self.number)
-        if (error := self.world.errors.get(self.number)) is not None:
-            raise error
-        return False
-
-    def wait(self, seconds: float) -> None:
-        time.sleep(0.001)
-
-    def cut(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.world.closed.append(self.number)
-
-    def positions(self) -> Mapping[str, int]:
-        return {}
-
-    def standing(self) -> dict[str, Any]:
-        return {"ready": True}
-
-
-class World:
-    """A process whose group does as it is told."""
-
-    def __init__(self) -> None:
-        self.errors: dict[int, Exception] = {}
-        self.made: list[int] = []
-        self.stepped: list[int] = []
-        self.closed: list[int] = []
-        self.given: frozenset[int] = frozenset()
-        self.others: set[str] = set()
-        self.joined = self.left = 0
-        self.lines: list[str] = []
-        self.given_up: list[str] = []
-        self.make: Callable[[int], Any] = lambda number: Told(self, number)
-        member: Any = self
-        self.host = Cells(
-            Kind("test", lambda: self._join(member), lambda: self.others, lambda n: self.make(n)),
-            self.say,
-            self.given_up.append,
-        )
-
-    def _join(self, member: Any) -> Any:
-        self.joined += 1
-        return member
-
-    def say(self, cell: int | None, text: str, **_: Any) -> None:
-        self.lines.append(text if cell is None else f"{cell}: {text}")
-
-    def cells(self) -> frozenset[int]:
-        return self.given
-
-    def commit(self, positions: Any) -> None:
-        pass
-
-    def close(self) -> None:
-        self.left += 1
-
-    def run(self, *holds: Callable[[], Any]) -> None:
-        """Follows the group until each of the conditions has held, one after the other."""
-
-        async def follow() -> None:
-            self.host._member = self.host._kind.join()
-            deadline = time.monotonic() + PATIENCE
-            for each in holds:
-                while not each():
-                    assert time.monotonic() < deadline, self.lines
-                    await self.host._look()
-                    await asyncio.sleep(0.001)
-            self.host._stopped.set()
-            await self.host._end(list(self.host._cells))
-
-        asyncio.run(follow())
-
-    def standing(self, number: int) -> dict[str, Any]:
-        cell = self.host._cells.get(number)
-        return cell.standing() if cell else {}
-
-
-def did(what: Callable[[], object]) -> Callable[[], bool]:
-    """A condition that holds once something was done."""
-
-    def holds() -> bool:
-        what()
-        return True
-
-    return holds
 
 
 @pytest.fixture
@@ -213,12 +116,13 @@ def test_a_process_without_a_cell_that_may_go_on_ends_with_the_reason(world: Wor
     assert world.left == 0, "nobody else would take them"
 
 
-def test_a_cell_that_another_process_can_go_on_with_is_handed_over(world: World) -> None:
+@pytest.mark.parametrize("error", [HARMED, NEWER])
+def test_a_cell_that_another_process_can_go_on_with_is_handed_over(world: World, error: Exception) -> None:
     world.given, world.others = frozenset((0, 1)), {"other"}
-    world.errors[1] = HARMED
+    world.errors[1] = error
     world.run(lambda: world.left)
     assert world.closed.count(0) == 1, "the group gives no cell to another alone"
-    assert str(HARMED) in world.host.health().detail["failed"]
+    assert str(error) in world.host.health().detail["failed"]
     assert not world.host.health().ready
     assert any("left the group for 60 s" in line and "other" in line for line in world.lines)
     assert metric(1) == 1
@@ -237,10 +141,11 @@ def test_who_left_the_group_comes_back_when_nobody_else_is_left(world: World) ->
     assert world.left == 1
 
 
-def test_a_process_that_is_alone_tries_again_what_it_keeps(world: World) -> None:
+@pytest.mark.parametrize("error", [HARMED, NEWER])
+def test_a_process_that_is_alone_tries_again_what_it_keeps(world: World, error: Exception) -> None:
     """Its operator removes the damaged store, say, which is then made anew."""
     world.given = frozenset((0, 1))
-    world.errors[1] = HARMED
+    world.errors[1] = error
     world.run(
         lambda: world.standing(1).get("tries", 0) > 2, did(world.errors.clear), lambda: world.standing(1).get("ready")
     )
@@ -258,73 +163,6 @@ def test_a_process_that_lacks_something_waits_a_while_before_others_have_its_cel
         return bool(world.left)
 
     world.run(lambda: world.standing(1).get("tries", 0) > 2, lambda: world.left == 0, late)
-
-
-class Hanging(Told):
-    """A part that hangs in its second step, until it is let go."""
-
-    go = threading.Event()
-
-    def step(self) -> bool:
-        super().step()
-        if self.world.stepped.count(self.number) > 1 and self.number == 1:
-            self.go.wait(PATIENCE)
-        return False
-
-
-@pytest.fixture
-def hanging(world: World) -> Iterator[World]:
-    Hanging.go.clear()
-    world.make = lambda number: Hanging(world, number)
-    yield world
-    Hanging.go.set()
-
-
-def test_a_process_with_a_cell_that_hangs_says_where_and_ends(hanging: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_module, "HANG_S", 0.2)
-    hanging.given = frozenset((0, 1))
-    hanging.run(lambda: hanging.given_up, did(Hanging.go.set))
-    assert "Cell 1 hangs at " in hanging.given_up[0]
-    assert "wait" in hanging.given_up[0]
-
-
-def test_a_cell_that_comes_up_has_more_time_and_a_frozen_process_hangs_nowhere(
-    hanging: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hanging.given = frozenset((1,))
-    hanging.run(
-        lambda: hanging.stepped.count(1) > 1,
-        lambda: hanging.host._hanging(time.monotonic() + 1e6) == "",
-        did(Hanging.go.set),
-    )
-    assert hanging.given_up == []
-    assert HANG_S < cell_module.BEGIN_S
-
-
-def test_a_cell_that_is_given_again_waits_for_what_it_was_before(
-    hanging: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cells_module, "END_S", 0.01)
-    hanging.given = frozenset((0, 1))
-
-    def give(*cells: int) -> Callable[[], bool]:
-        return did(lambda: setattr(hanging, "given", frozenset(cells)))
-
-    hanging.run(
-        lambda: hanging.stepped.count(1) > 1,
-        give(0),
-        lambda: hanging.host._leaving,
-        give(0, 1),
-        lambda: "given it back" in hanging.standing(1).get("trouble", ""),
-        give(0),
-        lambda: 1 not in hanging.host._cells,
-        give(0, 1),
-        lambda: "given it back" in hanging.standing(1).get("trouble", ""),
-        lambda: hanging.made.count(1) == 1,
-        did(Hanging.go.set),
-        lambda: hanging.made.count(1) == 2,
-    )
-    assert hanging.closed.count(1) >= 1
 
 
 def test_after_its_end_a_parked_cell_takes_no_step(world: World) -> None:
@@ -377,6 +215,8 @@ def test_a_cell_that_cannot_be_closed_says_so_and_is_tried_again(world: World, m
         (ConnectionRefusedError(111, "refused"), Cause.UNKNOWN),
         (MemoryError(), Cause.HARM),
         (LogGap("x"), Cause.HARM),
+        (NEWER, Cause.HARM),
+        (BrokenHistory(ROUND_7, RECORD, Verdict.DAMAGED), Cause.HISTORY),
         (HistoryDiffers("x"), Cause.HISTORY),
         (ForeignRound("x"), Cause.HISTORY),
         (CodecError("UNKNOWN_SCHEMA", "x"), Cause.HISTORY),
