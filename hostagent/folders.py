@@ -1,4 +1,4 @@
-"""Folders that tasks have written into: read, measured and removed, whatever they contain.
+"""Folders that tasks have written into: listed, measured and removed, whatever they contain.
 
 A task may leave folders nested deeper than a path can name, names that are not text, pipes, links, and modes that keep
 everybody out. Nothing here follows a link, recurses, waits for a pipe, or fails because of what it finds.
@@ -14,8 +14,6 @@ from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 
-FILE_BYTES_MAX = 16 * 1024 * 1024
-"""Longest file that `read_file` returns."""
 ENTRIES_MAX = 10_000
 """`measure` counts no more entries than this."""
 CHUNK = 1000
@@ -36,19 +34,6 @@ def summary(faults: list[str]) -> str:
     """The first few of several faults in one line, and how many there are."""
     more = len(faults) - NAMED_MAX
     return "; ".join(faults[:NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
-
-
-def read_file(path: Path) -> bytes:
-    """The content of a regular file. Raises `OSError` for anything else, also for one that is too long."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES_MAX:
-            raise OSError(0, "not a regular file, or too long")
-        with os.fdopen(os.dup(file), "rb") as reader:
-            return reader.read(FILE_BYTES_MAX)
-    finally:
-        os.close(file)
 
 
 def entries(folder: Path) -> Iterator["os.DirEntry[str]"]:

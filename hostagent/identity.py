@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from events.structs import known
 from hostagent import shim
 from hostagent.messages import Machine
+from hostagent.record import read_json
 
 SYSTEM_ID = Path("/etc/machine-id")
 
@@ -33,9 +33,7 @@ def identity(folder: Path, system_id: Path = SYSTEM_ID) -> Machine:
     with suppress(OSError):
         system = system_id.read_text().strip()
     bound = _digest(system, stands.st_ino)
-    kept = Kept()
-    with suppress(FileNotFoundError, msgspec.DecodeError):
-        kept = msgspec.json.decode(path.read_bytes(), type=known(Kept))
+    kept = read_json(path, Kept) or Kept()
     if not kept.id or kept.bound != bound:
         kept = Kept(secrets.token_hex(8), bound)
         shim.write_durably(str(path), msgspec.json.encode(kept).decode())

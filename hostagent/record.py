@@ -3,9 +3,11 @@
 import fcntl
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -14,12 +16,15 @@ import msgspec
 from events.bounds import NAME
 from events.structs import known
 from hostagent import descriptors, shim
-from hostagent.folders import entries, read_file, shown
+from hostagent.folders import entries, shown
 
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 SHIM_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH")
 """All that a shim gets of the agent's environment: tasks of the same user can read it."""
 SHIM = (sys.executable, "-I", "-S", str(Path(shim.__file__)))
+
+PID_MAX = 2**22
+"""No system numbers a process higher."""
 
 T = TypeVar("T")
 
@@ -43,7 +48,7 @@ class Ending(msgspec.Struct):
 class Process(msgspec.Struct):
     """`process.json`."""
 
-    pid: Annotated[int, msgspec.Meta(ge=2)]
+    pid: Annotated[int, msgspec.Meta(ge=2, le=PID_MAX)]
     start_time: int | None
     boot_id: str
 
@@ -57,7 +62,7 @@ class Ports(msgspec.Struct):
 def read_json(path: Path, kind: type[T]) -> T | None:
     """What a file says; None where there is none, or nothing that can be read."""
     try:
-        return msgspec.json.decode(read_file(path), type=known(kind))
+        return msgspec.json.decode(shim.read_file(path), type=known(kind))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -96,6 +101,28 @@ def has_shim(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def wake_shim(folder: Path) -> None:
+    """Lets the shim that lives there look for its stop file at once, if it can be told which process that is: what a
+    file names is signalled only where it has this lock open. The shim looks by itself too, some time later.
+    """
+    with suppress(OSError, ValueError, OverflowError):
+        pid = int(shim.read_file(folder / "shim.pid"))
+        process = os.pidfd_open(pid)  # the number may go to another process while this looks
+        try:
+            lock = os.lstat(folder / "lock")
+            if has_shim(folder) and any(_is(f"/proc/{pid}/fd/{name}", lock) for name in os.listdir(f"/proc/{pid}/fd")):
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
+
+
+def _is(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:  # closed meanwhile
+        return False
 
 
 def spawn(folder: Path) -> subprocess.Popen[bytes]:

@@ -21,16 +21,18 @@ from typing import Any
 from events.bounds import NAME
 from events.codes import RunReport
 from hostagent import shim
-from hostagent.folders import Trash, entries, measure, read_file, shown, summary
+from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.messages import REASON_CHARS_MAX, LogPage, RunState
 from hostagent.output import STREAMS, read_output
 from hostagent.ports import LOCKS
-from hostagent.record import Ending, Ports, Process, RunKey, find, has_shim, read_json, spawn
+from hostagent.record import Ending, Ports, Process, RunKey, find, has_shim, read_json, spawn, wake_shim
 from hostagent.users import TaskUser
 
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
-"""Of the runs that ended and were forgotten, so many of the newest are kept for their output, in so many bytes."""
+"""Of the runs that ended and were forgotten, so many of the newest are kept for their output, in so many bytes. What
+these leave goes to their working folders, so that no task's files cost any run its output.
+"""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LOST_CODE = 255
 """Exit code of a run whose shim vanished: nobody knows how it ended."""
@@ -50,8 +52,8 @@ class Run:
     ports: tuple[int, ...] = ()
     shim: subprocess.Popen[bytes] | None = None
     forgotten_ns: int = 0
-    size: int | None = None
-    """Bytes on disk, counted once it has ended and is forgotten."""
+    sizes: tuple[int, int] | None = None
+    """Bytes of its record and of its working folder, counted once it has ended and is forgotten."""
 
     @property
     def forgotten(self) -> bool:
@@ -172,10 +174,7 @@ class Runs:
             return
         shim.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
         run.stopping = True
-        with suppress(OSError, ValueError):  # no pid yet: the shim looks for the file after writing it
-            pid = int((run.folder / "shim.pid").read_text())
-            if has_shim(run.folder):
-                os.kill(pid, signal.SIGTERM)
+        wake_shim(run.folder)  # where it has written no pid yet, it looks for the file after that
 
     def forget(self, key: RunKey) -> None:
         """The cell needs this run no more: ends it if it goes on, and keeps only its output, for a time."""
@@ -264,7 +263,7 @@ class Runs:
         """Takes a run that an earlier agent left. Raises `OSError` where its record can't be read."""
         run = Run(key, folder)
         with suppress(OSError, ValueError):  # then it is reported once more
-            run.reported = int(read_file(folder / "reported"))
+            run.reported = int(shim.read_file(folder / "reported"))
         with suppress(FileNotFoundError):
             run.forgotten_ns = (folder / "forgotten").lstat().st_mtime_ns
         names = {entry.name for entry in entries(folder)}
@@ -320,18 +319,34 @@ class Runs:
             shim.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
 
     def _clean(self) -> None:
-        """Removes the oldest of the ended and forgotten runs, by the rule of `KEPT_RUNS` and `KEPT_BYTES`."""
+        """Removes the oldest of the ended and forgotten runs, by the rule of `KEPT_RUNS` and `KEPT_BYTES`. What is
+        removed counts no more.
+        """
         old = [run for run in self._runs.values() if run.forgotten and not run.alive]
         old.sort(key=lambda run: run.forgotten_ns, reverse=True)
-        total = 0
-        for rank, run in enumerate(old):
-            if run.size is None:
-                sizes = [measure(each) for each in (run.folder, self._work(run.key))]
-                run.size = sum(KEPT_BYTES + 1 if size is None else size for size in sizes)
-            total += run.size
-            if rank >= KEPT_RUNS or total > KEPT_BYTES:
+        left, kept = KEPT_BYTES, 0
+        works: list[tuple[Run, int, int]] = []
+        for run in old:
+            record, work = run.sizes = run.sizes or (_weight(run.folder), _weight(self._work(run.key)))
+            if kept == KEPT_RUNS or record > left:
                 del self._runs[run.key]
                 self._discard(run.key)
+            else:
+                kept += 1
+                left -= record
+                works.append((run, record, work))
+        for run, record, work in works:
+            if work > left:
+                self._trash.put(self._work(run.key))
+                run.sizes = record, 0
+            else:
+                left -= work
+
+
+def _weight(folder: Path) -> int:
+    """Bytes under a folder; more than may be kept where they can't be counted."""
+    size = measure(folder)
+    return KEPT_BYTES + 1 if size is None else size
 
 
 def stop_all(folder: Path, patience_s: float = 60.0) -> tuple[int, int]:

@@ -1,8 +1,7 @@
 """The parent of one run: `python -I -S shim.py FOLDER LOCK_FD [FILES]`, started by the agent and independent of it.
 
 It is a file of its own and imports nothing but the standard library, so that it starts in some milliseconds and goes
-on whatever becomes of the agent or of the installation. In FOLDER, which isn't where the task works, it finds
-`order.json` and leaves
+on whatever becomes of agent and installation. In FOLDER, where no task works, it finds `order.json` and leaves
 
 * `shim.pid`: its own pid, to wake it after writing `stop`;
 * `process.json`: pid, start time and boot id of the user's process, on disk before that process runs any code;
@@ -10,8 +9,7 @@ on whatever becomes of the agent or of the installation. In FOLDER, which isn't 
 * `exit.json`: how the run ended, on disk before the shim ends.
 
 The lock LOCK_FD, taken by the agent before the start, is held as long as the shim lives. A file `stop` asks for the
-end of the run; its text is the state to report. SIGTERM does the same, and looks for the file at once. FILES: how many
-the run may have open.
+end of the run; its text is the state to report. SIGTERM does the same, at once. FILES: how many the run may have open.
 
 A run with ports begins when no other run of this machine has one of them and nobody listens there; it holds them (see
 `lock_bytes`) until it has ended.
@@ -26,6 +24,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import struct
 import sys
 import time
@@ -54,20 +53,27 @@ def open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
-def write(path: str, text: str) -> None:
+def read_file(path: "str | os.PathLike[str]") -> bytes:
+    """The content of a regular file. Raises `OSError` for anything else, also for one that is too long."""
+    with open(path, "rb", opener=open_private) as file:
+        if not stat.S_ISREG((status := os.fstat(file.fileno())).st_mode) or status.st_size > 16 * 1024 * 1024:
+            raise OSError(0, "not a regular file, or longer than 16 MiB")
+        return file.read(status.st_size)
+
+
+def write(path: str, text: str, durably: bool = False) -> None:
     """Puts a file in place whole, for other processes of this user to read."""
     with open(path + ".tmp", "w", encoding="utf-8", opener=open_private) as file:
         file.write(text)
+        if durably:
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(path + ".tmp", path)
 
 
 def write_durably(path: str, text: str) -> None:
     """The same, on disk before this returns."""
-    with open(path + ".tmp", "w", encoding="utf-8", opener=open_private) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".tmp", path)
+    write(path, text, durably=True)
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -173,7 +179,7 @@ class Output:
                 os.unlink(f"{self._base}.{self._pieces.pop(1)}")
         self._file = -1
         with suppress(OSError):  # as in `write`
-            self._file = os.open(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            self._file = open_private(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
 
 class Shim:
@@ -181,8 +187,7 @@ class Shim:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        with open(os.path.join(folder, "order.json"), encoding="utf-8") as file:
-            self.order: dict[str, Any] = json.load(file)
+        self.order: dict[str, Any] = json.loads(read_file(os.path.join(folder, "order.json")))
         self.born_ms = since_boot_ms()
         self.pid = 0
         self.ports = -1
@@ -329,8 +334,7 @@ class Shim:
     def _asked_to_stop(self) -> bool:
         """Whether the run shall end; `stop_state` then says how that is reported."""
         try:
-            with open(os.path.join(self.folder, "stop"), encoding="ascii") as file:
-                self.stop_state = int(file.read())
+            self.stop_state = int(read_file(os.path.join(self.folder, "stop")))
         except (OSError, ValueError) as error:  # not there, mostly
             if self.terminated or isinstance(error, ValueError):
                 self.stop_state = STOPPED
@@ -344,8 +348,8 @@ class Shim:
         if not patience:
             return False
         contact = self.born_ms
-        with suppress(FileNotFoundError, ValueError), open(self.order["contact"], encoding="ascii") as file:
-            contact = max(contact, int(file.read()))
+        with suppress(OSError, ValueError):
+            contact = max(contact, int(read_file(self.order["contact"])))
         return since_boot_ms() - contact > patience
 
     def _signal(self, number: int) -> None:

@@ -6,7 +6,6 @@ import msgspec
 
 from events.structs import known
 from hostagent import shim
-from hostagent.folders import read_file
 
 
 class AgentFault(Exception):
@@ -28,7 +27,7 @@ class Standing(msgspec.Struct):
 def load(path: Path) -> Standing:
     """What was remembered; nothing yet where there is no file. Raises `AgentFault` where it is damaged."""
     try:
-        return msgspec.json.decode(read_file(path), type=known(Standing))
+        return msgspec.json.decode(shim.read_file(path), type=known(Standing))
     except FileNotFoundError:
         return Standing()
     except (OSError, ValueError, RecursionError) as error:

@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hostagent import folders
+from hostagent import folders, shim
 from hostagent.folders import remove
+from hostagent.identity import identity
 from hostagent.record import RunKey
 from hostagent.runs import Runs
 from tests.hostagent.test_agent import HOST, Site, shell, site
@@ -155,6 +157,70 @@ def test_a_stop_that_is_not_readable_is_a_stop(tmp_path: Path) -> None:
     os.kill(int((tmp_path / "runs/j/0/1/shim.pid").read_text()), signal.SIGTERM)
     finish(runs)
     assert [(run.state, run.exit_code) for run in runs.unreported()] == [(3, 143)]
+
+
+def _no_number(path: Path) -> None:
+    path.write_text("9" * 30)
+
+
+@pytest.mark.parametrize("put", [_pipe, _loop, _folder, _garbage, _no_number])
+def test_a_run_whose_pid_can_not_be_read_is_stopped(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    runs = Runs(tmp_path)
+    start(runs, KEY, "sleep", "600")
+    until((tmp_path / "runs/j/0/1/started").exists)
+    path = tmp_path / "runs/j/0/1/shim.pid"
+    path.unlink()
+    put(path)
+    runs.stop(KEY)
+    finish(runs)
+    assert [(run.state, run.exit_code) for run in runs.unreported()] == [(3, 143)]
+
+
+def test_only_the_shim_of_a_run_is_woken_to_stop_it(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    start(runs, KEY, "sleep", "600")
+    until((tmp_path / "runs/j/0/1/started").exists)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as stranger:
+        (tmp_path / "runs/j/0/1/shim.pid").write_text(str(stranger.pid))
+        runs.stop(KEY)
+        finish(runs)
+    assert stranger.returncode == 0
+    assert [(run.state, run.exit_code) for run in runs.unreported()] == [(3, 143)]
+
+
+def test_the_shim_of_a_run_is_woken_to_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[int] = []
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number: woken.append(number))
+    runs = Runs(tmp_path)
+    start(runs, KEY, "sleep", "600")
+    until((tmp_path / "runs/j/0/1/started").exists)
+    runs.stop(KEY)
+    assert woken == [signal.SIGTERM]
+    finish(runs)
+
+
+@pytest.mark.parametrize("put", [_pipe, _loop, _folder, _garbage])
+def test_a_note_of_contact_that_can_not_be_read_is_none(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    runs = Runs(tmp_path)
+    put(tmp_path / "contact")
+    runs.start(KEY, ["sleep", "600"], dict(os.environ), grace_ms=1000, silence_ms=1)
+    finish(runs)
+    assert [(run.state, run.exit_code) for run in runs.unreported()] == [(5, 143)]
+
+
+def test_a_pipe_where_a_stop_or_output_belongs_keeps_no_shim_waiting(tmp_path: Path) -> None:
+    (tmp_path / "order.json").write_text('{"stop_after_ms": 0}')
+    for name in ("stop", "stdout.0"):
+        _pipe(tmp_path / name)
+    assert not shim.Shim(str(tmp_path))._asked_to_stop()
+    shim.Output(str(tmp_path), "stdout", -1).write(b"lost")
+
+
+@pytest.mark.parametrize("put", [_pipe, _loop, _garbage, _deep, _wrong])
+def test_an_identity_that_can_not_be_read_is_drawn_anew(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(tmp_path / "machine.json")
+    drawn = identity(tmp_path)
+    assert identity(tmp_path) == drawn
 
 
 def test_what_is_removed_is_never_looked_for_behind_a_link(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostagent import output, shim
+from hostagent import folders, output, shim
 from hostagent import runs as module
 from hostagent.messages import RunState
 from hostagent.record import RunKey
@@ -178,6 +178,36 @@ def test_old_runs_are_removed_but_never_those_that_the_cell_may_ask_for(
     assert sorted(path.name for path in (tmp_path / "runs/j").iterdir()) == ["2", "3", "4"]
     assert [run.instance for run in runs.inventory()] == [4]
     assert [key in Runs(tmp_path) for key in keys] == [False, False, True, True, True]
+
+
+def _many(folder: Path) -> None:
+    for number in range(60):
+        (folder / str(number)).touch()
+
+
+def _heavy(folder: Path) -> None:
+    with (folder / "file").open("wb") as file:
+        file.truncate(module.KEPT_BYTES)
+
+
+@pytest.mark.parametrize("put", [_many, _heavy])
+@pytest.mark.parametrize(("where", "left"), [("tasks/j.1.1", [0, 1, 2]), ("runs/j/1/1", [0, 2])])
+def test_a_run_that_left_too_much_costs_no_other_run_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, left: list[int], put: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr(folders, "ENTRIES_MAX", 50)
+    runs = Runs(tmp_path)
+    keys = [RunKey("j", instance, 1) for instance in range(3)]
+    for key in keys:
+        start(runs, key, "sh", "-c", "echo said; echo made > file")
+    finish(runs)
+    put(tmp_path / where)
+    for key in keys:
+        runs.forget(key)
+    pages = {key.instance: runs.read(key, "stdout", 0, 10) for key in keys}
+    assert {at: page.data for at, page in pages.items() if page} == dict.fromkeys(left, b"said\n")
+    assert sorted(path.name for path in runs.tasks.iterdir()) == ["j.0.1", "j.2.1"]
+    assert [key.instance for key in keys if key in Runs(tmp_path)] == left
 
 
 def test_a_forgotten_run_is_never_started_again_while_its_record_lasts(tmp_path: Path) -> None:
