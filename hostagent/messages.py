@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from events.bounds import HOST_RUNS_MAX, INT_MAX, PORT_MAX, SESSION_MAX
+from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX
 from events.codes import Number
 from events.columns import I32, indexed
 from events.records.jobs import JobSubmitted
@@ -75,7 +75,7 @@ Text = Annotated[str, msgspec.Meta(max_length=REASON_CHARS_MAX)]
 class RunState(msgspec.Struct):
     """One run as an agent knows it; `state` is a `RunReport`."""
 
-    job_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
     instance: Count
     run: Count
     state: Annotated[int, msgspec.Meta(ge=1, le=5)]

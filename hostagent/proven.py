@@ -3,7 +3,9 @@
 A connection over TLS is taken as it is: there the certificate says who the server is.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -12,6 +14,8 @@ from events.proof import Challenge, NotProven
 
 CONNECTED = "connection.connect_tcp.complete"
 READ_BYTES = 4096
+PROOF_S = 3.0
+"""How long a server has for all of it: one that drips bytes holds nobody longer."""
 
 
 class Stranger(httpx2.ConnectError):
@@ -35,15 +39,15 @@ class ProvenTransport(httpx2.HTTPTransport):
         def trace(event: str, info: dict[str, Any]) -> None:
             if event != CONNECTED:
                 return
-            stream, timeout = info["return_value"], _timeout(request)
+            stream, end = info["return_value"], monotonic() + PROOF_S
             try:
                 challenge = _challenge(stream, self._token)
-                stream.write(challenge.request, timeout)
-                while not challenge.feed(stream.read(READ_BYTES, timeout)):
+                stream.write(challenge.request, PROOF_S)
+                while not challenge.feed(stream.read(READ_BYTES, _left(end))):
                     pass
             except BaseException as error:
                 stream.close()
-                if isinstance(error, NotProven):
+                if isinstance(error, NotProven) or not _left(end):
                     raise _stranger(request, error) from error
                 raise
 
@@ -67,24 +71,24 @@ class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
         async def trace(event: str, info: dict[str, Any]) -> None:
             if event != CONNECTED:
                 return
-            stream, timeout = info["return_value"], _timeout(request)
+            stream = info["return_value"]
             try:
                 challenge = _challenge(stream, self._token)
-                await stream.write(challenge.request, timeout)
-                while not challenge.feed(await stream.read(READ_BYTES, timeout)):
-                    pass
+                async with asyncio.timeout(PROOF_S):
+                    await stream.write(challenge.request)
+                    while not challenge.feed(await stream.read(READ_BYTES)):
+                        pass
             except BaseException as error:
                 await stream.aclose()
-                if isinstance(error, NotProven):
+                if isinstance(error, NotProven | TimeoutError):
                     raise _stranger(request, error) from error
                 raise
 
         return trace
 
 
-def _timeout(request: httpx2.Request) -> float | None:
-    given: float | None = request.extensions.get("timeout", {}).get("read")
-    return given
+def _left(end: float) -> float:
+    return max(0.0, end - monotonic())
 
 
 def _challenge(stream: Any, token: str) -> Challenge:
@@ -92,7 +96,8 @@ def _challenge(stream: Any, token: str) -> Challenge:
     return Challenge(token, host, port)
 
 
-def _stranger(request: httpx2.Request, error: NotProven) -> Stranger:
+def _stranger(request: httpx2.Request, error: BaseException) -> Stranger:
+    why = error if isinstance(error, NotProven) else f"it has not done so within {PROOF_S:g} s"
     return Stranger(
-        f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {error}"
+        f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {why}"
     )

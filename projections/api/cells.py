@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from events.codes import Code
 from projections import queries
 from projections.api import together
-from projections.api.context import Context, of_cell, spread
+from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.problems import Problem, wrong_cell
@@ -66,7 +66,7 @@ class Router:
         if cell is None:
             for number in positions.keys() & self._contexts.keys():
                 if number is not None:
-                    await self._contexts[number].at_least(positions[number])
+                    await self._contexts[number].at_least(positions[number], client_of(request))
             if _names_pool(request):
                 body = await request.body()
                 cell, receive = await self._of_body(request, _json(body)), _again(body, receive)

@@ -21,6 +21,7 @@ from events.log import Log, NewRecord
 from events.records.base import Event
 from events.topics import POOLS
 from projections import queries
+from projections.api.places import Places
 from projections.api.problems import Problem, wrong_cell
 from projections.api.whole import Appends
 from projections.listed import JobTexts
@@ -29,6 +30,8 @@ from projections.views import BadPosition, Views, reached, read_positions, write
 
 READ_WAIT_S = 5.0
 """How long a read waits for At-Least-Position."""
+READS_MAX = 64
+"""Reads that wait at once, for positions or for the output of a task."""
 WAIT_MAX_S = 60.0
 POOL_WAIT_S = 1.0
 """How long a submission waits for facts about pools that are not answered yet before its pool counts as unknown."""
@@ -95,6 +98,7 @@ class Context:
     others: list[Appends] = field(default_factory=list)
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
+    waiting: Places = field(default_factory=lambda: Places(READS_MAX, "reads", "wait"))
 
     @property
     def cell(self) -> int:
@@ -119,13 +123,19 @@ class Context:
 
         return [other for other in self.beside if has(other)]
 
-    async def at_least(self, text: str) -> None:
-        """Waits for positions as At-Least-Position has them. Raises a problem where they can't be read or reached."""
+    async def at_least(self, text: str, client: str) -> None:
+        """Waits for positions as At-Least-Position has them, in a place of the client. Raises a problem where they
+        can't be read or reached, or there is no place.
+        """
         try:
             wanted = read_positions(text)
         except BadPosition as error:
             raise Problem(400, "BAD_POSITION", str(error)) from error
-        if not await self.reach(wanted, READ_WAIT_S):
+        if await self.reach(wanted, 0):
+            return
+        with self.waiting.one(client):
+            there = await self.reach(wanted, READ_WAIT_S)
+        if not there:
             detail = f"the views have not reached {text[:200]} yet"
             position = await run_in_threadpool(self._position)
             raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})
@@ -188,6 +198,11 @@ def context_of(request: Request) -> Context:
     return context
 
 
+def client_of(request: Request) -> str:
+    """The address that a request came from, empty where it is not known."""
+    return request.client.host if request.client else ""
+
+
 async def own_cell(
     request: Request,
     cell: Annotated[int | None, Query(ge=0, le=INT_MAX, description="The cell that is asked.")] = None,
@@ -228,7 +243,7 @@ async def reader(
     """Waits for the positions that a reader has seen already."""
     context = context_of(request)
     if at_least_position:
-        await context.at_least(at_least_position)
+        await context.at_least(at_least_position, client_of(request))
     return Reader(context)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -16,7 +16,7 @@ from events.spec import JobSpec, problems
 from events.topics import JOBS
 from projections import queries, task_queries
 from projections.api.commands import Command, carry_out
-from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, next_token
+from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.jobs import REJECTED
 from projections.listed import JobFilter, page_text
@@ -228,6 +228,7 @@ def _tasks(router: APIRouter, context: Context) -> None:
 
     @router.get("/{job_id}/tasks/{instance}/log", response_class=Response)
     async def log(
+        request: Request,
         job_id: str,
         instance: Annotated[int, Path(ge=0, le=INT_MAX)],
         stream: Annotated[str, Query(pattern="^(stdout|stderr)$")] = "stdout",
@@ -250,7 +251,8 @@ def _tasks(router: APIRouter, context: Context) -> None:
         if context.task_log is None:
             raise Problem(503, "NO_GATEWAY", "this process has no gateway to ask for output")
         try:
-            piece = await context.task_log(job_id, instance, number, stream, offset, limit, host_id)
+            with context.waiting.one(client_of(request)):
+                piece = await context.task_log(job_id, instance, number, stream, offset, limit, host_id)
         except LookupError as error:
             raise Problem(404, "NO_OUTPUT", str(error.args[0] if error.args else error)) from error
         headers = {

@@ -6,7 +6,6 @@ own, so that they don't take those of other requests.
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from typing import Annotated, TypeVar
@@ -18,14 +17,13 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from events.log import LogGap
-from projections.api.context import LOOK_S, Context
+from projections.api.context import LOOK_S, Context, client_of
+from projections.api.places import Places
 from projections.api.problems import Problem
 from projections.tail import BadCursor, Tail, Told
 
 PING_S = 15.0
 RETRY_MS = 1000
-OF_CLIENT_MAX = 16
-"""Streams of one address, unless fewer are allowed in all."""
 PAUSE_S = 0.05
 """So often a stream looks whether the views have gone on: events may come so late."""
 THREADS = 4
@@ -34,29 +32,11 @@ T = TypeVar("T")
 
 
 class Streams:
-    """The streams that are open, and the threads that they read in."""
+    """The places of open streams, and the threads that they read in."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._of: Counter[str] = Counter()
+        self.places = Places(most, "streams", "are open")
         self._threads: CapacityLimiter | None = None
-
-    def enter(self, client: str) -> None:
-        """Counts one more. Raises a problem where no more are allowed."""
-        mine = min(OF_CLIENT_MAX, self._most)
-        if self._of.total() >= self._most:
-            detail = f"{self._most} streams are open, no more are allowed; try again when one has ended"
-            raise Problem(503, "TOO_MANY_STREAMS", detail, headers={"Retry-After": "5"})
-        if self._of[client] >= mine:
-            detail = f"{mine} streams of {client or 'this client'} are open, no more are allowed; close one"
-            raise Problem(429, "TOO_MANY_STREAMS", detail, headers={"Retry-After": "5"})
-        self._of[client] += 1
-
-    def leave(self, client: str) -> None:
-        """One has ended."""
-        self._of[client] -= 1
-        if not self._of[client]:
-            del self._of[client]
 
     async def read(self, look: Callable[[], T]) -> T:
         """Reads in one of the threads."""
@@ -89,10 +69,8 @@ def routes(context: Context) -> APIRouter:
     @router.get("/v1/events", response_class=StreamingResponse)
     async def events(request: Request, last_event_id: Annotated[str, Header()] = "") -> StreamingResponse:
         """Every fact and every accepted decision from now on, or from after Last-Event-ID."""
-        client = request.client.host if request.client else ""
-        streams.enter(client)
         with ExitStack() as held:
-            held.callback(streams.leave, client)
+            held.enter_context(streams.places.one(client_of(request)))
             try:
                 tail = await streams.read(lambda: Tail(context.views, context.log, last_event_id))
                 held.callback(tail.close)

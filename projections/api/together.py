@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
 from projections import queries
-from projections.api.context import Context, Pages, Paging, Place, as_json, next_token, of_cell, spread
+from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsWanted, Wanted
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
@@ -44,14 +44,16 @@ def routes(contexts: Mapping[int, Context]) -> APIRouter:
         return contexts if cell is None else {cell: contexts[cell]}
 
     async def at_least(
-        asked: Annotated[Mapping[int, Context], Depends(asked)], at_least_position: Annotated[str, Header()] = ""
+        request: Request,
+        asked: Annotated[Mapping[int, Context], Depends(asked)],
+        at_least_position: Annotated[str, Header()] = "",
     ) -> Mapping[int, Context]:
         for cell, text in spread(at_least_position).items() if at_least_position else ():
             if cell is None and len(asked) > 1:
                 detail = "several cells answer: name the cell in the position, as in paceline.jobs@1:17"
                 raise Problem(400, "BAD_POSITION", detail)
             for number in asked if cell is None else asked.keys() & {cell}:
-                await asked[number].at_least(text)
+                await asked[number].at_least(text, client_of(request))
         return asked
 
     async def cells(asked: Annotated[Mapping[int, Context], Depends(at_least)]) -> CellsReader:

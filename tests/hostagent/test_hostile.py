@@ -177,6 +177,21 @@ def test_long_reasons_are_divided_among_records_that_the_log_takes() -> None:
     assert all(len(encode(fact)) <= ROUND_BYTES_MAX for fact in facts)
 
 
+@pytest.mark.parametrize("job_id", ["../../x", "..", "j\u2028", "j\n", "a/b", "", "x" * 129])
+def test_runs_of_ids_that_no_job_can_have_are_refused(host: Host, job_id: str) -> None:
+    for path, body in BASES.items():
+        odd = body | {"runs": [body["runs"][0] | {"job_id": job_id}]}
+        assert host.client.post(f"h1/{path}", json=odd).status_code == 422
+
+
+@pytest.mark.parametrize("job_id", ["j", "...", "Job_1.a-b", "x" * 128])
+def test_runs_of_all_ids_that_jobs_can_have_are_taken(host: Host, job_id: str) -> None:
+    body = BASES["sessions"]
+    assert host.client.post(
+        f"of-{len(job_id)}/sessions", json=body | {"runs": [body["runs"][0] | {"job_id": job_id}]}
+    ).is_success
+
+
 def facts_of(host_id: str, session: int, capacity: Amounts, **offer: Any) -> list[Event]:
     none = {"job_ids": (), "job": b"", "instance": b"", "run": b"", "state": b"", "exit_code": b""}
     return [

@@ -12,10 +12,12 @@ from pathlib import Path
 from time import monotonic, sleep
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway.remote import RemoteOutput
+from hostagent.proven import ProvenTransport
 from hostagent.runs import stop_all
 from hostagent.standing import load, save
 from tests.hostagent.cell import TOKEN, Cell, Server
@@ -33,10 +35,13 @@ def until(holds: Callable[[], object], what: str = "") -> None:
 
 class Stranger:
     """Listens at an address and notes all that it is told. With `target` it forwards to there; else it says yes to
-    everything, as somebody would who wants to give orders.
+    everything, as somebody would who wants to give orders; `drips`: a byte at a time of an endless answer.
     """
 
-    def __init__(self, address: tuple[str, int] = ("127.0.0.1", 0), target: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, address: tuple[str, int] = ("127.0.0.1", 0), target: tuple[str, int] | None = None, drips: bool = False
+    ) -> None:
+        self._drips = drips
         self._server = socket.create_server(address)
         self._target = target
         self.address: tuple[str, int] = self._server.getsockname()
@@ -59,6 +64,9 @@ class Stranger:
                         self.heard.append(data)
                         target.sendall(data)
                 return
+            while self._drips:
+                taken.sendall(b"x")
+                sleep(0.02)
             body = b"0" * 64 + b" 127.0.0.1 1"
             while data := taken.recv(65536):
                 self.heard.append(data)
@@ -168,6 +176,32 @@ def test_an_api_shows_its_token_to_no_stranger() -> None:
     with pytest.raises(LookupError, match="doesn't prove that it has the token"):
         asyncio.run(RemoteOutput((stranger.url,), TOKEN)("j", 0, 1, "stdout", 0, 10))
     assert not stranger.knows(TOKEN)
+    stranger.close()
+
+
+def test_a_stranger_that_drips_bytes_holds_no_agent_from_its_other_gateways(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostagent.proven.PROOF_S", 0.5)
+    stranger = Stranger(drips=True)
+    said: list[str] = []
+    agent = site.agent = Agent(AgentSettings((stranger.url, site.server.url), TOKEN, site.folder, HOST), said.append)
+    agent.take()
+    agent.start()
+    site.cell.until(lambda: agent.connected)
+    assert any("it has not done so within 0.5 s" in text for text in said)
+    site.stop_agent()
+    stranger.close()
+
+
+def test_a_stranger_that_drips_bytes_holds_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostagent.proven.PROOF_S", 0.5)
+    stranger = Stranger(drips=True)
+    with (
+        httpx2.Client(transport=ProvenTransport(TOKEN)) as client,
+        pytest.raises(httpx2.ConnectError, match=r"it has not done so within 0\.5 s"),
+    ):
+        client.get(stranger.url)
     stranger.close()
 
 

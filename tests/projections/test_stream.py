@@ -18,7 +18,7 @@ from events.records.parts import Amounts
 from events.topics import ALL
 from projections import projector
 from projections import tail as module
-from projections.api import stream
+from projections.api import places, stream
 from projections.render import HASHES, is_longs
 from projections.tail import BadCursor, Tail, read_cursor
 from tests.projections.cell import CORE
@@ -165,7 +165,7 @@ def test_streams_are_counted_before_they_are_read(api):
 
 
 def test_one_client_leaves_streams_to_others(api, monkeypatch):
-    monkeypatch.setattr(stream, "OF_CLIENT_MAX", 1)
+    monkeypatch.setattr(places, "OF_CLIENT_MAX", 1)
 
     async def status(client: str) -> int:
         asked = Stream(api)
