@@ -184,7 +184,7 @@ specs = st.builds(
         dict,
         cpu=st.integers(1, AMOUNT_MAX).map("{}m".format),
         memory=st.integers(0, AMOUNT_MAX).map("{}MiB".format),
-        gpu=st.integers(0, 1 << 30),
+        gpu=st.integers(0, AMOUNT_MAX // 1000),
     ),
     ports=st.lists(names, unique=True, max_size=3),
     priority=st.integers(-(1 << 31), (1 << 31) - 1),
