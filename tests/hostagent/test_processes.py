@@ -99,9 +99,7 @@ def test_a_task_and_its_agent_outlive_gateways(site: Site) -> None:
 
 
 def run(*words: str) -> str:
-    """What a command that can't start says, a sentence; before it where it listens, and what it may have found out about
-    other agents.
-    """
+    """The sentence of a command that can't start; before it, where it listens and what it found of other agents."""
     done = subprocess.run([sys.executable, "-m", "paceline", *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     before = ("listens at", "other ports are in use by another agent")
