@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
+from events import VERSION as __version__
+
 if TYPE_CHECKING:
     from paceline.client import Client as Client
 
-__version__ = "0.1.0"
+__all__ = ["__version__"]
 
 
 def __getattr__(name: str) -> Any:

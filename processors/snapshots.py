@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, cast
@@ -20,6 +19,7 @@ from typing import NamedTuple, cast
 import msgspec
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
+from events import VERSION
 from events.archive_files import Files
 from events.log import Log, LogGap, LogUnavailable
 from events.rounds import in_log
@@ -157,7 +157,7 @@ def put(folder: Path, url: str, cell: int, machine: Machine, breath_s: float = 0
         state_hash=standing.hash.hex(),
         round_hash=own.hash.hex(),
         logic=machine.logic,
-        build=version("paceline"),
+        build=VERSION,
         files=tuple(files),
     )
     target = Files(url)

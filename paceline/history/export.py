@@ -1,7 +1,6 @@
 """Takes a stretch of history out of a log: the records, and the states and views that it starts from."""
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from events import VERSION
 from events.log import Log
 from events.topics import ALL, rounds_of
 from paceline.errors import PacelineError
@@ -107,7 +107,7 @@ def _views(log: Log, starts: Mapping[str, int], folder: Path) -> dict[str, int]:
 def _head(log: Log, from_ms: int, to_ms: int, starts: Mapping[str, int], ends: Mapping[str, int]) -> Part:
     spans = [{"topic": topic.name, "start": starts[topic.name], "end": ends[topic.name]} for topic in ALL]
     fields = {"format": FORMAT, "cell": log.cell, "from_ms": from_ms, "to_ms": to_ms}
-    return Part("Head", {**fields, "build": version("paceline"), "topics": spans})
+    return Part("Head", {**fields, "build": VERSION, "topics": spans})
 
 
 def _parts(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from events.bounds import AMOUNT_MAX, MS_MAX
+from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX
 from events.codec import decode, encode
 from events.codes import Code
 from events.spec import JobSpec, PoolSpec, from_event, json_schema, problems
@@ -187,7 +187,7 @@ specs = st.builds(
         gpu=st.integers(0, AMOUNT_MAX // 1000),
     ),
     ports=st.lists(names, unique=True, max_size=3),
-    priority=st.integers(-(1 << 31), (1 << 31) - 1),
+    priority=st.integers(-INT_MAX, INT_MAX),
     preemptible=st.booleans(),
     gang=st.builds(dict, min=st.integers(0, 1)),
     retries=st.builds(dict, max=st.integers(0, 1000)),
