@@ -46,15 +46,7 @@ class Leaving:
             if row is not None and code == Code.DONE:
                 removed[ask.host_id] = None
                 out.append(self._removed(ask.host_id, Code.ASKED, now))
-            out.append(
-                HostAnswered(
-                    host_id=ask.host_id,
-                    hosts_offset=offset,
-                    command_id=ask.command_id,
-                    code=code,
-                    message=message,
-                )
-            )
+            out.append(ask.answer(offset, code, message))
         due = self._gone()
         due = due[self._hosts.left_ms[due] + self._settings.now.host_removed_after_ms <= now]
         names = (self._hosts.ids[number] for number in due.tolist())

@@ -73,15 +73,7 @@ class Liveness:
             if code == Code.DONE:
                 given_up[ask.host_id] = None
                 out.append(self._lost(self._hosts.table[ask.host_id].number, Code.CONFIRMED, now))
-            out.append(
-                HostAnswered(
-                    host_id=ask.host_id,
-                    hosts_offset=offset,
-                    command_id=ask.command_id,
-                    code=code,
-                    message=message,
-                )
-            )
+            out.append(ask.answer(offset, code, message))
         most -= min(most, len(self.asks))
         return out + [self._lost(number, code, now) for number, code in self._silent(now, given_up)[:most]]
 

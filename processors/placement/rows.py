@@ -2,6 +2,8 @@
 
 import msgspec
 
+from events.codes import Code
+from events.records.placement import HostAnswered
 from processors.rows import ConstraintRow
 
 NEVER = -1
@@ -74,3 +76,9 @@ class AskRow(msgspec.Struct, array_like=True):
     host_id: str
     command_id: str
     at_ms: int
+
+    def answer(self, offset: int, code: Code, message: str) -> HostAnswered:
+        """What is decided of it; `offset`: where it stands in the topic of hosts."""
+        return HostAnswered(
+            host_id=self.host_id, hosts_offset=offset, command_id=self.command_id, code=code, message=message
+        )
