@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from events.embedded import EmbeddedLog, wall_clock_ms
-from events.kafka import KafkaLog
-from events.log import Log
-from events.memory import MemoryLog
+from events.log.embedded import EmbeddedLog, wall_clock_ms
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.memory import MemoryLog
+from events.log.port import Log
 from events.topics import ALL, SETTINGS
 
 LOGS = ("memory", "embedded", "kafka")

@@ -16,10 +16,10 @@ from events.records.jobs import JobSubmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
-from hostagent.gateway.wanted import Wanted
-from paceline.machines import machines
+from hostagent.gateway.desired_runs import Wanted
+from processors.cell_machines import machines
 from processors.machine import Decided, Fact, Machine, PeerRound
-from processors.table import State
+from processors.state.table import State
 
 BATCH = 1000
 """Jobs of one round."""

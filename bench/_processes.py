@@ -32,9 +32,9 @@ from deploy.processes import Processes
 from events.codec import decode
 from events.codes import RunReport
 from events.columns import ints
-from events.kafka import KafkaLog
-from events.kafka_topics import create
-from events.log import LogRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.topics import create
+from events.log.port import LogRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, RunsOrdered
@@ -42,7 +42,7 @@ from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.topics import JOBS, MACHINES, SETTINGS, TASKS, rounds_of
-from projections.tables import attach
+from projections.views.tables import attach
 from tests.broker import Broker
 
 LIFECYCLE = rounds_of("lifecycle")

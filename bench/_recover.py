@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 
 from events.clock import SystemClock
-from events.embedded import EmbeddedLog
-from paceline.machines import machines
-from processors.driver import Driver
-from processors.store import RocksStore
+from events.log.embedded import EmbeddedLog
+from processors.cell_machines import machines
+from processors.runtime.driver import Driver
+from processors.runtime.store import RocksStore
 
 
 def main(folder: Path, name: str) -> None:

@@ -25,15 +25,15 @@ from sqlalchemy import Engine, text
 from bench import peak_memory_mib
 from bench._http import answers_per_s, ratio, request
 from events.codec import encode
-from events.kafka import KafkaLog
-from events.log import Log, NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import Log, NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
 from events.topics import ALL, BY_NAME, JOBS, rounds_of
-from paceline.settings import UpSettings
-from paceline.up import Up
+from paceline.services.settings import UpSettings
+from paceline.services.up import Up
 
 HOSTS = 1000
 DEADLINE_S = 300.0

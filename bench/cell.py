@@ -34,7 +34,7 @@ def run(log: str, options: Options) -> Result:
 
 
 def _on_kafka(shape: str, folder: Path) -> dict[str, dict[str, float]]:
-    from events.kafka_topics import create
+    from events.log.kafka.topics import create
     from events.topics import SETTINGS
     from tests.broker import Broker
 

@@ -12,9 +12,9 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 from bench import Options, Result, open_log, per_second, percentile
 from events.codec import encode
 from events.columns import pack_ints, pack_longs
-from events.kafka import KafkaLog
-from events.kafka_link import COMMON, CONSUMER, PRODUCER
-from events.log import Log, NewRecord
+from events.log.kafka.connection import COMMON, CONSUMER, PRODUCER
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import Log, NewRecord
 from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
 

@@ -12,8 +12,8 @@ from bench import Options, Result
 from events.clock import SystemClock
 from events.codec import decode, encode
 from events.columns import ints
-from events.embedded import EmbeddedLog
-from events.log import NewRecord
+from events.log.embedded import EmbeddedLog
+from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts, Simulated
 from events.records.pools import PoolDefined
@@ -21,10 +21,10 @@ from events.records.rounds import RoundCommitted
 from events.topics import ALL
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
-from paceline.machines import machines
-from processors.driver import Driver
-from processors.replay import Replay
-from processors.store import RocksStore, Store
+from processors.cell_machines import machines
+from processors.runtime.driver import Driver
+from processors.runtime.replay import Replay
+from processors.runtime.store import RocksStore, Store
 
 TASKS, LIVE_JOBS, LIVE_TASKS, LIVE_HOSTS = 50_000, 10, 100_000, 7_000
 ENDED_JOBS = 1_000_000

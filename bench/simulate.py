@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench import Options, Result
 from events.codec import encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.tasks import RunsReported
-from paceline.simulate.scenario import Scenario
+from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.session import Session, Wanted, of_scenario
 from paceline.simulate.traces import Asked, session
 

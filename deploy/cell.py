@@ -17,8 +17,8 @@ from types import FrameType
 import httpx2
 
 from deploy.processes import Processes, listens, procfile, taken
-from events.kafka_topics import add_cells, create
-from paceline.data import prepare
+from events.log.kafka.topics import add_cells, create
+from paceline.services.data_folder import prepare
 from tests.broker import Broker, BrokerFailed
 
 CELLS = 2

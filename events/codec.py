@@ -3,9 +3,10 @@
 The fingerprint says which schema wrote the bytes; current ones stand in `schemas/`, those of earlier releases in
 `schemas/golden/`, so every byte ever written stays readable. Whatever is wrong with bytes is a `CodecError`.
 
-Where a schema registry is in use (`events.registry`), records on Kafka have its id in front instead, Confluent's wire
-format: 0, the id in four bytes, the value. `encode` knows nothing of it, so that what a machine keeps and decides is
-the same bytes everywhere; `wire` puts the id on what is sent, `decode` reads both (docs/decisions/009).
+Where a schema registry is in use (`events.log.kafka.schema_registry`), records on Kafka have its id in front instead,
+Confluent's wire format: 0, the id in four bytes, the value. `encode` knows nothing of it, so that what a machine keeps
+and decides is the same bytes everywhere; `wire` puts the id on what is sent, `decode` reads both
+(docs/decisions/009).
 """
 
 import io
@@ -19,7 +20,7 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 import schemas
-from events.faults import Cause
+from events.error_text import Cause
 from events.records import BY_NAME
 from events.records.base import Event
 from events.structs import known

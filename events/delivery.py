@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from events.acceptance import Chain
 from events.codec import CodecError, decode
-from events.log import LogRecord
-from events.offers import host_fault
+from events.host_offers import host_fault
+from events.log.port import LogRecord
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 from events.rounds import Delivered, follow, judge

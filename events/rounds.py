@@ -10,8 +10,8 @@ from typing import NamedTuple
 from events import VERSION
 from events.acceptance import CLAIM, NO_HASH, ROUND, Chain, RoundKey, Verdict, digest, parse
 from events.codec import CodecError, check_schema, decode, encode, fingerprint_in, wire
-from events.faults import Cause
-from events.log import Log, LogFault, LogRecord, NewRecord, gap
+from events.error_text import Cause
+from events.log.port import Log, LogFault, LogRecord, NewRecord, gap
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import rounds_of

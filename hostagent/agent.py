@@ -3,7 +3,7 @@
 One asyncio loop with three tasks: `_follow` keeps a session and obeys its stream of orders, `_report` tells the cell
 what it has not acknowledged, `_watch` looks at the runs. A session is with one gateway; when it is lost the next one of
 the cell is tried, and what was not acknowledged is told there. What must outlive the agent is on disk (`hostagent.runs`
-and `hostagent.standing`), so it may be killed at any moment.
+and `hostagent.agent_state`), so it may be killed at any moment.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ import httpx2
 import msgspec
 
 from events.bounds import NAME, SESSION_MAX
-from events.lines import Lines
-from events.locks import hold
+from events.file_locks import hold
 from events.port_names import variable_of
 from events.records.parts import Amounts
 from events.structs import known
 from hostagent import capacity
-from hostagent.identity import identity
+from hostagent.agent_state import AgentFault, load, save
+from hostagent.machine_identity import identity
 from hostagent.messages import (
     HEARTBEAT_MS,
     PING_S,
@@ -44,13 +44,13 @@ from hostagent.messages import (
     Welcome,
     page_headers,
 )
-from hostagent.orders import Reading, read
+from hostagent.order_stream import Reading, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
-from hostagent.proven import AsyncProvenTransport
-from hostagent.record import RunKey
+from hostagent.run_as import NoSuchUser, check, described, environment, task_user
+from hostagent.run_record import RunKey
 from hostagent.runs import Runs
-from hostagent.standing import AgentFault, load, save
-from hostagent.users import NoSuchUser, check, described, environment, task_user
+from paceline.client.lines import Lines
+from paceline.client.proven_transport import AsyncProvenTransport
 
 POLL_S = 0.05
 """So often the agent looks what became of its runs."""

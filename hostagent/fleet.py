@@ -19,9 +19,9 @@ from events.columns import I32, indexed
 from events.records.parts import Amounts, Simulated
 from hostagent.gateway import Gateway
 from hostagent.gateway.component import REPORTS_MAX
-from hostagent.gateway.links import Attach, Connect, Report
+from hostagent.gateway.connections import Attach, Connect, Report
 from hostagent.messages import HEARTBEAT_MS, Hello, Kind, LogLine, LogPage, Orders, Refused, Reports, RunState, Welcome
-from hostagent.slots import Column, Slots
+from hostagent.task_columns import Column, Slots
 
 RUNNING, ENDED = 1, 2
 STOPPED_CODE, KILLED_CODE = 143, 137

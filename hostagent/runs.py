@@ -23,10 +23,10 @@ from events.codes import RunReport
 from hostagent import shim
 from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.messages import REASON_CHARS_MAX, LogPage, RunState
-from hostagent.output import STREAMS, read_output
 from hostagent.ports import LOCKS
-from hostagent.record import Ending, Ports, Process, RunKey, find, has_shim, read_json, spawn, wake_shim
-from hostagent.users import TaskUser
+from hostagent.run_as import TaskUser
+from hostagent.run_output import STREAMS, read_output
+from hostagent.run_record import Ending, Ports, Process, RunKey, find, has_shim, read_json, spawn, wake_shim
 
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3

@@ -21,8 +21,8 @@ from prometheus_client import Gauge
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hostagent.descriptors import raised
-from hostagent.listening import BACKLOG
+from hostagent.listen_address import BACKLOG
+from hostagent.open_files import raised
 
 HEAD_S = 10.0
 """From the first byte of a request, or from the connection on, to the end of its head."""

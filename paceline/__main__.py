@@ -1,5 +1,5 @@
 """`python -m paceline`, the same as the command."""
 
-from paceline.main import main
+from paceline.cli.main import main
 
 main()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from events.records.base import Event
-from processors.table import Table
+from processors.state.table import Table
 
 
 class Fact(NamedTuple):

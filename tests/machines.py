@@ -7,7 +7,7 @@ from events.codec import decode, encode
 from events.columns import ints, pack_ints
 from events.records.base import Event
 from processors.machine import Decided, Fact, Input, Machine, PeerRound
-from processors.table import RowChange, State
+from processors.state.table import RowChange, State
 
 M = TypeVar("M", bound=Machine)
 Run = tuple[str, int, int]

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from events.log import LogFault
+from events.log.port import LogFault
 
 FORMAT = 7
 

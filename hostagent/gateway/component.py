@@ -19,7 +19,7 @@ from events.clock import Clock
 from events.codec import decode
 from events.columns import distinct
 from events.delivery import Inbox
-from events.log import AppendUnknown, Log, LogUnavailable, NewRecord, identity
+from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled
@@ -29,12 +29,12 @@ from events.rounds import Delivered
 from events.structs import known
 from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
 from hostagent.gateway import checkpoint, facts
+from hostagent.gateway.connections import AskLog, Attach, Connect, Detach, Link, Post, Report, split
+from hostagent.gateway.desired_runs import Piece, Wanted, only
 from hostagent.gateway.hosts import Hosts
-from hostagent.gateway.links import AskLog, Attach, Connect, Detach, Link, Post, Report, split
+from hostagent.gateway.liveness import NEVER_MS, Watch
 from hostagent.gateway.metrics import Metrics
-from hostagent.gateway.questions import Questions
-from hostagent.gateway.wanted import Piece, Wanted, only
-from hostagent.gateway.watch import NEVER_MS, Watch
+from hostagent.gateway.output_requests import Questions
 from hostagent.messages import LogPage, Refused, Reports, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")

@@ -6,12 +6,12 @@ import numpy as np
 
 from events.codec import encode
 from events.columns import Names, pack_ints
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered
 from events.records.tasks import HostInventory, RunsReported
 from hostagent.messages import Hello, Reports, RunState
-from hostagent.slots import Column
+from hostagent.task_columns import Column
 
 RUN_BYTES = 28
 """The columns of a report, for each run."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.placement import HostRemoved
-from hostagent.gateway.links import Link
+from hostagent.gateway.connections import Link
 from hostagent.messages import Machine
 
 

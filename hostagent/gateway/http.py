@@ -11,14 +11,13 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from events.bounds import NAME
-from events.lines import ascii_json
-from events.log import LogUnavailable
-from events.offers import offer_fault
+from events.host_offers import offer_fault
+from events.log.port import LogUnavailable
 from events.structs import known
 from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.component import Gateway
+from hostagent.gateway.connections import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.gateway.facts import columns_of, offered
-from hostagent.gateway.links import Attach, Connect, Detach, LogMissing, NotHere, Report
 from hostagent.messages import (
     LOG_BYTES_MAX,
     PING_S,
@@ -36,6 +35,7 @@ from hostagent.messages import (
     page_headers,
     page_of,
 )
+from paceline.client.lines import ascii_json
 
 ANSWER_S = 10.0
 """How long a request waits for the gateway, that is for the log; then the agent tries again."""

@@ -18,16 +18,16 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from events.clock import SystemClock
-from events.hangs import HANG_S, Still, place
-from events.locks import hold
-from events.log import Log, LogFault, LogUnavailable
-from events.proof import Proving
+from events.file_locks import hold
+from events.hang_watch import HANG_S, Still, place
+from events.log.port import Log, LogFault, LogUnavailable
 from events.records.parts import Amounts
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
-from hostagent.gateway.pump import PumpedLog
+from hostagent.gateway.log_pump import PumpedLog
 from hostagent.server import Server
+from paceline.client.proof import Proving
 
 SWITCH_INTERVAL_S = 0.0005
 """Threads give way this often: agents get their answers while much is folded."""

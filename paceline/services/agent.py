@@ -12,15 +12,15 @@ from prometheus_client import Gauge
 
 from hostagent import capacity
 from hostagent.agent import Agent, AgentSettings
-from hostagent.listening import address_of, bound
+from hostagent.agent_state import AgentFault
+from hostagent.listen_address import address_of, bound
 from hostagent.server import Server
-from hostagent.standing import AgentFault
-from paceline import running
-from paceline.data import CannotStart, agent_folder
-from paceline.errors import Unreachable
-from paceline.services.health import pages
-from paceline.services.logs import configure, logger
-from paceline.settings import SERVICE_PORTS, Settings
+from paceline.client import cell_file
+from paceline.client.errors import Unreachable
+from paceline.services.data_folder import CannotStart, agent_folder
+from paceline.services.health_pages import pages
+from paceline.services.process_logs import configure, logger
+from paceline.services.settings import SERVICE_PORTS, Settings
 from projections.health import Health
 
 GRACE_S = 1
@@ -70,10 +70,10 @@ def follow(own: AgentSettings, listen: str, say: Any) -> int:
 def agent_settings(settings: Settings) -> AgentSettings:
     """What the agent needs, from all settings. Raises `CannotStart`, `Unreachable`."""
     part = settings.agent
-    found = running.read(settings.data)
+    found = cell_file.read(settings.data)
     known = settings.server or (found.listen if found else "")
     addresses = settings.service.gateways or ((known,) if known else ())
-    token = settings.token.get_secret_value() if settings.token else running.token(settings.data)
+    token = settings.token.get_secret_value() if settings.token else cell_file.token(settings.data)
     if not addresses or not token:
         raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
     folder = agent_folder(settings.data, part.folder)

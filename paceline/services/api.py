@@ -7,18 +7,18 @@ from typing import Any
 
 from sqlalchemy import select
 
-from events.kafka import KafkaLog
-from events.kafka_topics import cells as count_cells
-from hostagent.gateway.remote import RemoteOutput
-from paceline.services.common import Start, begin, folder_of
-from paceline.services.health import waiting
-from paceline.services.serving import Late, serve
-from paceline.settings import Settings
-from projections import tables
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.topics import cells as count_cells
+from hostagent.gateway.remote_output import RemoteOutput
+from paceline.services.health_pages import waiting
+from paceline.services.http_serving import Late, serve
+from paceline.services.settings import Settings
+from paceline.services.startup import Start, begin, folder_of
 from projections.api.app import create_app
-from projections.api.cells import create_cells_app
+from projections.api.cell_router import create_cells_app
 from projections.health import Health
-from projections.views import AttachedViews, Views, ViewsAway
+from projections.views import tables
+from projections.views.reader import AttachedViews, Views, ViewsAway
 
 LOOK_S = 0.2
 

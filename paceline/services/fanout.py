@@ -1,9 +1,9 @@
 """`paceline fanout`: each decision again as one message of its own type."""
 
-from paceline.data import CannotStart
-from paceline.services.app import serve_pages
-from paceline.services.common import begin
-from paceline.settings import Settings
+from paceline.services.data_folder import CannotStart
+from paceline.services.faust_app import serve_pages
+from paceline.services.settings import Settings
+from paceline.services.startup import begin
 from projections.fanout.app import run_fanout
 
 

@@ -3,13 +3,13 @@
 import signal
 import threading
 
-from events.archived import ArchivedLog
-from events.kafka import KafkaLog
-from events.log import Log, LogError
+from events.log.archived import ArchivedLog
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import Log, LogError
 from hostagent.gateway.service import GatewayHangs, run_gateway
-from paceline.data import CannotStart
-from paceline.services.common import begin, folder_of
-from paceline.settings import Settings
+from paceline.services.data_folder import CannotStart
+from paceline.services.settings import Settings
+from paceline.services.startup import begin, folder_of
 
 
 def run(settings: Settings) -> int:

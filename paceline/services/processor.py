@@ -5,22 +5,22 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from events.kafka import KafkaLog
-from events.kafka_groups import others_in
-from events.kafka_membership import Membership
-from events.log import LogUnavailable
+from events.log.kafka.groups import others_in
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.membership import Membership
+from events.log.port import LogUnavailable
 from events.topics import rounds_of
-from paceline.data import CannotStart
-from paceline.machines import machines
-from paceline.services import app, common
-from paceline.services.cells import Cells, Kind
-from paceline.services.common import Start, folder_of
-from paceline.settings import Settings
-from processors.beginning import begin
-from processors.driver import Driver
-from processors.inprocess import Processor
-from processors.keeper import Keeper
-from processors.store import RocksStore
+from paceline.services import faust_app, startup
+from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.data_folder import CannotStart
+from paceline.services.settings import Settings
+from paceline.services.startup import Start, folder_of
+from processors.cell_machines import machines
+from processors.runtime.bootstrap import begin
+from processors.runtime.driver import Driver
+from processors.runtime.in_process import Processor
+from processors.runtime.snapshotter import Keeper
+from processors.runtime.store import RocksStore
 
 
 class MachinePart:
@@ -131,7 +131,7 @@ class MachinePart:
 
 def run_processor(settings: Settings, machine: str) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
-    start = common.begin(settings, machine)
+    start = startup.begin(settings, machine)
     made = machines()[machine]()
     group = f"paceline.processor.{machine}"
     topics = (*made.facts, *(rounds_of(peer) for peer in made.peers))
@@ -154,7 +154,7 @@ def run_processor(settings: Settings, machine: str) -> int:
         kind = Kind(machine, join, others, lambda cell: MachinePart(settings, start, machine, cell))
         return Cells(kind, start.say, give_up)
 
-    fault = app.run(group, start.listening, settings.data, cells)
+    fault = faust_app.run(group, start.listening, settings.data, cells)
     if fault:
         raise CannotStart(fault)
     start.say(None, "stopped")

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
 
-from events.kafka import KafkaLog
-from events.kafka_groups import others_in
-from events.kafka_membership import Membership
-from events.kafka_transactions import Transactions
+from events.log.kafka.groups import others_in
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.membership import Membership
+from events.log.kafka.transactions import Transactions
 from events.topics import ALL
-from paceline.data import CannotStart
-from paceline.services import app
-from paceline.services.cells import Cells, Kind
-from paceline.services.common import Start, begin, folder_of
-from paceline.settings import Settings
-from paceline.verify import with_archive
-from projections.projector import Projector
+from paceline.services import faust_app
+from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.cell_log import with_archive
+from paceline.services.data_folder import CannotStart
+from paceline.services.settings import Settings
+from paceline.services.startup import Start, begin, folder_of
+from projections.views.projector import Projector
 
 PACE = {"fetch.min.bytes": 65536, "fetch.wait.max.ms": 50}
 """Many records at once cost the views, and the broker, much less than one by one."""
@@ -93,7 +93,7 @@ def run_projector(settings: Settings) -> int:
     def cells(give_up: Callable[[str], None]) -> Cells:
         return Cells(Kind("projector", join, others, lambda cell: ViewsPart(settings, start, cell)), start.say, give_up)
 
-    fault = app.run("paceline.projector", start.listening, settings.data, cells)
+    fault = faust_app.run("paceline.projector", start.listening, settings.data, cells)
     if fault:
         raise CannotStart(fault)
     start.say(None, "stopped")

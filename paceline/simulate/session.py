@@ -11,21 +11,21 @@ from typing import Any
 
 import click
 
-from events.log import Log
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import Log
 from events.topics import ALL, MACHINES
-from paceline.errors import PacelineError
+from paceline.client.errors import PacelineError
 from paceline.output import live, span
-from paceline.simulate import show
-from paceline.simulate.cell import Cell, SimLog, VirtualClock
-from paceline.simulate.expect import Sight
-from paceline.simulate.results import Jobs, write_series
-from paceline.simulate.run import Run
-from paceline.simulate.scenario import DAY_MS, Scenario
-from paceline.simulate.series import Past, Series
-from paceline.simulate.story import StoryPart
-from paceline.simulate.users import acts
-from paceline.simulate.watch import Verdict, Watch
+from paceline.simulate.report import terminal
+from paceline.simulate.report.results import Jobs, write_series
+from paceline.simulate.report.series import Past, Series
+from paceline.simulate.scenario.expectations import Sight
+from paceline.simulate.scenario.scenario import DAY_MS, Scenario
+from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
+from paceline.simulate.world.expectation_watch import Verdict, Watch
+from paceline.simulate.world.log_summary import StoryPart
+from paceline.simulate.world.run import Run
+from paceline.simulate.world.scripted_actions import acts
 
 BAR_S = 0.1
 
@@ -148,9 +148,9 @@ def open_cell(data: Path | None, watches: bool = True) -> Cell:
     clock = VirtualClock()
     if data is None:
         return Cell(SimLog(MemoryLog(clock.monotonic_ms), clock), clock, watches=watches)
-    from events.embedded import EmbeddedLog
-    from paceline.data import prepare
-    from processors.store import RocksStore
+    from events.log.embedded import EmbeddedLog
+    from paceline.services.data_folder import prepare
+    from processors.runtime.store import RocksStore
 
     if data.exists() and any(data.iterdir()):
         raise PacelineError(f"{data} isn't empty: a simulation begins a log of its own; name another folder")
@@ -165,7 +165,7 @@ def play(session: Session, as_json: bool) -> int:
     _go(session)
     session.finish()
     if wanted.out is not None:
-        from paceline.simulate.report import write_report
+        from paceline.simulate.report.html import write_report
 
         write_series(session.series.samples, session.jobs, wanted.out)
         (wanted.out / "summary.json").write_text(json.dumps(session.body(), indent=2) + "\n")
@@ -173,7 +173,7 @@ def play(session: Session, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(session.body(), indent=2))
     else:
-        show.summary(session)
+        terminal.summary(session)
     if wanted.data is not None:
         _keep_views(run.cell.log, wanted.data)
     run.cell.close()
@@ -206,6 +206,6 @@ def _go(session: Session) -> None:
 
 def _keep_views(log: Log, data: Path) -> None:
     """The views of the log, as `paceline up` on the folder would make them."""
-    from projections.projector import rebuild
+    from projections.views.projector import rebuild
 
     rebuild(log, data).dispose()

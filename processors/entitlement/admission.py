@@ -19,10 +19,10 @@ from events.columns import I64, Names, pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
 from events.records.parts import Amounts
+from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Place, Queues, stretches
 from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, plus
-from processors.entitlement.tree import parent_of
-from processors.table import Table
+from processors.state.table import Table
 
 EXPLAINED_BEHIND = 3
 """So many jobs behind the first that waits are told so; the others can see their place from it."""

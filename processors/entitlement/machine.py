@@ -14,9 +14,10 @@ from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsE
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
-from processors.arena import locate, locate_ranges
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
-from processors.entitlement.answers import RESOURCES, answer
+from processors.entitlement.entitlements import Shares
+from processors.entitlement.pool_commands import RESOURCES, answer
+from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import (
@@ -35,10 +36,9 @@ from processors.entitlement.rows import (
     four,
     plus,
 )
-from processors.entitlement.shares import Shares
-from processors.entitlement.tree import Entry, Tree, pool_row
 from processors.machine import Decided, Fact, Input, PeerRound
-from processors.table import Table, struct_table
+from processors.state.arena import locate, locate_ranges
+from processors.state.table import Table, struct_table
 
 SAY_EVERY_MS = 1000
 """How often EntitlementsSet is said: admission goes by the exact numbers, the views may be a second behind."""

@@ -19,7 +19,7 @@ from events.records.entitlement import PreemptionsOrdered
 from processors.entitlement.admission import levels_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import NOTHING, Amount4, JobRow, PoolRow, fits, plus
-from processors.table import Table
+from processors.state.table import Table
 
 QUEUE_LOOKED_AT = 1000
 """Jobs of a queue that one round makes room for; what is behind them gets its turn when they have gone."""

@@ -8,10 +8,10 @@ from sortedcontainers import SortedList
 
 from events.columns import I32, I64, counted
 from events.records.lifecycle import JobAccepted
-from processors.arena import Arena
 from processors.entitlement.rows import NOTHING, Amount4, JobRow, four, plus
-from processors.numbers import Numbers
-from processors.table import Table, struct_table
+from processors.state.arena import Arena
+from processors.state.sequence import Numbers
+from processors.state.table import Table, struct_table
 
 Place = tuple[int, int, str]
 """Where a job stands in its pool: priority descending, then order of acceptance."""

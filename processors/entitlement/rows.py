@@ -6,8 +6,8 @@ import msgspec
 
 from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from processors.rows import row_of
-from processors.settings import SettingsRow
+from processors.state.cell_settings import SettingsRow
+from processors.state.record_rows import row_of
 
 Amount4 = tuple[int, int, int, int]
 NOTHING: Amount4 = (0, 0, 0, 0)

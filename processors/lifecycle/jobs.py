@@ -10,15 +10,15 @@ import numpy as np
 from events.bounds import RUN_MAX
 from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
-from events.ids import job_digest
+from events.id_digests import job_digest
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
-from processors.lifecycle.ended import EndedJob, EndedJobs, spec_digest
+from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
-from processors.numbers import Numbers
-from processors.settings import SettingsRow
-from processors.table import Table, struct_table
+from processors.state.cell_settings import SettingsRow
+from processors.state.sequence import Numbers
+from processors.state.table import Table, struct_table
 
 FORGET_MAX = 1000
 """Jobs forgotten in one round."""

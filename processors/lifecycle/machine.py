@@ -33,11 +33,11 @@ from events.records.placement import HostLost, HostRemoved, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
-from processors.arena import locate, locate_ranges
-from processors.lifecycle.answers import POOL_WAIT_MS, Answers, ask_row
-from processors.lifecycle.hosts import Hosts
+from processors.lifecycle.commands import POOL_WAIT_MS, Answers, ask_row
+from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.rows import AskRow, PoolFactRow, PoolRow, SubmittedRow
+from processors.lifecycle.run_decisions import Lookup, verdicts
 from processors.lifecycle.tasks import (
     LIVE,
     PLACED,
@@ -47,10 +47,10 @@ from processors.lifecycle.tasks import (
     Trait,
     among,
 )
-from processors.lifecycle.verdicts import Lookup, verdicts
 from processors.machine import Decided, Fact, Input, PeerRound
-from processors.settings import CellSettings, SettingsRow
-from processors.table import Table, struct_table
+from processors.state.arena import locate, locate_ranges
+from processors.state.cell_settings import CellSettings, SettingsRow
+from processors.state.table import Table, struct_table
 
 DOUBLINGS_MAX = 22
 """Of the wait before a task of a service runs again: times `MS_MAX` that is within 64 bits."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from events.codes import JobState
-from processors.rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow
 
 
 class JobRow(msgspec.Struct, array_like=True):

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from events.bounds import RUN_MAX
 from events.codes import Number, Outcome, RunReport, TaskState
 from events.columns import I64, distinct
-from processors.arena import Arena
-from processors.seconds import milliseconds, seconds
+from processors.state.arena import Arena
+from processors.state.seconds import milliseconds, seconds
 
 PLACED = 9
 """Has a host; the order is still to be given. Seen by nobody else, counted as queued."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from processors.rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow
 
 SETS_MAX = 256
 """Sets of conditions kept; the oldest goes first. A set takes two bytes per host."""

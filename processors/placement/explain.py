@@ -11,9 +11,9 @@ from events.codes import Code
 from events.columns import I64, counted
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
-from processors.placement.board import Board, Shape
-from processors.placement.fill import fits
+from processors.placement.cluster_view import Board, Shape
 from processors.placement.hosts import RESOURCES, Phase, amounts_of
+from processors.placement.packing import fits
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
 RESOURCE_NAMES = ("cpu", "memory", "disk", "gpu", "ports")

@@ -10,16 +10,16 @@ import numpy as np
 
 from events.codes import Number
 from events.columns import I64
-from events.offers import offer_fault
-from events.places import Places
+from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.parts import Amounts
 from events.records.placement import CapacityChanged, HostLost, HostRemoved
+from events.reused_numbers import Places
 from processors.placement.constraints import Constraints
-from processors.placement.fill import Mask
+from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
-from processors.table import Table, struct_table
+from processors.state.table import Table, struct_table
 
 RESOURCES = 5
 

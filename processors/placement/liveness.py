@@ -17,8 +17,8 @@ from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.rows import AskRow, CellRow
-from processors.settings import CellSettings
-from processors.table import Table, struct_table
+from processors.state.cell_settings import CellSettings
+from processors.state.table import Table, struct_table
 
 BEAT_MS = 30_000
 """Beats come every 10 s; without one for so long, nobody can tell whether hosts are silent."""

@@ -32,14 +32,14 @@ from events.records.placement import (
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
+from processors.placement.assignment import Match
+from processors.placement.host_removal import Leaving
 from processors.placement.hosts import Hosts
-from processors.placement.leaving import Leaving
 from processors.placement.liveness import Liveness
-from processors.placement.match import Match
 from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
-from processors.settings import CellSettings
-from processors.table import Table, struct_table
+from processors.state.cell_settings import CellSettings
+from processors.state.table import Table, struct_table
 
 
 class Placement:

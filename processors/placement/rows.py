@@ -4,7 +4,7 @@ import msgspec
 
 from events.codes import Code
 from events.records.placement import HostAnswered
-from processors.rows import ConstraintRow
+from processors.state.record_rows import ConstraintRow
 
 NEVER = -1
 """No session: those of hosts are 0 or more."""

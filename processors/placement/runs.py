@@ -18,13 +18,13 @@ from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from processors.arena import Arena, locate, locate_ranges
 from processors.placement.hosts import RESOURCES, Hosts, values_of
 from processors.placement.rows import CellRow, JobRow
-from processors.rows import ConstraintRow, row_of
-from processors.seconds import milliseconds, second
-from processors.settings import CellSettings
-from processors.table import Table, struct_table
+from processors.state.arena import Arena, locate, locate_ranges
+from processors.state.cell_settings import CellSettings
+from processors.state.record_rows import ConstraintRow, row_of
+from processors.state.seconds import milliseconds, second
+from processors.state.table import Table, struct_table
 
 Mask = NDArray[np.bool_]
 Ranges = GangsAdmitted | GangsQueued | GangsReturned

@@ -24,10 +24,10 @@ from events.records.lifecycle import (
     RunsEnded,
 )
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from processors.arena import Arena, locate
 from processors.machine import Decided, Input, PeerRound
 from processors.sla.rows import JobRow
-from processors.table import Table, struct_table
+from processors.state.arena import Arena, locate
+from processors.state.table import Table, struct_table
 
 Run = tuple[str, int, int]
 """Job, instance, run."""

@@ -5,16 +5,16 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from events.log import Log
-from events.proof import Proving
+from events.log.port import Log
 from events.spec import JobSpec, PoolSpec
+from paceline.client.proof import Proving
 from projections.api import hosts, jobs, pools, stream, system
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
+from projections.api.log_loss import WholeLog
 from projections.api.problems import PROBLEMS
-from projections.api.whole import WholeLog
-from projections.views import Views
+from projections.views.reader import Views
 
 STREAMS_MAX = 64
 _REF = "#/components/schemas/{model}"

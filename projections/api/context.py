@@ -17,16 +17,16 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
 from events.codec import encode
-from events.log import Log, NewRecord
+from events.log.port import Log, NewRecord
 from events.records.base import Event
 from events.topics import POOLS
-from projections import queries
-from projections.api.places import Places
+from projections.api.log_loss import Appends
 from projections.api.problems import Problem, wrong_cell
-from projections.api.whole import Appends
-from projections.listed import JobTexts
-from projections.rows import AnswerRow
-from projections.views import BadPosition, Views, reached, read_positions, write_positions
+from projections.api.request_limits import Places
+from projections.queries import entities
+from projections.queries.job_list import JobTexts
+from projections.views.reader import BadPosition, Views, reached, read_positions, write_positions
+from projections.views.rows import AnswerRow
 
 READ_WAIT_S = 5.0
 """How long a read waits for At-Least-Position."""
@@ -119,7 +119,7 @@ class Context:
 
         def has(other: Context) -> bool:
             with other.views.read() as connection:
-                return any(each["cell"] == self.cell for each in queries.pools_json(connection, path))
+                return any(each["cell"] == self.cell for each in entities.pools_json(connection, path))
 
         return [other for other in self.beside if has(other)]
 
@@ -160,7 +160,7 @@ class Context:
 
         def look() -> AnswerRow | None:
             with self.views.read() as connection:
-                return queries.answer(connection, topic, offset)
+                return entities.answer(connection, topic, offset)
 
         return await self._until(look, timeout) if timeout > 0 else None
 

@@ -8,9 +8,9 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from events.log import AppendUnknown, LogError, LogUnavailable
+from events.log.port import AppendUnknown, LogError, LogUnavailable
 from projections.api.problems import Problem
-from projections.views import ViewsAway
+from projections.views.reader import ViewsAway
 
 _CODES = {
     400: "BAD_REQUEST",

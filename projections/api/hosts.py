@@ -6,11 +6,12 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from events.records.hosts import HostLossConfirmed, HostRemovalRequested
-from projections import queries, task_queries
 from projections.api.commands import Command, carry_out
 from projections.api.context import Context, Pages, Place, Reading, Wait, next_token
 from projections.api.problems import ANSWERED, not_found
-from projections.rows import HostRow
+from projections.queries import entities
+from projections.queries import tasks as task_queries
+from projections.views.rows import HostRow
 
 
 def routes(context: Context) -> APIRouter:
@@ -23,9 +24,9 @@ def routes(context: Context) -> APIRouter:
         after = page.after(str, "hosts") or ""
 
         def look(connection: Connection) -> dict[str, Any]:
-            found = queries.host_rows(connection, page.size, after)
+            found = entities.host_rows(connection, page.size, after)
             last = found.rows[-1].host_id if found.more else None
-            shown = [queries.host_json(row) for row in found.rows]
+            shown = [entities.host_json(row) for row in found.rows]
             return {"hosts": shown, "next_page_token": next_token(last, "hosts")}
 
         return await read(look)
@@ -33,7 +34,7 @@ def routes(context: Context) -> APIRouter:
     @router.get("/{host_id}")
     async def host(host_id: str, read: Reading) -> Response:
         """One host."""
-        return await read(lambda connection: queries.host_json(_host(connection, host_id)))
+        return await read(lambda connection: entities.host_json(_host(connection, host_id)))
 
     @router.get("/{host_id}/tasks")
     async def tasks(host_id: str, read: Reading, page: Pages) -> Response:
@@ -68,7 +69,7 @@ def routes(context: Context) -> APIRouter:
 
 
 def _host(connection: Connection, host_id: str) -> HostRow:
-    row = queries.host_row(connection, host_id)
+    row = entities.host_row(connection, host_id)
     if row is None:
         raise not_found("host", host_id)
     return row

@@ -14,14 +14,15 @@ from events.codes import Code, JobState, TaskState, no_pool
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.spec import JobSpec, problems
 from events.topics import JOBS
-from projections import queries, task_queries
 from projections.api.commands import Command, carry_out
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
-from projections.jobs import REJECTED
-from projections.listed import JobFilter, page_text
-from projections.render import whole
-from projections.rows import JobRow
+from projections.queries import entities
+from projections.queries import tasks as task_queries
+from projections.queries.job_list import JobFilter, page_text
+from projections.record_json import whole
+from projections.views.jobs import REJECTED
+from projections.views.rows import JobRow
 
 JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
 LABELS_MAX = 32
@@ -141,7 +142,7 @@ def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]]) -> l
     path = body.get("pool") if isinstance(body, dict) else None
     if not isinstance(path, str) or "/pool" in dict(found):
         return []
-    known = _read(context, lambda connection: queries.pools_json(connection, path))
+    known = _read(context, lambda connection: entities.pools_json(connection, path))
     return [] if known else [("/pool", no_pool(path))]
 
 
@@ -152,13 +153,13 @@ def _invalid(found: list[tuple[str, str]]) -> Problem:
 def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:
     """What the views say before anything is written: the same job, that its pool is unknown, or nothing against it."""
     with context.views.read() as connection:
-        row = queries.job_row(connection, event.job_id)
+        row = entities.job_row(connection, event.job_id)
         if row is not None and row.state != REJECTED:
-            if queries.submission(connection, row).spec_hash == event.spec_hash:
+            if entities.submission(connection, row).spec_hash == event.spec_hash:
                 return _shown(connection, event.job_id)
             detail = f"another job was submitted under the id {event.job_id}; choose another id"
             raise Problem(409, Code.ID_TAKEN, detail)
-        pool = next(iter(queries.pools_json(connection, event.pool)), None)
+        pool = next(iter(entities.pools_json(connection, event.pool)), None)
     if pool is None:
         return Code.NO_SUCH_POOL
     if pool["cell"] != context.cell:
@@ -197,7 +198,7 @@ def _reads(router: APIRouter) -> None:
     @router.get("/{job_id}/explanation")
     async def explanation(job_id: str, read: Reading) -> Response:
         """Why the job stands where it stands: the reason that counts most, and all that hold."""
-        return await read(lambda connection: queries.explanation(connection, _job(connection, job_id)))
+        return await read(lambda connection: entities.explanation(connection, _job(connection, job_id)))
 
     @router.get("/{job_id}/history")
     async def history(job_id: str, read: Reading, page: Pages) -> Response:
@@ -206,7 +207,7 @@ def _reads(router: APIRouter) -> None:
 
         def look(connection: Connection) -> dict[str, Any]:
             _job(connection, job_id)
-            found = queries.history_page(connection, job_id, page.size, after)
+            found = entities.history_page(connection, job_id, page.size, after)
             return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
 
         return await read(look)
@@ -270,7 +271,7 @@ def _read(context: Context, look: Callable[[Connection], Any]) -> Any:
 
 
 def _job(connection: Connection, job_id: str) -> JobRow:
-    row = queries.job_row(connection, job_id)
+    row = entities.job_row(connection, job_id)
     if row is None:
         name = job_id[:140]
         raise Problem(404, Code.NOT_FOUND, f"there is no job {name}; {FORGOTTEN.format(name)}")
@@ -278,7 +279,7 @@ def _job(connection: Connection, job_id: str) -> JobRow:
 
 
 def _shown(connection: Connection, job_id: str) -> dict[str, Any]:
-    return queries.job_json(connection, _job(connection, job_id))
+    return entities.job_json(connection, _job(connection, job_id))
 
 
 def _states(text: str, known: Collection[str]) -> list[str]:

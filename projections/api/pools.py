@@ -14,9 +14,9 @@ from events.codes import Code
 from events.records.pools import PoolDefined, PoolRemoved
 from events.spec import POOL_PATTERN, PoolSpec, problems
 from events.topics import POOLS
-from projections import queries
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
+from projections.queries import entities
 
 DECIDED_S = 10.0
 """How long the cell of a pool has to decide before the other cells are told."""
@@ -32,7 +32,7 @@ def routes(context: Context) -> APIRouter:
         """The pools of the cell, by path."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            return {"pools": [each for each in queries.pools_json(connection) if each["cell"] == context.cell]}
+            return {"pools": [each for each in entities.pools_json(connection) if each["cell"] == context.cell]}
 
         return await read(look)
 
@@ -41,7 +41,7 @@ def routes(context: Context) -> APIRouter:
         """One pool."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            found = queries.pools_json(connection, f"/{path}")
+            found = entities.pools_json(connection, f"/{path}")
             if not found:
                 raise not_found("pool", f"/{path}")
             _must_be_here(found[0]["cell"], path)
@@ -69,8 +69,8 @@ def routes(context: Context) -> APIRouter:
 
         def exists() -> bool:
             with context.views.read() as connection:
-                found = queries.pools_json(connection, f"/{path}")
-                pending = queries.pool_pending(connection, f"/{path}")
+                found = entities.pools_json(connection, f"/{path}")
+                pending = entities.pool_pending(connection, f"/{path}")
             for each in found:
                 _must_be_here(each["cell"], path)
             return bool(found) or pending

@@ -16,11 +16,11 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from events.log import LogGap
+from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
-from projections.api.places import Places
 from projections.api.problems import Problem
-from projections.tail import BadCursor, Tail, Told
+from projections.api.request_limits import Places
+from projections.queries.follow import BadCursor, Tail, Told
 
 PING_S = 15.0
 RETRY_MS = 1000

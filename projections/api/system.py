@@ -8,12 +8,12 @@ from sqlalchemy import Connection
 
 from events.codec import decode
 from events.topics import ALL, MACHINES, rounds_of
-from projections import queries
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, next_token
+from projections.api.log_loss import must_be_whole
 from projections.api.problems import Problem, not_found
-from projections.api.whole import must_be_whole
-from projections.render import at, whole
-from projections.views import folded
+from projections.queries import entities
+from projections.record_json import at, whole
+from projections.views.reader import folded
 
 _LIVE = b'{"live":true}'
 LAG_MAX = 10_000
@@ -48,7 +48,7 @@ def routes(context: Context) -> APIRouter:
         """One round of a machine, decoded."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            offset = queries.round_offset(connection, machine, number) if machine in MACHINES else None
+            offset = entities.round_offset(connection, machine, number) if machine in MACHINES else None
             if offset is None:
                 raise not_found("round", f"{number} of {machine}")
             record = next(iter(context.log.scan(rounds_of(machine), offset)))
@@ -62,7 +62,7 @@ def routes(context: Context) -> APIRouter:
         after = page.after(tuple[str, Place], "quarantine")
 
         def look(connection: Connection) -> dict[str, Any]:
-            found = queries.quarantine_rows(connection, page.size, after)
+            found = entities.quarantine_rows(connection, page.size, after)
             last = (found.rows[-1]["topic"], found.rows[-1]["offset"]) if found.more else None
             return {"records": found.rows, "next_page_token": next_token(last, "quarantine")}
 

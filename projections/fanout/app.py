@@ -21,8 +21,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode.threads import WorkerThread
 
-from events.kafka_membership import Wait
-from events.log import LogFault, LogRecord
+from events.log.kafka.membership import Wait
+from events.log.port import LogFault, LogRecord
 from events.topics import FANOUT_GROUP, MACHINES, RECORD_BYTES_MAX, rounds_of
 from projections.fanout.cells import Cell
 from projections.fanout.group import Group, join_again, remedy

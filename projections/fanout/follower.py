@@ -15,7 +15,7 @@ from prometheus_client import Counter, Gauge
 
 from events.acceptance import Chain
 from events.codec import CodecError, decode
-from events.log import Log, LogFault, LogGap, LogRecord, gap
+from events.log.port import Log, LogFault, LogGap, LogRecord, gap
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.structs import known

@@ -11,7 +11,7 @@ from aiokafka.errors import (
     InvalidSessionTimeoutError,
 )
 
-from events.kafka_membership import Wait
+from events.log.kafka.membership import Wait
 from events.topics import FANOUT_GROUP
 
 AGAIN_S = 1.0

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prometheus_client import Counter
 
 from events.codec import encode, wire
-from events.kafka_append import PATIENCE_SECONDS
-from events.kafka_link import PRODUCER, Link
-from events.log import AppendUnknown
+from events.log.kafka.append import PATIENCE_SECONDS
+from events.log.kafka.connection import PRODUCER, Link
+from events.log.port import AppendUnknown
 from projections.fanout.unfold import Out
 
 ID_HEADER = "paceline-event-id"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import faust
 
-from events.log import LogFault
+from events.log.port import LogFault
 
 KNOWN = (
     "sasl.mechanism",

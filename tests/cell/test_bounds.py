@@ -17,7 +17,7 @@ from events.records.parts import Amounts, Constraint, Simulated
 from events.records.placement import GangsUnplaced, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined
 from events.topics import ROUND_BYTES_MAX
-from processors.seconds import milliseconds, seconds
+from processors.state.seconds import milliseconds, seconds
 from tests.cell.world import Cell
 from tests.entitlement.harness import World as Entitlement
 from tests.lifecycle.harness import World as Lifecycle
@@ -101,10 +101,10 @@ def test_a_pool_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, A
 
 
 def test_more_pools_or_tasks_than_a_cell_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("processors.entitlement.answers.POOLS_MAX", 2)
+    monkeypatch.setattr("processors.entitlement.pool_commands.POOLS_MAX", 2)
     world = Entitlement()
     assert [world.define(path).code for path in ("/a", "/b", "/c")] == [Code.DONE, Code.DONE, Code.INVALID_POOL]
-    monkeypatch.setattr("processors.lifecycle.answers.TASKS_MAX", 10)
+    monkeypatch.setattr("processors.lifecycle.commands.TASKS_MAX", 10)
     jobs = Lifecycle()
     jobs.submit("a", instances=6, cpu_milli=1)
     assert one(jobs.submit("b", instances=5, cpu_milli=1), JobRejected).code == Code.OPEN_TASKS_MAX

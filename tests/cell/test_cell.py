@@ -8,9 +8,9 @@ from events.codes import TaskState
 from events.records.parts import Amounts, Simulated
 from events.records.pools import CellConfigured
 from events.topics import ROUND_BYTES_MAX
-from processors.driver import Limits
 from processors.entitlement.machine import Entitlement
 from processors.placement.machine import Placement
+from processors.runtime.driver import Limits
 from tests.cell.world import Cell
 
 

@@ -10,7 +10,7 @@ from events.records.parts import Amounts, Simulated
 from events.records.pools import CellConfigured
 from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
-from processors.driver import Limits
+from processors.runtime.driver import Limits
 from tests.cell.test_cell import nothing_is_held
 from tests.cell.world import Cell
 from tests.machines import runs_of

@@ -11,7 +11,7 @@ from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
-from processors.driver import Limits
+from processors.runtime.driver import Limits
 from tests.cell.world import Cell
 
 LONG = "x" * 5_000_000

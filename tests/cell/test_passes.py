@@ -4,8 +4,8 @@ import pytest
 
 from events.codec import decode
 from events.records.rounds import RoundCommitted
-from processors import driver
 from processors.lifecycle.machine import Lifecycle
+from processors.runtime import driver
 from tests.cell.world import Cell
 
 

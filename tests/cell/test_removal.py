@@ -14,8 +14,8 @@ from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway import Gateway
-from projections import queries
-from projections.projector import Projector, rebuild
+from projections.queries import entities
+from projections.views.projector import Projector, rebuild
 from tests.cell.world import HOST, Cell
 
 DAY_MS = 86_400_000
@@ -54,7 +54,7 @@ def shown(cell: Cell, folder: Path) -> list[Any]:
     folder.mkdir()
     engine = rebuild(cell.log, folder)
     with engine.connect() as connection:
-        rows = queries.host_rows(connection, 100, "").rows
+        rows = entities.host_rows(connection, 100, "").rows
     engine.dispose()
     return rows
 
@@ -125,7 +125,7 @@ def test_a_removed_host_that_connects_again_is_a_new_one_and_its_old_runs_end(tm
     assert fleet.running() == 2, "the old runs were ended, and the next ones of the same tasks began"
     assert fleet.started == 4
     [row] = shown(cell, tmp_path / "views")
-    assert queries.host_json(row)["state"] == "UP"
+    assert entities.host_json(row)["state"] == "UP"
     cell.verify()
 
 
@@ -207,9 +207,9 @@ def test_views_that_follow_and_views_that_are_built_anew_show_the_same_hosts(tmp
     cell.run(2000)
     live.fold_whole()
     with live.views.read() as connection:
-        rows = queries.host_rows(connection, 100, "").rows
+        rows = entities.host_rows(connection, 100, "").rows
     assert rows == shown(cell, tmp_path / "anew")
-    assert [(row.host_id, queries.host_json(row)["state"]) for row in rows] == [("sim-1", "UP"), ("sim-2", "SILENT")]
+    assert [(row.host_id, entities.host_json(row)["state"]) for row in rows] == [("sim-1", "UP"), ("sim-2", "SILENT")]
     live.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from events.codec import decode, encode
 from events.codes import RunReport
 from events.columns import pack_ints
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected, HostLossConfirmed, HostOffered, HostSilent
 from events.records.parts import Amounts, Simulated
@@ -15,7 +15,7 @@ from events.records.pools import CellConfigured, PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory
 from events.topics import MACHINES, rounds_of
-from processors.driver import Limits
+from processors.runtime.driver import Limits
 from tests.cell.world import Cell
 
 ROUND_BYTES = 6144

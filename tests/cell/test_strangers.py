@@ -6,11 +6,11 @@ import pytest
 from prometheus_client import REGISTRY
 
 from events.codec import decode, encode
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.rounds import RoundCommitted
 from events.topics import ALL, MACHINES, rounds_of
-from processors.metrics import Metrics
+from processors.runtime.metrics import Metrics
 from tests.cell.world import Cell
 
 SOUND = encode(JobSubmitted(job_id="b", pool="/p", command=("true",)))

@@ -1,19 +1,19 @@
 """A whole cell on the memory log in virtual time: the four machines, the gateway and simulated hosts, one thread."""
 
 from events.codec import encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.parts import Amounts, Simulated
 from events.records.pools import PoolDefined
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
-from paceline.machines import machines
-from processors.driver import Driver, Limits
+from processors.cell_machines import machines
 from processors.lifecycle.machine import Lifecycle
-from processors.replay import Replayed, replay
-from processors.store import MemoryStore
+from processors.runtime.driver import Driver, Limits
+from processors.runtime.replay import Replayed, replay
+from processors.runtime.store import MemoryStore
 
 HOST = Amounts(cpu_milli=4000, memory_mib=16_384, disk_mib=100_000, gpu_milli=0)
 

@@ -4,9 +4,9 @@ import sys
 from threading import Thread
 from time import monotonic
 
-from events import kafka
-from events.kafka import KafkaLog
-from events.log import LogUnavailable
+from events.log.kafka import kafka_log as kafka
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import LogUnavailable
 
 SECONDS = 5.0
 THREADS = 4

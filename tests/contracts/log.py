@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from events.log import Log, LogGap, LogRecord, LogUnavailable, NewRecord, Reader
+from events.log.port import Log, LogGap, LogRecord, LogUnavailable, NewRecord, Reader
 
 A = "contract.a"
 B = "contract.b"

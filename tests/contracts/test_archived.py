@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from events.archive import archive, remove
-from events.archived import ArchivedLog, ArchivedReader
-from events.embedded import EmbeddedLog
-from events.log import LogRecord
-from events.memory import MemoryLog
+from events.log.archive import archive, remove
+from events.log.archived import ArchivedLog, ArchivedReader
+from events.log.embedded import EmbeddedLog
+from events.log.memory import MemoryLog
+from events.log.port import LogRecord
 from tests.contracts.log import A, B, LogContract, Subject, new, numbers, read, values
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
-from events import embedded, newest
-from events.embedded import EmbeddedLog
-from events.log import LogFault, LogUnavailable
+from events.log import embedded, tail_cache
+from events.log.embedded import EmbeddedLog
+from events.log.port import LogFault, LogUnavailable
 from tests.contracts.log import PATIENCE, A, B, new, numbers, read, values
 from tests.contracts.writer import BATCH, REFUSED, batch
 
@@ -130,9 +130,7 @@ def test_a_log_goes_on_where_it_was_closed(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused_and_told_why(tmp_path: Path) -> None:
     log = EmbeddedLog(tmp_path)
-    open_it = (
-        "import sys; from pathlib import Path; from events.embedded import EmbeddedLog; EmbeddedLog(Path(sys.argv[1]))"
-    )
+    open_it = "import pathlib, sys; from events.log.embedded import EmbeddedLog; EmbeddedLog(pathlib.Path(sys.argv[1]))"
     other = subprocess.run([sys.executable, "-c", open_it, str(tmp_path)], capture_output=True, text=True, check=False)
     assert "LogFault" in other.stderr
     assert "in use by another process" in other.stderr
@@ -225,7 +223,7 @@ def test_a_log_is_read_when_no_cell_runs_and_stays_as_it_is(tmp_path: Path) -> N
 
 
 def test_readers_that_fall_behind_the_memory_miss_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newest, "KEPT_BYTES", 2000)
+    monkeypatch.setattr(tail_cache, "KEPT_BYTES", 2000)
     log = EmbeddedLog(tmp_path)
     slow, fast = log.reader({A: 0}), log.reader({A: 0})
     for number in range(300):

@@ -22,19 +22,22 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from events import kafka, kafka_membership, kafka_reader, kafka_topics
 from events.codec import decode
-from events.kafka import KafkaLog
-from events.kafka_link import COMMON, CONSUMER, PRODUCER
-from events.kafka_membership import Membership
-from events.kafka_reader import KafkaReader
-from events.log import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord
+from events.log.kafka import kafka_log as kafka
+from events.log.kafka import membership as kafka_membership
+from events.log.kafka import reader as kafka_reader
+from events.log.kafka import topics as kafka_topics
+from events.log.kafka.connection import COMMON, CONSUMER, PRODUCER
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.membership import Membership
+from events.log.kafka.reader import KafkaReader
+from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord
 from events.records.base import Event
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import RoundCommitted
 from events.topics import EVERY, HOSTS, SETTINGS, rounds_of
-from processors.driver import Driver
-from processors.replay import replay
+from processors.runtime.driver import Driver
+from processors.runtime.replay import replay
 from tests.broker import Broker
 from tests.contracts.log import PATIENCE, meets_gap, new, read, values
 from tests.contracts.test_logs import run_until, start, submit
@@ -452,8 +455,8 @@ def test_a_member_that_gets_no_cells_for_long_joins_by_a_new_client(
 MEMBER = """
 import sys
 import time
-from events.kafka_membership import Membership
-from events.kafka_reader import KafkaReader
+from events.log.kafka.membership import Membership
+from events.log.kafka.reader import KafkaReader
 member = Membership(sys.argv[1], sys.argv[2], "one", session_timeout_ms=int(sys.argv[3]))
 while member.cells() != {0}:
     time.sleep(0.01)

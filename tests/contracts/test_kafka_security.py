@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
-from events import kafka_topics
-from events.kafka import KafkaLog
-from events.kafka_groups import groups
-from events.kafka_membership import Membership
-from events.log import LogFault, LogUnavailable
+from events.log.kafka import topics as kafka_topics
+from events.log.kafka.groups import groups
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.membership import Membership
+from events.log.port import LogFault, LogUnavailable
 from tests.broker import Broker
 from tests.broker.security import Security, certify
 from tests.contracts.log import PATIENCE, ends, new, read, values

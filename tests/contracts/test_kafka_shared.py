@@ -6,11 +6,11 @@ from time import monotonic
 
 import pytest
 
-from events import newest
-from events.kafka import KafkaLog
-from events.kafka_reader import KafkaReader
-from events.kafka_shared import Shared, SharedReader
-from events.log import LogFault, LogRecord, Reader
+from events.log import tail_cache
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.reader import KafkaReader
+from events.log.kafka.shared_reader import Shared, SharedReader
+from events.log.port import LogFault, LogRecord, Reader
 from events.topics import SETTINGS
 from tests.broker import Broker
 from tests.contracts.log import PATIENCE, new, numbers, read, values
@@ -86,7 +86,7 @@ def test_own_records_behind_those_of_others_wait_for_these(
 def test_who_falls_behind_what_is_kept_reads_by_himself_and_joins_again(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "KEPT_BYTES", 2000)
+    monkeypatch.setattr(tail_cache, "KEPT_BYTES", 2000)
     slow, fast = joined(log, A), joined(log, A)
     for number in range(100):
         log.append(new(A, b"%d" % number))

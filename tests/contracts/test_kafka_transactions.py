@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client import REGISTRY
 
-from events import kafka_transactions
-from events.kafka import KafkaLog
-from events.kafka_transactions import Transactions
-from events.log import NewRecord
+from events.log.kafka import transactions as kafka_transactions
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.transactions import Transactions
+from events.log.port import NewRecord
 from events.topics import SETTINGS
 from tests.broker import Broker
 from tests.contracts.log import PATIENCE

@@ -8,15 +8,15 @@ import pytest
 from confluent_kafka import Producer
 
 from events.codec import encode
-from events.embedded import EmbeddedLog
-from events.kafka import KafkaLog
-from events.log import Log, LogUnavailable, NewRecord
-from events.memory import MemoryLog
+from events.log.embedded import EmbeddedLog
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.memory import MemoryLog
+from events.log.port import Log, LogUnavailable, NewRecord
 from events.records.jobs import JobStopRequested
 from events.topics import SETTINGS, rounds_of
-from processors.driver import Driver
-from processors.replay import replay
-from processors.store import RocksStore
+from processors.runtime.driver import Driver
+from processors.runtime.replay import replay
+from processors.runtime.store import RocksStore
 from tests.broker import Broker
 from tests.contracts.log import PATIENCE, A, B, LogContract, Subject
 from tests.protocol.toys import TOYS, Left
@@ -60,7 +60,7 @@ class TestEmbeddedClosedBetween(LogContract):
 
     @pytest.fixture
     def subject(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
-        monkeypatch.setattr("events.newest.KEPT_BYTES", 1)
+        monkeypatch.setattr("events.log.tail_cache.KEPT_BYTES", 1)
         log = EmbeddedLog(tmp_path / "log")
         yield Subject(log, log.truncate)
         log.close()

@@ -10,8 +10,8 @@ import pytest
 from rocksdict import Options, Rdict
 
 from events.acceptance import Chain
-from processors.store import MemoryStore, RocksStore, Standing, Store, StoreFault
-from processors.table import RowChange
+from processors.runtime.store import MemoryStore, RocksStore, Standing, Store, StoreFault
+from processors.state.table import RowChange
 
 Open = Callable[[], Store]
 
@@ -88,8 +88,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.contracts.test_stores import at
-from processors.store import RocksStore
-from processors.table import RowChange
+from processors.runtime.store import RocksStore
+from processors.state.table import RowChange
 store = RocksStore(Path(sys.argv[1]))
 for number in range(1, 200):
     store.commit([RowChange("jobs", b"%d" % key, bytes([number]) * 500) for key in range(200)], at(number))

@@ -9,8 +9,8 @@ import resource
 import sys
 from pathlib import Path
 
-from events.embedded import EmbeddedLog
-from events.log import AppendUnknown, LogFault, NewRecord
+from events.log.embedded import EmbeddedLog
+from events.log.port import AppendUnknown, LogFault, NewRecord
 
 A, B = "contract.a", "contract.b"
 BATCH = 3

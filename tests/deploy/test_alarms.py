@@ -6,25 +6,25 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-import events.failures
-import events.kafka_transactions
+import events.cell_failures
+import events.log.kafka.transactions
 import hostagent.gateway.metrics
 import paceline.services.agent
-import processors.metrics
+import processors.runtime.metrics
 import projections.fanout.cells
 import projections.fanout.follower
-import projections.projector
+import projections.views.projector
 from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
 
 SOURCES = (
-    events.failures,
-    events.kafka_transactions,
+    events.cell_failures,
+    events.log.kafka.transactions,
     hostagent.gateway.metrics,
     paceline.services.agent,
-    processors.metrics,
+    processors.runtime.metrics,
     projections.fanout.cells,
     projections.fanout.follower,
-    projections.projector,
+    projections.views.projector,
 )
 """Whose import registers the metrics."""
 FUNCTIONS = {

@@ -16,8 +16,8 @@ import httpx2
 import pytest
 
 from deploy.processes import listens, procfile, taken
-from events.kafka_topics import add_cells
-from paceline.client import Client
+from events.log.kafka.topics import add_cells
+from paceline.client.client import Client
 from tests.deploy.files import DEPLOY, OPERATIONS, ROOT, containers, of_kubernetes, of_procfile
 from tests.shell import told
 

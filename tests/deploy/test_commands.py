@@ -6,8 +6,8 @@ import shlex
 import click
 import pytest
 
-from paceline.main import cli, run
-from paceline.settings import SERVICE_PORTS
+from paceline.cli.main import cli, run
+from paceline.services.settings import SERVICE_PORTS
 from tests.deploy.files import OPERATIONS, Command, commands, of_procfile, parts, units
 
 ALL = commands()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paceline.settings import SERVICE_PORTS
+from paceline.services.settings import SERVICE_PORTS
 from tests.deploy.files import (
     DEPLOY,
     KUBERNETES,

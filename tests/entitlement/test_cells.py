@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from events.codes import Code
 from events.records.pools import PoolDefined
-from processors.entitlement.answers import answer
+from processors.entitlement.pool_commands import answer
+from processors.entitlement.pool_tree import Entry, Tree, parent_of
 from processors.entitlement.rows import ask_row
-from processors.entitlement.tree import Entry, Tree, parent_of
 from tests.entitlement.harness import World, cpu
 
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from processors.entitlement.max_min import entitlements, fill
 from processors.entitlement.rows import NO_LIMIT, NOTHING, Amount4
-from processors.entitlement.sharing import entitlements, fill
 
 AMOUNT_MAX, SHARE_MAX = 1 << 40, 1 << 31
 KINDS = range(4)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from events.acceptance import NO_HASH, Chain, Verdict, digest, parse
 from events.codec import encode
-from events.log import LogRecord
+from events.log.port import LogRecord
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import BrokenHistory, accept, sealed

@@ -9,8 +9,8 @@ import pytest
 from events.acceptance import NO_HASH, ROUND, Chain, Verdict, digest, parse
 from events.codec import encode
 from events.delivery import Inbox
-from events.log import LogRecord, NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
 from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested

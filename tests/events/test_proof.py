@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from events import proof
-from events.proof import PATH, Challenge, NotProven, Proving, place
+from paceline.client import proof
+from paceline.client.proof import PATH, Challenge, NotProven, Proving, place
 
 TOKEN = "secret"
 HERE = ("192.0.2.1", 7117)

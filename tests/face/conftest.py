@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 import paceline.output
-from paceline.main import run
+from paceline.cli.main import run
 from tests.face.fake import FakeCell, running
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from events.proof import Proving
+from paceline.client.proof import Proving
 
 OF_FOLDER = "of the folder"
 """The token that it proves to have."""

@@ -6,10 +6,10 @@ import httpx2
 import pytest
 
 import paceline
-from paceline import watch
-from paceline.client import Client
-from paceline.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable
-from paceline.settings import for_up, load
+from paceline.cli import progress
+from paceline.client.client import Client
+from paceline.client.errors import NotAuthorised, NotFound, Refused, TimedOut, Unavailable, Unreachable
+from paceline.services.settings import for_up, load
 from tests.face.fake import FakeCell, job, running
 
 
@@ -162,48 +162,48 @@ def test_ready(cell, client):
      ("KILLED", "succeeded", False), ("REJECTED", "ended", False), ("SUBMITTED", "ended", None)],
 )  # fmt: skip
 def test_when_a_wait_is_over(state, goal, reached):
-    assert watch.reached(job(state=state), goal) is reached
+    assert progress.reached(job(state=state), goal) is reached
 
 
 def test_waiting_for_several_jobs_ends_when_all_have_come_to_an_end(cell, client):
     cell.answer("GET", "/v1/jobs/a", job("a"))
     cell.answer("GET", "/v1/jobs/a", job("a", "SUCCEEDED"))
     cell.answer("GET", "/v1/jobs/b", job("b", "FAILED"))
-    found = watch.wait_for(client, ["a", "b"], "ended", 10)
+    found = progress.wait_for(client, ["a", "b"], "ended", 10)
     assert {name: each["state"] for name, each in found.items()} == {"a": "SUCCEEDED", "b": "FAILED"}
 
 
 def test_waiting_goes_on_while_the_cell_is_away(monkeypatch, capsys):
-    monkeypatch.setattr(watch, "SILENCE_SAID_S", 0.0)
+    monkeypatch.setattr(progress, "SILENCE_SAID_S", 0.0)
     cell = FakeCell()
     with running(cell), Client(cell.address) as client:
         cell.answer("GET", "/v1/jobs/a", job())
         cell.problem("GET", "/v1/jobs/a", 503, "BEHIND", "not now")
         cell.problem("GET", "/v1/jobs/a", 503, "BEHIND", "not now")
         cell.answer("GET", "/v1/jobs/a", job(state="SUCCEEDED"))
-        assert watch.wait_for(client, ["a"], "ended", None)["a"]["state"] == "SUCCEEDED"
+        assert progress.wait_for(client, ["a"], "ended", None)["a"]["state"] == "SUCCEEDED"
     assert capsys.readouterr().err.count("the cell does not answer; waiting for it") == 1
 
 
 def test_a_cell_that_was_never_there_is_not_waited_for():
     with Client("127.0.0.1:1") as client, pytest.raises(Unreachable):
-        watch.wait_for(client, ["a"], "ended", 10)
+        progress.wait_for(client, ["a"], "ended", 10)
 
 
 def test_a_wait_that_takes_too_long(cell, client):
     cell.answer("GET", "/v1/jobs/a", job())
     with pytest.raises(TimedOut, match="a: not succeeded after 0 s"):
-        watch.wait_for(client, ["a"], "succeeded", 0)
+        progress.wait_for(client, ["a"], "succeeded", 0)
 
 
 def test_bars_on_a_terminal(cell, client, monkeypatch):
     from rich.console import Console
 
     recorder = Console(record=True, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
-    monkeypatch.setattr(watch, "console", lambda file: recorder)
+    monkeypatch.setattr(progress, "console", lambda file: recorder)
     cell.answer("GET", "/v1/jobs/a", job(tasks={"succeeded": 1, "running": 1, "queued": 2}))
     cell.answer("GET", "/v1/jobs/a", job(state="SUCCEEDED", tasks={"succeeded": 4, "running": 0, "queued": 0}))
-    watch.wait_for(client, ["a"], "ended", 10, watch.Bars())
+    progress.wait_for(client, ["a"], "ended", 10, progress.Bars())
     said = recorder.export_text()
     assert "a  SUCCEEDED  " + "━" * 30 + "  4/4 ended" in said
 

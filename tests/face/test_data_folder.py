@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.settings import UpSettings
-from paceline.up import run_up
+from paceline.services.settings import UpSettings
+from paceline.services.up import run_up
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_nobody_else_reads_what_stands_in_an_existing_folder(tmp_path: Path, bef
         (data / name).write_text("")
     code = f"""
 from pathlib import Path
-from events.memory import MemoryLog
-from paceline.data import prepare
-from projections.projector import Projector
+from events.log.memory import MemoryLog
+from paceline.services.data_folder import prepare
+from projections.views.projector import Projector
 data = Path({str(data)!r})
 prepare(data)
 Projector(MemoryLog(lambda: 0, 0), data).step()
@@ -62,7 +62,9 @@ def test_an_empty_folder_is_closed(tmp_path: Path):
     data = tmp_path / "data"
     data.mkdir()
     data.chmod(0o755)
-    subprocess.run([sys.executable, "-c", f"from paceline.data import *; prepare(Path({str(data)!r}))"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", f"from paceline.services.data_folder import *; prepare(Path({str(data)!r}))"], check=True
+    )
     assert data.stat().st_mode & 0o777 == 0o700
 
 

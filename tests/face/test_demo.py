@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from events.topics import ALL
-from paceline import demo
+from paceline.cli import demo
 from tests.broker import Broker
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ import pytest
 from events.codec import decode
 from events.codes import Code
 from events.records.jobs import JobSubmitted
-from paceline.files import read_jobs, read_pools
-from paceline.main import cli as command
-from paceline.reference import reference
+from paceline.cli.main import cli as command
+from paceline.cli.reference import reference
+from paceline.job_files import read_jobs, read_pools
 
 ROOT = Path(__file__).parents[2]
 PAGES = (

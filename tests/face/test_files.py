@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline import files
-from paceline.errors import Faults
-from paceline.files import Fault, _parse, read_jobs, read_pools
+from paceline import job_files
+from paceline.client.errors import Faults
+from paceline.job_files import Fault, _parse, read_jobs, read_pools
 
 GOOD = "pool: /maps/tiles\ncommand: [sh, -c, ls]\n"
 
@@ -92,7 +92,7 @@ def test_what_is_too_deep_or_too_much_is_said_before_all_of_it_is_read(tmp_path,
 
 
 def test_a_file_without_an_end_is_refused(monkeypatch):
-    monkeypatch.setattr(files, "FILE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(job_files, "FILE_BYTES_MAX", 1 << 20)
     with pytest.raises(Faults, match="/dev/zero: is over 1 MiB"):
         read_jobs(["/dev/zero"])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.listening import bound
+from hostagent.listen_address import bound
 from tests.contracts.log import PATIENCE
 from tests.storms.cell import ROOT, CellProcess
 
@@ -53,7 +53,7 @@ def test_of_two_that_bind_an_address_at_once_the_second_to_listen_is_told(monkey
                 first.listen()
                 super().listen(backlog)
 
-    monkeypatch.setattr("hostagent.listening.socket.socket", Late)
+    monkeypatch.setattr("hostagent.listen_address.socket.socket", Late)
     with pytest.raises(OSError, match=r"Address already in use\. Choose another address with --listen"):
         bound("127.0.0.1:0")
 

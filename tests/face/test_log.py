@@ -10,14 +10,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from events.codec import encode
-from events.embedded import EmbeddedLog
-from events.kafka import KafkaLog
-from events.log import Log, NewRecord
+from events.log.embedded import EmbeddedLog
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import Log, NewRecord
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.topics import EVERY, SETTINGS
-from paceline.verify import _near
-from processors.driver import Driver
-from processors.store import MemoryStore
+from paceline.history.verify import _near
+from processors.runtime.driver import Driver
+from processors.runtime.store import MemoryStore
 from tests.broker import Broker
 from tests.protocol.toys import TOYS, Left, Right
 
@@ -56,7 +56,7 @@ def history(log: Log) -> None:
 
 def use(monkeypatch, left: type[Left] = Left) -> None:
     found = {"left": left, "right": Right}
-    monkeypatch.setitem(sys.modules, "paceline.machines", SimpleNamespace(machines=lambda cell: found))
+    monkeypatch.setitem(sys.modules, "processors.cell_machines", SimpleNamespace(machines=lambda cell: found))
 
 
 @pytest.fixture

@@ -10,16 +10,18 @@ from types import SimpleNamespace
 import pytest
 
 import paceline.services.agent
-from hostagent.record import RunKey
+from hostagent.run_record import RunKey
 from hostagent.runs import Runs
-from paceline.settings import UpSettings
+from paceline.services.settings import UpSettings
 
 
 @pytest.fixture
 def started(monkeypatch):
     """What `run_up` was called with."""
     got: list[UpSettings] = []
-    monkeypatch.setitem(sys.modules, "paceline.up", SimpleNamespace(run_up=lambda settings: got.append(settings) or 3))
+    monkeypatch.setitem(
+        sys.modules, "paceline.services.up", SimpleNamespace(run_up=lambda settings: got.append(settings) or 3)
+    )
     return got
 
 

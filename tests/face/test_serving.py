@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostagent.listening import bound
-from paceline.services import serving
-from paceline.services.health import pages
+from hostagent.listen_address import bound
+from paceline.services import http_serving
+from paceline.services.health_pages import pages
 from projections.health import Health
 from tests.contracts.log import PATIENCE
 
@@ -25,7 +25,7 @@ def signals() -> Iterator[None]:
 
 @pytest.mark.usefixtures("signals")
 def test_a_process_ends_though_what_runs_beside_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "END_S", 0.01)
+    monkeypatch.setattr(http_serving, "END_S", 0.01)
     go, before = threading.Event(), signal.getsignal(signal.SIGTERM)
 
     def beside() -> None:
@@ -35,7 +35,7 @@ def test_a_process_ends_though_what_runs_beside_hangs(monkeypatch: pytest.Monkey
         go.wait(PATIENCE)
 
     stop = threading.Event()
-    serving.serve(pages(lambda: Health(True, True, {})), bound("127.0.0.1:0"), stop, beside)
+    http_serving.serve(pages(lambda: Health(True, True, {})), bound("127.0.0.1:0"), stop, beside)
     assert stop.is_set()
     assert not go.is_set()
     go.set()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import paceline
-from events.log import LogFault, LogGap, LogUnavailable
-from paceline import main
+from events.log.port import LogFault, LogGap, LogUnavailable
+from paceline.cli import main
 from tests.face.fake import job
 
 ROOT = Path(__file__).parents[2]
@@ -32,9 +32,8 @@ def test_the_version_is_that_of_the_package():
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["job", "--help"], ["job", "submit", "--help"]])
 def test_help_and_version_import_nothing_heavy(args):
-    code = (
-        f"import sys; from paceline.main import run; run({args!r}); print([m for m in {HEAVY!r} if m in sys.modules])"
-    )
+    listed = f"[m for m in {HEAVY!r} if m in sys.modules]"
+    code = f"import sys; from paceline.cli.main import run; run({args!r}); print({listed})"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]"
 

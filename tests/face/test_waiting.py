@@ -6,11 +6,11 @@ from threading import active_count
 import httpx2
 import pytest
 
-from hostagent.listening import address_of
-from paceline.client import Client
-from paceline.errors import Unavailable
-from paceline.services.common import listening
-from paceline.services.waiting import WaitingPages
+from hostagent.listen_address import address_of
+from paceline.client.client import Client
+from paceline.client.errors import Unavailable
+from paceline.services.startup import listening
+from paceline.services.waiting_pages import WaitingPages
 
 
 def test_they_begin_when_something_is_waited_for_and_give_the_address_back() -> None:

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from events.acceptance import Chain
 from events.codec import decode
-from events.kafka import KafkaLog
-from events.kafka_link import CONSUMER
-from events.log import Log, LogRecord
+from events.log.kafka.connection import CONSUMER
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import Log, LogRecord
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.topics import FANOUT, MACHINES, rounds_of

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from events import failures
-from events.log import LogGap
+from events import cell_failures
+from events.log.port import LogGap
 from projections.fanout.cells import Cell
 
 FULL = OSError(28, "No space left on device", "/data/x")
@@ -18,7 +18,7 @@ def lines() -> list[str]:
 
 @pytest.fixture
 def cell(tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch) -> Cell:
-    monkeypatch.setattr(failures, "RETRY_S", 0.0)
+    monkeypatch.setattr(cell_failures, "RETRY_S", 0.0)
     return Cell("127.0.0.1:9", 0, tmp_path, {}, lambda _, text, **known: lines.append(text))
 
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events.codec import encode
-from events.log import LogGap, LogRecord, NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import LogGap, LogRecord, NewRecord
 from events.records.rounds import RoundCommitted
 from events.rounds import sealed
 from events.topics import FANOUT, MACHINES, rounds_of

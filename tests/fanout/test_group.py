@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
-from events import kafka_membership
-from events.kafka_membership import Wait
+from events.log.kafka import membership as kafka_membership
+from events.log.kafka.membership import Wait
 from projections.fanout import group as made_of
 from projections.fanout.group import Group, join_again
 

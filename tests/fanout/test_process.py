@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AclOperation
 
-from events import kafka_topics
-from events.kafka import KafkaLog
-from events.log import NewRecord
+from events.log.kafka import topics as kafka_topics
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import NewRecord
 from events.topics import EVERY, FANOUT_GROUP, MACHINES, SETTINGS, rounds_of
 from tests.broker import Broker
 from tests.broker.security import Security

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from events.log import LogFault
+from events.log.port import LogFault
 from projections.fanout.security import credentials
 from tests.broker.security import certify
 

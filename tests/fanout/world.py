@@ -13,9 +13,9 @@ import httpx2
 from confluent_kafka import Consumer, TopicPartition
 
 from deploy.processes import Processes
-from events.kafka import KafkaLog
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.parts import Amounts
 from events.topics import FANOUT, MACHINES, rounds_of
 from tests.cell.world import Cell

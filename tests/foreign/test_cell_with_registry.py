@@ -11,12 +11,12 @@ from confluent_kafka.schema_registry import record_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-import events.registry
+import events.log.kafka.schema_registry
 import schemas
 from events import codec
 from events.codec import encode
-from events.kafka import KafkaLog
-from events.log import LogFault, NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import LogFault, NewRecord
 from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
 from tests.broker import Broker
@@ -99,7 +99,7 @@ def test_a_cell_reads_what_confluents_serializer_writes_and_writes_what_its_dese
     with pytest.raises(LogFault, match="schema_registry_url"):
         list(without_one.scan("paceline.placement", 0))
     without_one.close()
-    events.registry.read(server.url)
+    events.log.kafka.schema_registry.read(server.url)
     assert site.verify()["ordered"] == 3
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 import schemas
 from events.codec import decode, fingerprint_of
-from events.kafka_link import Link
+from events.log.kafka.connection import Link
 from events.records.placements import TaskPlaced
 from events.records.rounds import RoundCommitted
 from projections.fanout.publisher import Publisher

@@ -13,10 +13,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import events.registry
+import events.log.kafka.schema_registry
 from events import codec
 from events.codec import CodecError, decode, encode, wire
-from events.log import LogFault, LogUnavailable
+from events.log.port import LogFault, LogUnavailable
 from events.records import BY_NAME
 from events.records.hosts import HostBack
 from events.records.jobs import JobSubmitted
@@ -51,7 +51,7 @@ def written_by_confluent(server: Registry, schema: Any, value: Any) -> bytes:
 
 
 def test_confluents_serializers_read_what_we_write_and_write_what_we_read(server: Registry) -> None:
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     client = server.client()
     deserialize = AvroDeserializer(client)
     for path in PATHS:
@@ -90,20 +90,20 @@ def test_any_job_makes_the_way_in_both_forms(job_id: str, command: list[str], in
 
 
 def test_each_record_is_a_subject_with_our_rule_and_a_second_start_adds_nothing(server: Registry) -> None:
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     subjects = {f"paceline.{path.stem}" for path in PATHS}
     assert set(server.kept.get_subjects()) == subjects
     assert server.levels == dict.fromkeys(subjects, "FULL_TRANSITIVE")
     value = wire(encode(BACK))
 
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     assert wire(encode(BACK)) == value
     assert all(len(server.texts(subject)) == 1 for subject in subjects)
 
 
 def test_what_a_machine_keeps_and_decides_is_the_same_bytes_with_and_without_a_registry(server: Registry) -> None:
     before = encode(BACK)
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     assert encode(BACK) == before
     codec.use_ids(None)
     assert wire(before) == before
@@ -115,7 +115,7 @@ def test_a_foreign_schema_of_one_of_our_records_is_read_with_our_defaults(server
     few["fields"] = [field for field in few["fields"] if field["name"] in wanted or "default" not in field]
     few["fields"].append({"name": "cost_center", "type": "string", "default": ""})
     value = sample(few) | {"job_id": "of-others", "cost_center": "42"}
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     found = decode(written_by_confluent(server, few, value))
     assert isinstance(found, JobSubmitted)
     assert (found.job_id, found.instances) == ("of-others", 7)
@@ -125,7 +125,7 @@ def test_a_schema_that_does_not_fit_what_is_registered_stops_the_start_and_regis
     other = {**schema_of("JobStopRequested"), "fields": [{"name": "other", "type": "string"}]}
     written_by_confluent(server, other, {"other": "x"})
     with pytest.raises(LogFault, match=r"schema of JobStopRequested isn't compatible .* paceline\.JobStopRequested"):
-        events.registry.use(server.url)
+        events.log.kafka.schema_registry.use(server.url)
     assert server.kept.get_subjects() == ["paceline.JobStopRequested"]
     assert not codec.uses_ids()
 
@@ -139,7 +139,7 @@ def test_a_schema_that_does_not_fit_what_is_registered_stops_the_start_and_regis
     ],
 )
 def test_bytes_that_the_registry_does_not_know_are_a_codec_error(server: Registry, bad: bytes, code: str) -> None:
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     with pytest.raises(CodecError) as raised:
         decode(bad)
     assert raised.value.code == code
@@ -172,7 +172,7 @@ def test_a_schema_that_is_not_of_our_records_is_a_codec_error(schema: Any) -> No
 
 
 def test_an_unknown_id_is_not_asked_for_again_and_again(server: Registry) -> None:
-    events.registry.use(server.url)
+    events.log.kafka.schema_registry.use(server.url)
     for _ in range(20):
         with pytest.raises(CodecError):
             decode(b"\0\0\0\x27\x0f")
@@ -188,7 +188,9 @@ def test_a_registry_that_comes_late_is_waited_for_and_named_once() -> None:
         said.append(text)
         heard.set()
 
-    starting = threading.Thread(target=events.registry.use, args=(f"http://me:word@127.0.0.1:{port}", say))
+    starting = threading.Thread(
+        target=events.log.kafka.schema_registry.use, args=(f"http://me:word@127.0.0.1:{port}", say)
+    )
     starting.start()
     assert heard.wait(20)
     try:
@@ -206,12 +208,12 @@ def test_reading_only_registers_nothing_and_waits_a_while_for_one_that_is_away(
 ) -> None:
     value = written_by_confluent(server, schema_of("HostBack"), sample(schema_of("HostBack")))
     asked = len(server.asked)
-    events.registry.read(server.url)
+    events.log.kafka.schema_registry.read(server.url)
     assert len(server.asked) == asked
     assert wire(encode(BACK)) == encode(BACK), "it writes no ids"
 
     server.refuses = 503
-    monkeypatch.setattr(events.registry, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(events.log.kafka.schema_registry, "PATIENCE_SECONDS", 0.0)
     with pytest.raises(LogUnavailable, match="503"):
         decode(value)
     server.refuses = 0
@@ -221,10 +223,10 @@ def test_reading_only_registers_nothing_and_waits_a_while_for_one_that_is_away(
 @pytest.mark.parametrize("url", ["registry:8081", "ftp://registry", "http://", "not an address"])
 def test_a_wrong_address_is_one_sentence(url: str) -> None:
     with pytest.raises(LogFault, match="schema_registry_url is no address"):
-        events.registry.use(url)
+        events.log.kafka.schema_registry.use(url)
 
 
 def test_a_registry_that_refuses_says_what_it_said(server: Registry) -> None:
     server.refuses = 401
     with pytest.raises(LogFault, match=r"answers 401 to GET /subjects: .*not now"):
-        events.registry.use(server.url)
+        events.log.kafka.schema_registry.use(server.url)

@@ -9,14 +9,14 @@ from ruamel.yaml import YAML
 
 from events import asyncapi
 from events.codec import decode, encode
-from events.kafka import KafkaLog
-from events.log import NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import NewRecord
 from events.records.job_states import JobStateChanged
 from events.records.jobs import JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
 from events.topics import ALL, FANOUT, MACHINES, Topic, rounds_of
-from paceline.machines import machines
+from processors.cell_machines import machines
 from tests.broker import Broker
 from tests.foreign.java import tool
 from tests.processes.site import Site, empty

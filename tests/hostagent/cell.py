@@ -12,9 +12,8 @@ from events.clock import Clock, SystemClock
 from events.codec import decode, encode
 from events.codes import RunReport
 from events.columns import Names, ints, pack_ints, pack_longs
-from events.log import NewRecord
-from events.memory import MemoryLog
-from events.proof import Proving
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, RunsOrdered, RunsStopping
@@ -24,8 +23,9 @@ from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
 from hostagent.gateway import Gateway
 from hostagent.gateway.http import output_routes, routes
-from hostagent.listening import bound
+from hostagent.listen_address import bound
 from hostagent.server import Server as HttpServer
+from paceline.client.proof import Proving
 
 TOKEN = "secret"
 Task = tuple[str, int, int]

@@ -17,7 +17,7 @@ from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
 from hostagent.messages import JobOrder, Kind, OrdersLine, RunOrder
-from hostagent.record import RunKey
+from hostagent.run_record import RunKey
 from hostagent.runs import Runs, stop_all
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
 

@@ -9,10 +9,10 @@ import pytest
 from events.records.hosts import HostConnected
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
-from hostagent import identity, shim
+from hostagent import machine_identity, shim
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
-from hostagent.gateway.links import Attach, Connect, Detach
+from hostagent.gateway.connections import Attach, Connect, Detach
 from hostagent.messages import Hello, Machine, Refused, Welcome
 from tests.hostagent import test_agent
 from tests.hostagent.cell import TOKEN, Cell, TestClock, ended, ordered
@@ -31,22 +31,22 @@ def test_a_folder_keeps_its_identity_and_a_copy_of_it_gets_another(tmp_path: Pat
     system.write_text("abc\n")
     folder = tmp_path / "agent"
     folder.mkdir()
-    first = identity.identity(folder, system)
-    assert identity.identity(folder, system) == first
+    first = machine_identity.identity(folder, system)
+    assert machine_identity.identity(folder, system) == first
     shutil.copytree(folder, tmp_path / "copy")
-    assert identity.identity(tmp_path / "copy", system).id != first.id
+    assert machine_identity.identity(tmp_path / "copy", system).id != first.id
     folder.rename(tmp_path / "moved")
-    assert identity.identity(tmp_path / "moved", system) == first
+    assert machine_identity.identity(tmp_path / "moved", system) == first
     system.write_text("xyz\n")
-    assert identity.identity(tmp_path / "moved", system).id != first.id
+    assert machine_identity.identity(tmp_path / "moved", system).id != first.id
     (tmp_path / "moved" / "machine.json").write_text("{garbage")
-    assert identity.identity(tmp_path / "moved", system).id
+    assert machine_identity.identity(tmp_path / "moved", system).id
 
 
 def test_an_image_of_a_whole_machine_differs_by_its_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = identity.identity(tmp_path)
+    first = machine_identity.identity(tmp_path)
     monkeypatch.setattr(shim, "boot_id", lambda: "another")
-    second = identity.identity(tmp_path)
+    second = machine_identity.identity(tmp_path)
     assert first.id == second.id
     assert first.boot != second.boot
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from events.codec import encode
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts, Simulated

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from events.log import LogUnavailable, NewRecord
+from events.log.port import LogUnavailable, NewRecord
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
 from hostagent.gateway import LogMissing
+from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
-from hostagent.gateway.links import Attach, Connect, Detach, Report
 from hostagent.messages import Hello, Kind, LogLine, Orders, Refused, RunState, Welcome, line
 from tests.hostagent.cell import TOKEN, Cell, Server, TestClock, ended, ordered, stopping
 

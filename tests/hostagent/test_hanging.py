@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
 from hostagent.gateway import service
 from hostagent.gateway.component import Gateway
-from hostagent.listening import bound
+from hostagent.listen_address import bound
 from tests.contracts.log import PATIENCE
 
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from events.bounds import AMOUNT_MAX, ATTRIBUTES_MAX, HOST_RUNS_MAX, SESSION_MAX
 from events.codec import encode
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostSilent
 from events.records.parts import Amounts
 from events.records.tasks import HostInventory, RunsReported
 from events.topics import ROUND_BYTES_MAX
+from hostagent.gateway.connections import Report
 from hostagent.gateway.facts import columns_of, connected
-from hostagent.gateway.links import Report
 from hostagent.messages import Hello, ReportBatch, RunState
-from projections import queries
-from projections.projector import Projector
+from projections.queries import entities
+from projections.views.projector import Projector
 from tests.cell import world
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.hostagent.test_gateway import Host as Agent
@@ -218,11 +218,11 @@ def test_an_offer_in_the_log_that_counts_as_nothing_is_not_shown_as_up(tmp_path:
     views = Projector(cell.log, tmp_path)
     views.fold_whole()
     with views.views.read() as connection:
-        shown = queries.host_row(connection, "h9")
-        good = queries.host_row(connection, "sim-1")
+        shown = entities.host_row(connection, "h9")
+        good = entities.host_row(connection, "sim-1")
         assert shown is not None
         assert good is not None
-        shown_, good_ = queries.host_json(shown), queries.host_json(good)
+        shown_, good_ = entities.host_json(shown), entities.host_json(good)
     views.close()
     assert (good_["state"], good_["offer_refused"]) == ("UP", None)
     assert shown_["state"] == "RETURNING"
@@ -254,8 +254,8 @@ def test_a_session_that_can_not_be_is_skipped_by_all_and_the_host_connects(
     views = Projector(cell.log, tmp_path)
     views.fold_whole()
     with views.views.read() as connection:
-        assert [row.host_id for row in queries.host_rows(connection, 10, "").rows] == ["h9"]
-        skipped = {item["reason"] for item in queries.quarantine_rows(connection, 10, None).rows}
+        assert [row.host_id for row in entities.host_rows(connection, 10, "").rows] == ["h9"]
+        skipped = {item["reason"] for item in entities.quarantine_rows(connection, 10, None).rows}
     views.close()
     assert skipped <= {"BAD_HOST_ID", "SESSION_OUT_OF_BOUNDS"}
     assert len(skipped) == 1

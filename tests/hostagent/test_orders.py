@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from events.lines import Lines, ascii_json
 from events.records.jobs import JobSubmitted
 from hostagent.gateway import http
 from hostagent.messages import JobOrder, Kind, LogLine, OrdersLine, PingLine, RunOrder
-from hostagent.orders import read
-from hostagent.record import RunKey
+from hostagent.order_stream import read
+from hostagent.run_record import RunKey
+from paceline.client.lines import Lines, ascii_json
 from tests.hostagent import test_agent
 from tests.hostagent.cell import ordered
 from tests.hostagent.test_agent import HOST, Site

@@ -14,11 +14,11 @@ import pytest
 from events.records.hosts import HostOffered
 from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
+from hostagent.agent_state import AgentFault
 from hostagent.ports import PortsTaken, take_ports
-from hostagent.record import RunKey
+from hostagent.run_record import RunKey
 from hostagent.runs import Runs, stop_all
 from hostagent.shim import Shim
-from hostagent.standing import AgentFault
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.ports import kept_port
 

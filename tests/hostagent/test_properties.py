@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
-from hostagent.slots import Slots
+from hostagent.task_columns import Slots
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
 from tests.hostagent.test_gateway import Host, settle
 

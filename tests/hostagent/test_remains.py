@@ -10,8 +10,8 @@ import pytest
 
 from hostagent import folders, shim
 from hostagent.folders import remove
-from hostagent.identity import identity
-from hostagent.record import RunKey
+from hostagent.machine_identity import identity
+from hostagent.run_record import RunKey
 from hostagent.runs import Runs
 from tests.hostagent.test_agent import HOST, Site, shell, site
 from tests.hostagent.test_runs import KEY, finish, start, until

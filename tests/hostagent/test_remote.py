@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from events.clock import SystemClock
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
-from hostagent.gateway.remote import RemoteOutput
+from hostagent.gateway.remote_output import RemoteOutput
 from hostagent.runs import stop_all
 from tests.hostagent.cell import TOKEN, Cell, Server, ordered
 from tests.ports import kept_address

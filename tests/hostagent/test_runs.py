@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostagent import folders, output, shim
+from hostagent import folders, run_output, shim
 from hostagent import runs as module
 from hostagent.messages import RunState
-from hostagent.record import RunKey
+from hostagent.run_record import RunKey
 from hostagent.runs import Runs
 from hostagent.shim import HEAD_BYTES, PIECE_BYTES, Output, boot_id
 
@@ -81,7 +81,7 @@ def test_a_piece_that_is_removed_while_it_is_read_is_looked_for_again(
     runs = Runs(tmp_path)
     start(runs, KEY, "echo", "out")
     finish(runs)
-    opened = output._regular
+    opened = run_output._regular
     gone = [True]
 
     def lose_once(path: str, flags: int) -> int:
@@ -89,7 +89,7 @@ def test_a_piece_that_is_removed_while_it_is_read_is_looked_for_again(
             raise FileNotFoundError(path)
         return opened(path, flags)
 
-    monkeypatch.setattr(output, "_regular", lose_once)
+    monkeypatch.setattr(run_output, "_regular", lose_once)
     page = runs.read(KEY, "stdout", 0, 100)
     assert page is not None
     assert (page.data, gone) == (b"out\n", [])

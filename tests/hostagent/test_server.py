@@ -13,7 +13,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from hostagent import server as module
-from hostagent.listening import bound
+from hostagent.listen_address import bound
 from hostagent.server import Connection, Server
 from tests.storms.cell import CellProcess
 

@@ -16,10 +16,10 @@ import httpx2
 import pytest
 
 from hostagent.agent import Agent, AgentSettings
-from hostagent.gateway.remote import RemoteOutput
-from hostagent.proven import ProvenTransport
+from hostagent.agent_state import load, save
+from hostagent.gateway.remote_output import RemoteOutput
 from hostagent.runs import stop_all
-from hostagent.standing import load, save
+from paceline.client.proven_transport import ProvenTransport
 from tests.hostagent.cell import TOKEN, Cell, Server
 from tests.hostagent.test_agent import HOST, Site, shell, site
 
@@ -182,7 +182,7 @@ def test_an_api_shows_its_token_to_no_stranger() -> None:
 def test_a_stranger_that_drips_bytes_holds_no_agent_from_its_other_gateways(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hostagent.proven.PROOF_S", 0.5)
+    monkeypatch.setattr("paceline.client.proven_transport.PROOF_S", 0.5)
     stranger = Stranger(drips=True)
     said: list[str] = []
     agent = site.agent = Agent(AgentSettings((stranger.url, site.server.url), TOKEN, site.folder, HOST), said.append)
@@ -195,7 +195,7 @@ def test_a_stranger_that_drips_bytes_holds_no_agent_from_its_other_gateways(
 
 
 def test_a_stranger_that_drips_bytes_holds_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostagent.proven.PROOF_S", 0.5)
+    monkeypatch.setattr("paceline.client.proven_transport.PROOF_S", 0.5)
     stranger = Stranger(drips=True)
     with (
         httpx2.Client(transport=ProvenTransport(TOKEN)) as client,

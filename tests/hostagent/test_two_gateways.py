@@ -20,8 +20,8 @@ from events.records.parts import Amounts
 from events.records.placement import HostLost
 from events.records.rounds import RoundCommitted
 from hostagent.gateway import Gateway
+from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
-from hostagent.gateway.links import Attach, Connect, Detach, Report
 from hostagent.messages import HEARTBEAT_MS, Hello, Kind, LogLine, Orders, Refused, RunState, Welcome, line
 from tests.cell import world
 

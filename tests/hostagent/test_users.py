@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from events.records.jobs import JobSubmitted
-from hostagent import users
+from hostagent import run_as
 from hostagent.agent import Agent, AgentSettings
+from hostagent.agent_state import AgentFault
+from hostagent.run_as import NoSuchUser, TaskUser, check, described, environment, task_user
 from hostagent.runs import stop_all
-from hostagent.standing import AgentFault
-from hostagent.users import NoSuchUser, TaskUser, check, described, environment, task_user
-from paceline.data import CannotStart, agent_folder
+from paceline.services.data_folder import CannotStart, agent_folder
 from tests.hostagent.cell import TOKEN
 from tests.hostagent.test_agent import HOST, Site, shell, site
 
@@ -92,7 +92,7 @@ def test_an_agent_that_may_not_change_users_does_not_start(tmp_path: Path, monke
         def refuse(*_: object, **__: object) -> None:
             raise PermissionError(1, "Operation not permitted")
 
-        monkeypatch.setattr(users.subprocess, "run", refuse)  # type: ignore[attr-defined]
+        monkeypatch.setattr(run_as.subprocess, "run", refuse)  # type: ignore[attr-defined]
     stranger = TaskUser("stranger", 54_321, 54_321, (), "/", "/bin/sh")
     with pytest.raises(NoSuchUser, match="--run-as stranger needs root, and this agent runs as"):
         check(stranger, tmp_path)

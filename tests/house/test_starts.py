@@ -9,7 +9,7 @@ HEAVY = {"fastapi", "sqlalchemy", "faust", "rocksdict", "numpy", "confluent_kafk
 NOT_LOADED = {
     "processor": {"fastapi", "sqlalchemy", "httpx2"},
     "fanout": {"fastapi", "sqlalchemy", "rocksdict", "httpx2"},
-    "projector": {"fastapi", "httpx2", "fsspec"},
+    "projector": {"fastapi", "rocksdict", "httpx2", "fsspec"},
     "gateway": {"faust", "sqlalchemy", "rocksdict", "httpx2"},
     "agent": {"fastapi", "sqlalchemy", "faust", "rocksdict", "confluent_kafka", "fsspec"},
     "api": {"faust", "rocksdict", "fsspec"},

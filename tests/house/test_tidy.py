@@ -84,14 +84,14 @@ def test_an_impure_machine_would_break_the_import_rules(tmp_path: Path) -> None:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             (copy / name).write_bytes((ROOT / name).read_bytes())
     target = copy / "processors" / "sla" / "machine.py"
-    target.write_text("import random\nfrom events import kafka_link\n" + target.read_text())
+    target.write_text("import random\nfrom events.log.kafka import connection\n" + target.read_text())
     lint = Path(__import__("sys").executable).parent / "lint-imports"
     result = subprocess.run(
         [lint, "--no-cache"], cwd=copy, capture_output=True, text=True, env={"PYTHONPATH": str(copy)}
     )
     assert result.returncode != 0
     assert "processors.sla.machine -> random" in result.stdout
-    assert "processors.sla.machine -> events.kafka_link" in result.stdout
+    assert "processors.sla.machine -> events.log.kafka.connection" in result.stdout
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -126,5 +126,5 @@ def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
 
 
 def test_commands_print_what_a_terminal_may_have() -> None:
-    raw = [path.name for path in (ROOT / "paceline/commands").glob("*.py") if "click.echo(" in path.read_text()]
+    raw = [path.name for path in (ROOT / "paceline/cli/commands").glob("*.py") if "click.echo(" in path.read_text()]
     assert raw == ["completion.py"]

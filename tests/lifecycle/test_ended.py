@@ -6,7 +6,7 @@ import pytest
 
 from events.codes import JobState, RunReport
 from events.columns import ints
-from events.ids import DIGEST_BYTES, job_digest
+from events.id_digests import DIGEST_BYTES, job_digest
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import (
     CommandAnswered,
@@ -20,8 +20,8 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.pools import CellConfigured
-from processors.lifecycle.ended import EndedJob, EndedJobs
-from processors.table import State
+from processors.lifecycle.ended_jobs import EndedJob, EndedJobs
+from processors.state.table import State
 from tests.lifecycle.harness import World
 from tests.machines import of, one, runs_of
 

@@ -9,7 +9,7 @@ from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobAccepted
 from events.records.parts import Constraint
 from processors.machine import Decided, PeerRound
-from processors.placement import board
+from processors.placement import cluster_view
 from tests.machines import Run, ranges
 from tests.placement import twin
 from tests.placement.harness import World, amounts, places, whole
@@ -84,7 +84,7 @@ def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster
     admitted = [one for job in jobs for one in whole(job.name, job.tasks, job.gang)]
     machine.apply(PeerRound("entitlement", 1, world.now, (GangsAdmitted(**ranges(admitted)),)))
     mine: dict[Run, tuple[str, tuple[int, ...]]] = {}
-    with patch.object(board, "FEW", few):
+    with patch.object(cluster_view, "FEW", few):
         while said := machine.decide(world.now, True, budget):
             mine |= places(said, {job.name: job.ports for job in jobs})
             for decision in said:

@@ -16,14 +16,14 @@ import httpx2
 from sqlalchemy import select
 
 from deploy.processes import Processes
-from events.kafka import KafkaLog
-from events.log import NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import NewRecord
 from events.topics import EVERY, MACHINES, SETTINGS
-from paceline.machines import machines
-from processors.replay import replay
-from processors.store import RocksStore, Standing
-from projections import tables
-from projections.projector import rebuild
+from processors.cell_machines import machines
+from processors.runtime.replay import replay
+from processors.runtime.store import RocksStore, Standing
+from projections.views import tables
+from projections.views.projector import rebuild
 from tests.broker import Broker
 from tests.fanout.complete import caught_up, whole
 from tests.ports import kept_address

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from events.bounds import INSTANCES_MAX
 from events.codec import encode
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint, Simulated
 from events.topics import MACHINES
-from paceline.settings import ServicePart
+from paceline.services.settings import ServicePart
 from tests.broker import Broker
 from tests.processes.site import Site
 from tests.processes.small_disk import SmallDisk, can_mount, small_disk

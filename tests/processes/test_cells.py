@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from events.faults import sentence
-from events.log import LogGap, LogUnavailable
-from paceline.services.cell import Cell
-from paceline.services.cells import Cells, Kind
+from events.error_text import sentence
+from events.log.port import LogGap, LogUnavailable
+from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.cell_thread import Cell
 from tests.contracts.log import PATIENCE
 
 

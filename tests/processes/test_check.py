@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from events import kafka_topics
 from events.codec import encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.kafka import topics as kafka_topics
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.hosts import GatewayBeat
 from events.records.pools import PoolDefined
 from events.topics import EVERY, MACHINES
-from paceline.check import TAIL_RECORDS, gateway_missing
-from paceline.main import run
+from paceline.cli.main import run
+from paceline.services.cell_check import TAIL_RECORDS, gateway_missing
 from tests.broker import Broker
 from tests.ports import kept_address
 from tests.processes.site import Site, empty

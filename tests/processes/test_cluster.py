@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from events.kafka_topics import copies, create
+from events.log.kafka.topics import copies, create
 from events.topics import MACHINES
 from tests.broker.cluster import Cluster
 from tests.processes.site import Site

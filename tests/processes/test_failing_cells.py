@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from events import failures
+from events import cell_failures
 from events.acceptance import NO_HASH, ROUND, RoundKey, Verdict
 from events.codec import CodecError
-from events.faults import Cause, cause_of
-from events.log import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable
+from events.error_text import Cause, cause_of
+from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable
 from events.rounds import BrokenHistory, UnreadableRound
-from paceline.services import cells as cells_module
-from paceline.services.cell import Cell
-from processors.fold import HistoryDiffers
-from processors.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
-from processors.store import StoreFault, StoreWaits, _fault_of_opening
-from projections.projector import ViewsFault
+from paceline.services import assigned_cells as cells_module
+from paceline.services.cell_thread import Cell
+from processors.runtime.fold import HistoryDiffers
+from processors.runtime.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
+from processors.runtime.store import StoreFault, StoreWaits, _fault_of_opening
+from projections.views.projector import ViewsFault
 from tests.contracts.log import PATIENCE
 from tests.processes.told import Told, World, did
 
@@ -31,7 +31,7 @@ NEWER = UnreadableRound(ROUND_7, RECORD, "no such schema")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "RETRY_S", 0.001)
+    monkeypatch.setattr(cell_failures, "RETRY_S", 0.001)
     monkeypatch.setattr(cells_module, "ASK_S", 0.01)
 
 
@@ -69,9 +69,9 @@ def test_a_cell_whose_trouble_may_pass_is_tried_again_until_it_works(world: Worl
 
 
 def test_pauses_between_tries_grow_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "RETRY_S", 1.0)
+    monkeypatch.setattr(cell_failures, "RETRY_S", 1.0)
     now = [1000.0]
-    met, pauses = failures.Failures(0, "test", lambda: now[0]), []
+    met, pauses = cell_failures.Failures(0, "test", lambda: now[0]), []
     for _ in range(9):
         met.met(LogUnavailable("away"))
         pauses.append(met.pause_s())
@@ -159,7 +159,7 @@ def test_a_process_that_lacks_something_waits_a_while_before_others_have_its_cel
     world.errors[1] = StoreWaits("the disk is full")
 
     def late() -> bool:
-        monkeypatch.setattr(failures, "LACK_S", 0.0)
+        monkeypatch.setattr(cell_failures, "LACK_S", 0.0)
         return bool(world.left)
 
     world.run(lambda: world.standing(1).get("tries", 0) > 2, lambda: world.left == 0, late)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from events.kafka_topics import create
+from events.log.kafka.topics import create
 from events.topics import MACHINES
 from tests.broker import Broker
 from tests.processes.site import Site, empty

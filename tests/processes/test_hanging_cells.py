@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from events.hangs import HANG_S
-from events.log import LogUnavailable
-from paceline.services import cell as cell_module
-from paceline.services import cells as cells_module
-from paceline.services.cell import Cell
-from processors.store import StoreFault
+from events.hang_watch import HANG_S
+from events.log.port import LogUnavailable
+from paceline.services import assigned_cells as cells_module
+from paceline.services import cell_thread as cell_module
+from paceline.services.cell_thread import Cell
+from processors.runtime.store import StoreFault
 from tests.contracts.log import PATIENCE
 from tests.processes.told import Told, World, did
 

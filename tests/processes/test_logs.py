@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from events.codec import encode
-from events.log import NewRecord
+from events.log.port import NewRecord
 from events.records.pools import PoolDefined
 from tests.broker import Broker
 from tests.processes.site import Site, empty

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from events.kafka_topics import create
-from events.log import NewRecord
+from events.log.kafka.topics import create
+from events.log.port import NewRecord
 from events.topics import ALL, MACHINES
 from tests.broker import Broker
 from tests.processes.site import Site, empty

@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from events.codec import decode, encode
-from events.kafka import KafkaLog
-from events.kafka_topics import check
-from events.log import NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.kafka.topics import check
+from events.log.port import NewRecord
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.topics import HOSTS, MACHINES
-from paceline.machines import machines
-from processors.replay import replay
+from processors.cell_machines import machines
+from processors.runtime.replay import replay
 from tests.broker import Broker
 from tests.ports import kept_address
 from tests.processes.site import Site, empty

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from events.log import LogUnavailable
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import LogUnavailable
 from paceline.services import processor as service
-from paceline.services.common import Start
-from paceline.settings import load
-from processors.beginning import Beginning
-from processors.driver import Driver
+from paceline.services.settings import load
+from paceline.services.startup import Start
+from processors.runtime.bootstrap import Beginning
+from processors.runtime.driver import Driver
 from tests.contracts.log import PATIENCE
 from tests.protocol.world import WorldClock
 
@@ -22,7 +22,7 @@ def test_a_machine_says_that_it_recovers_at_first_and_when_its_log_was_away(
 ) -> None:
     log = MemoryLog(WorldClock().monotonic_ms)
     monkeypatch.setattr(service, "begin", lambda *_: Beginning(log, ""))
-    monkeypatch.setattr("processors.inprocess.RETRY_MS", 0)
+    monkeypatch.setattr("processors.runtime.in_process.RETRY_MS", 0)
     settings = load(data=tmp_path, kafka="127.0.0.1:1")
     start = Start("one", "here", socket.socket(), "", "", lambda *_, **__: None)
     part = service.MachinePart(settings, start, "entitlement", 0)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from paceline.client import Client
-from paceline.demo import use
+from paceline.cli.demo import use
+from paceline.client.client import Client
 from tests.broker import Broker
 from tests.processes.site import TOKEN, Site, empty
 

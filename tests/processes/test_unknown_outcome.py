@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from pathlib import Path
 
-from events.kafka import KafkaLog
-from events.log import AppendUnknown, NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import AppendUnknown, NewRecord
 from events.topics import MACHINES
-from paceline.machines import machines
-from processors.inprocess import Processor
-from processors.store import RocksStore
+from processors.cell_machines import machines
+from processors.runtime.in_process import Processor
+from processors.runtime.store import RocksStore
 from tests.broker import Broker
 from tests.processes.site import Site, empty
 

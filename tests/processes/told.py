@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paceline.services.cells import Cells, Kind
+from paceline.services.assigned_cells import Cells, Kind
 from tests.contracts.log import PATIENCE
 
 

@@ -8,9 +8,9 @@ from sqlalchemy import Engine
 from events.acceptance import NO_HASH, digest
 from events.codec import encode
 from events.columns import pack_ints, pack_longs
-from events.ids import job_digest
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.id_digests import job_digest
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted
 from events.records.hosts import HostConnected, HostOffered
@@ -30,7 +30,7 @@ from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
 from events.spec import JobSpec
 from events.topics import MACHINES, rounds_of
-from projections.tables import metadata
+from projections.views.tables import metadata
 
 READS = {
     "lifecycle": ("paceline.jobs", "paceline.pools", "paceline.tasks", "paceline.entitlement", "paceline.placement",

@@ -13,7 +13,7 @@ from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.pools import PoolDefined
 from projections.api.app import create_app
-from projections.projector import Projector
+from projections.views.projector import Projector
 from tests.projections.cell import Cell
 
 TOKEN = "secret"

@@ -13,16 +13,16 @@ from events.records.jobs import JobStopRequested
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
-from processors.driver import Driver
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.tasks import GANG_WAIT, PLACED
-from processors.store import MemoryStore
-from projections import tables
-from projections.blocks import unpack
-from projections.cache import TASK_COLUMNS
-from projections.projector import Projector
-from projections.rows import JobRow
-from projections.tasks import COUNTS
+from processors.runtime.driver import Driver
+from processors.runtime.store import MemoryStore
+from projections.views import tables
+from projections.views.blocks import unpack
+from projections.views.cache import TASK_COLUMNS
+from projections.views.projector import Projector
+from projections.views.rows import JobRow
+from projections.views.tasks import COUNTS
 from tests.projections.cell import Cell, placed, runs
 
 SHAPES = (

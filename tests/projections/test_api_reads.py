@@ -11,8 +11,8 @@ from events.records.parts import Amounts
 from events.records.placement import HostLost
 from events.records.tasks import RunsReported
 from events.topics import ALL
-from projections import queries
 from projections.api import system
+from projections.queries import entities
 from tests.projections.cell import CORE, ended, ordered, queued, runs
 
 
@@ -255,7 +255,7 @@ def test_lists_leave_specs_to_the_jobs_themselves(api):
 
 
 def test_a_page_is_bounded_in_bytes_too(api, monkeypatch):
-    monkeypatch.setattr(queries, "PAGE_BYTES_MAX", 30_000)
+    monkeypatch.setattr(entities, "PAGE_BYTES_MAX", 30_000)
     names = [f"job-{each}" for each in range(12)]
     for name in names:
         api.cell.accept(name, labels={f"key-{each}": "v" * 200 for each in range(30)})
@@ -263,7 +263,7 @@ def test_a_page_is_bounded_in_bytes_too(api, monkeypatch):
     heard, token = [], ""
     while True:
         answer = api.client.get("/v1/jobs", params={"page_size": 1000, "page_token": token})
-        assert len(answer.content) < 2 * queries.PAGE_BYTES_MAX
+        assert len(answer.content) < 2 * entities.PAGE_BYTES_MAX
         heard += [each["job_id"] for each in answer.json()["jobs"]]
         token = answer.json()["next_page_token"]
         if not token:
@@ -308,7 +308,7 @@ def test_paths_and_methods_that_are_not(api):
 
 
 def test_a_bug_is_a_problem_too(api, monkeypatch):
-    monkeypatch.setattr("projections.queries.pools_json", lambda *_: 1 / 0)
+    monkeypatch.setattr("projections.queries.entities.pools_json", lambda *_: 1 / 0)
     api.problem(api.client.get("/v1/pools"), 500, "INTERNAL")
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from events.codec import decode
-from events.log import AppendUnknown
+from events.log.port import AppendUnknown
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobStopRequested, JobSubmitted

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from paceline.commands.admin import _rebuild
+from paceline.cli.commands.admin import _rebuild
 from projections.api.app import create_app
-from projections.projector import Projector
-from projections.views import AttachedViews, ViewsAway, folded, reached
+from projections.views.projector import Projector
+from projections.views.reader import AttachedViews, ViewsAway, folded, reached
 from tests.projections.cell import Cell
 from tests.projections.conftest import LISTEN, TOKEN
 

@@ -8,13 +8,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from events.codec import decode
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobRejected
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
-from projections import queries
-from projections.api.cells import create_cells_app
+from projections.api.cell_router import create_cells_app
+from projections.queries import entities
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN, Api
 
@@ -232,7 +232,7 @@ def test_hosts_pools_and_skipped_records_of_all_cells(two):
 
 
 def test_a_page_over_cells_that_is_cut_short_loses_nothing(two, monkeypatch):
-    monkeypatch.setattr(queries, "PAGE_BYTES_MAX", 20_000)
+    monkeypatch.setattr(entities, "PAGE_BYTES_MAX", 20_000)
     for number, api in enumerate(two.cells):
         for each in range(12):
             api.cell.ms += 7 if number else 10
@@ -310,7 +310,7 @@ def test_the_guards_stand_before_everything(two, path):
 
 
 def test_a_log_that_is_away_is_a_problem(two, monkeypatch):
-    from events.log import LogUnavailable
+    from events.log.port import LogUnavailable
 
     def away(topics: Iterable[str]) -> dict[str, int]:
         raise LogUnavailable("Kafka is away")

@@ -18,8 +18,8 @@ from events.records.lifecycle import (
 from events.records.parts import Amounts, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from projections.explain import tier_of
-from projections.queries import explanations
+from projections.queries.entities import explanations
+from projections.queries.explain import tier_of
 from tests.projections.cell import CORE, ended, queued, ranges, runs
 
 

@@ -20,11 +20,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from hostagent.listening import bound
+from hostagent.listen_address import bound
 from hostagent.server import Server
 from projections.api import context, stream
 from projections.api.app import create_app
-from projections.api.cells import create_cells_app
+from projections.api.cell_router import create_cells_app
 from tests.projections.conftest import TOKEN, Api
 
 FUZZ = settings(

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from starlette.testclient import TestClient
 
 from projections.api.app import create_app
-from projections.projector import Projector
+from projections.views.projector import Projector
 from tests.projections.cell import Cell
 
 

@@ -11,9 +11,9 @@ from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.parts import Amounts
 from events.records.tasks import RunsReported
-from projections import leaving, projector
-from projections.projector import Projector, rebuild
-from projections.tables import open_engine
+from projections.views import projector, retention
+from projections.views.projector import Projector, rebuild
+from projections.views.tables import open_engine
 from tests.projections.cell import CORE, Cell, dump, ended, ordered, queued, runs
 
 OF_JOBS = ("jobs", "submissions", "history", "task_blocks", "port_blocks", "task_reasons", "past_runs", "explanations")
@@ -139,11 +139,11 @@ def test_what_a_machine_says_that_has_not_heard_of_the_new_job_is_not_said_of_it
 
 
 def test_rejected_jobs_answers_and_rounds_leave_after_a_time(cell, tmp_path, monkeypatch):
-    monkeypatch.setattr(leaving, "SWEEP_ROUNDS", 1)
+    monkeypatch.setattr(retention, "SWEEP_ROUNDS", 1)
     at = cell.submit("wrong")
     cell.decide("lifecycle", JobRejected(job_id="wrong", jobs_offset=at, code="INVALID_SPEC", message="m"))
     life(cell, "lives on")
-    cell.ms += leaving.KEPT_MS
+    cell.ms += retention.KEPT_MS
     cell.decide("lifecycle")
     assert "wrong" in str(rows(cell, tmp_path)["jobs"])
     cell.ms += 1

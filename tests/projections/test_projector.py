@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from events.codec import encode
 from events.codes import Outcome
 from events.columns import pack_ints, pack_longs
-from events.log import LogFault, LogGap, LogUnavailable
-from events.memory import MemoryReader
+from events.log.memory import MemoryReader
+from events.log.port import LogFault, LogGap, LogUnavailable
 from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
@@ -21,9 +21,9 @@ from events.records.parts import Amounts
 from events.records.placement import GangsReturned, GangsUnplaced, HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
-from projections import projector as module
-from projections.projector import Projector, rebuild
-from projections.tables import open_engine
+from projections.views import projector as module
+from projections.views.projector import Projector, rebuild
+from projections.views.tables import open_engine
 from tests.projections.cell import CORE, Cell, dump, ended, ordered, placed, queued, ranges, runs
 from tests.projections.story import Story
 
@@ -42,7 +42,7 @@ def fold(cell: Cell, folder: Path) -> dict[str, list]:
     again = dump(rebuild(cell.log, folder / "again"))
     live.close()
     assert rows == again
-    from projections.tables import metadata
+    from projections.views.tables import metadata
 
     names = {table.name: [column.name for column in table.columns] for table in metadata.sorted_tables}
     return {name: [dict(zip(names[name], row, strict=True)) for row in held] for name, held in rows.items()}
@@ -340,7 +340,7 @@ def test_what_was_read_is_folded_though_nobody_says_where_the_log_ends(cell, tmp
 def test_views_of_another_format_are_made_anew(cell, tmp_path, monkeypatch):
     cell.accept("a")
     fold(cell, tmp_path)
-    monkeypatch.setattr("projections.tables.FORMAT", "other")
+    monkeypatch.setattr("projections.views.tables.FORMAT", "other")
     assert dump(open_engine(tmp_path / "views.sqlite"))["jobs"] == []
 
 

@@ -16,11 +16,11 @@ import schemas
 from events.records.entitlement import GangsHeld
 from events.records.parts import Amounts
 from events.topics import ALL
-from projections import projector
-from projections import tail as module
-from projections.api import places, stream
-from projections.render import HASHES, is_longs
-from projections.tail import BadCursor, Tail, read_cursor
+from projections.api import request_limits, stream
+from projections.queries import follow as module
+from projections.queries.follow import BadCursor, Tail, read_cursor
+from projections.record_json import HASHES, is_longs
+from projections.views import projector
 from tests.projections.cell import CORE
 from tests.projections.conftest import Api
 from tests.projections.story import Story
@@ -165,7 +165,7 @@ def test_streams_are_counted_before_they_are_read(api):
 
 
 def test_one_client_leaves_streams_to_others(api, monkeypatch):
-    monkeypatch.setattr(places, "OF_CLIENT_MAX", 1)
+    monkeypatch.setattr(request_limits, "OF_CLIENT_MAX", 1)
 
     async def status(client: str) -> int:
         asked = Stream(api)

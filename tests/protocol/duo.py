@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 import events.rounds
 from events.codec import decode, encode
-from events.log import LogRecord, NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
 from events.records.jobs import JobStopRequested
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import key_of, sealed
-from processors.driver import Driver
-from processors.store import MemoryStore
+from processors.runtime.driver import Driver
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import CLOSE_AFTER_MS, TOYS
 from tests.protocol.world import WorldClock
 

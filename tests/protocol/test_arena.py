@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.gaps import Gaps
-from processors.arena import Arena, _gaps
-from processors.table import RowChange, State
+from events.free_slots import Gaps
+from processors.state.arena import Arena, _gaps
+from processors.state.table import RowChange, State
 
 steps = st.lists(st.tuples(st.sampled_from(["take", "give", "set", "restore"]), st.integers(0, 2000)), max_size=30)
 

@@ -3,17 +3,17 @@
 import pytest
 
 from events.codec import decode, encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from events.records.rounds import RoundCommitted
-from processors.driver import Driver, Limits
-from processors.fold import PARTS_MAX
 from processors.machine import Machine
-from processors.replay import replay
-from processors.stops import StuckTimer
-from processors.store import MemoryStore
+from processors.runtime.driver import Driver, Limits
+from processors.runtime.fold import PARTS_MAX
+from processors.runtime.replay import replay
+from processors.runtime.stops import StuckTimer
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock
 

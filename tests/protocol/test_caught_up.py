@@ -3,13 +3,13 @@
 import pytest
 
 from events.codec import encode
-from events.log import LogUnavailable, NewRecord
-from events.memory import MemoryLog, MemoryReader
+from events.log.memory import MemoryLog, MemoryReader
+from events.log.port import LogUnavailable, NewRecord
 from events.records.base import Event
 from events.records.jobs import JobStopRequested
 from events.records.rounds import RoundCommitted
-from processors.driver import ENDS_AGE_MS, Driver, Limits
-from processors.store import MemoryStore
+from processors.runtime.driver import ENDS_AGE_MS, Driver, Limits
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock
 

@@ -1,13 +1,13 @@
 """What a driver finds in its own topic and doesn't follow is told by its cause."""
 
 from events.codec import encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobStopRequested
 from events.records.rounds import RoundCommitted
-from processors.driver import Driver
-from processors.store import MemoryStore
+from processors.runtime.driver import Driver
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock
 

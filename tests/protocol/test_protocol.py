@@ -6,14 +6,14 @@ import pytest
 
 from events.acceptance import Chain, RoundKey, Verdict
 from events.codec import decode
-from events.log import LogFault, LogRecord
+from events.log.port import LogFault, LogRecord
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import RoundCommitted
 from events.rounds import accept, key_of
-from processors.driver import Driver
-from processors.fold import HistoryDiffers, Recorded, StoreFault
 from processors.machine import Machine
-from processors.replay import replay
+from processors.runtime.driver import Driver
+from processors.runtime.fold import HistoryDiffers, Recorded, StoreFault
+from processors.runtime.replay import replay
 from tests.protocol.toys import TOYS, Left
 from tests.protocol.world import World
 

@@ -8,15 +8,15 @@ import pytest
 
 from events.clock import SystemClock
 from events.codec import encode
-from events.kafka import KafkaLog
-from events.log import NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import NewRecord
 from events.records.pools import PoolDefined
 from events.topics import EVERY, SETTINGS
-from paceline.machines import machines
-from processors.driver import Driver
-from processors.replay import replay
-from processors.stops import Superseded
-from processors.store import MemoryStore
+from processors.cell_machines import machines
+from processors.runtime.driver import Driver
+from processors.runtime.replay import replay
+from processors.runtime.stops import Superseded
+from processors.runtime.store import MemoryStore
 from tests.broker import Broker
 from tests.contracts.log import PATIENCE
 

@@ -5,13 +5,13 @@ from collections import deque
 import pytest
 
 from events.codec import encode
-from events.log import AppendUnknown, LogRecord, NewRecord
-from events.memory import MemoryLog, MemoryReader
+from events.log.memory import MemoryLog, MemoryReader
+from events.log.port import AppendUnknown, LogRecord, NewRecord
 from events.records.jobs import JobStopRequested
-from processors.driver import READ_BACK_POLLS, Driver
-from processors.fold import DECISION_DUE_MS, FACT_DUE_MS, INPUTS_MAX, PARTS_MAX
-from processors.replay import replay
-from processors.store import MemoryStore
+from processors.runtime.driver import READ_BACK_POLLS, Driver
+from processors.runtime.fold import DECISION_DUE_MS, FACT_DUE_MS, INPUTS_MAX, PARTS_MAX
+from processors.runtime.replay import replay
+from processors.runtime.store import MemoryStore
 from tests.protocol.duo import Duo
 from tests.protocol.test_bounds import Silent
 from tests.protocol.world import WorldClock

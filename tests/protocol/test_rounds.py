@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from events.acceptance import Chain, Verdict
 from events.codec import decode
 from events.delivery import Inbox
-from events.log import LogGap, LogRecord, NewRecord
+from events.log.port import LogGap, LogRecord, NewRecord
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import BrokenHistory, Delivered, EarlierHistory, RoundFault, UnreadableRound, accept, sealed
 from events.topics import rounds_of
-from processors.driver import Driver, ForeignRound, Superseded
-from processors.replay import replay
+from processors.runtime.driver import Driver, ForeignRound, Superseded
+from processors.runtime.replay import replay
 from tests.protocol.duo import NEWER, Duo, newer, of, with_decision
 from tests.protocol.toys import TOYS, Left
 

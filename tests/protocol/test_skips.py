@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 import events.delivery
-import processors.fold
+import processors.runtime.fold
 from events.acceptance import digest
 from events.codec import CodecError, decode, encode
 from events.records.base import Event
@@ -14,10 +14,10 @@ from events.records.jobs import JobStopRequested
 from events.records.parts import Skipped
 from events.records.rounds import RoundCommitted
 from events.rounds import UnreadableRound
-from processors.fold import HistoryDiffers
-from processors.replay import replay
-from processors.store import MemoryStore, StoreFault
-from processors.table import RowChange
+from processors.runtime.fold import HistoryDiffers
+from processors.runtime.replay import replay
+from processors.runtime.store import MemoryStore, StoreFault
+from processors.state.table import RowChange
 from tests.protocol.duo import Duo
 from tests.protocol.toys import Left
 
@@ -71,7 +71,7 @@ def test_an_input_that_was_applied_and_cannot_be_read_stops_with_the_version_to_
     duo.start("left")
     duo.put(JOBS, LATER)
     duo.rest()
-    monkeypatch.setattr(processors.fold, "decode", older)
+    monkeypatch.setattr(processors.runtime.fold, "decode", older)
     duo.disks["left"] = MemoryStore()
     ends = duo.log.ends(["paceline.left"])
     says = r"round 1 of left in cell 0 .*it took in paceline\.jobs:0, .*UNKNOWN_SCHEMA.*Install Paceline .* or newer"

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from events.memory import MemoryLog, MemoryReader
-from processors.driver import Driver, Limits
-from processors.replay import replay
-from processors.store import MemoryStore
+from events.log.memory import MemoryLog, MemoryReader
+from processors.runtime.driver import Driver, Limits
+from processors.runtime.replay import replay
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import Right
 from tests.protocol.world import World, WorldClock
 

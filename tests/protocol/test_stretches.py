@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import pytest
 
 from events.codec import encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.jobs import JobStopRequested
 from events.topics import rounds_of
-from processors.inprocess import Processor
-from processors.store import MemoryStore
+from processors.runtime.in_process import Processor
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock
 
@@ -28,8 +28,8 @@ class Assigned:
 
 
 def test_a_cell_that_is_lost_in_the_middle_of_a_fold_is_left_to_its_new_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("processors.driver.STRETCH_MS", 0)
-    monkeypatch.setattr("processors.inprocess.RETRY_MS", 0)
+    monkeypatch.setattr("processors.runtime.driver.STRETCH_MS", 0)
+    monkeypatch.setattr("processors.runtime.in_process.RETRY_MS", 0)
     log, group, said = MemoryLog(WorldClock().monotonic_ms), Assigned(), list[str]()
 
     def processor(claimant: str) -> Processor:

@@ -1,11 +1,11 @@
 """Logical time follows the log, whatever the clock of a process does."""
 
 from events.codec import encode
-from events.log import NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import NewRecord
 from events.records.jobs import JobStopRequested
-from processors.driver import Driver
-from processors.store import MemoryStore
+from processors.runtime.driver import Driver
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import Left
 from tests.protocol.world import WorldClock
 

@@ -14,7 +14,7 @@ from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
-from processors.table import Table, struct_table
+from processors.state.table import Table, struct_table
 
 CLOSE_AFTER_MS = 40
 

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 
 from events.codec import encode
-from events.log import AppendUnknown, NewRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import AppendUnknown, NewRecord
 from events.records.jobs import JobStopRequested
-from processors.driver import Driver, Limits
-from processors.stops import Superseded
-from processors.store import MemoryStore
+from processors.runtime.driver import Driver, Limits
+from processors.runtime.stops import Superseded
+from processors.runtime.store import MemoryStore
 from tests.protocol.toys import TOYS
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from paceline.main import run
+from paceline.cli.main import run
 from tests.replay.past import past, written
 
 

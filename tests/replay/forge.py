@@ -6,13 +6,13 @@ import msgspec
 
 from events.acceptance import Chain
 from events.delivery import Inbox
-from events.log import LogRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import LogRecord
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import Delivered, accept, sealed
 from events.topics import ALL
-from paceline.machines import machines
-from processors.fold import Fold, decode_decisions
+from processors.cell_machines import machines
+from processors.runtime.fold import Fold, decode_decisions
 from tests.replay.past import changed
 
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from events.codec import decode, encode
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
 from events.records.entitlement import GangsHeld
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
-from paceline.main import run
+from paceline.cli.main import run
 from tests.replay.forge import forge
 from tests.replay.past import changed, kept, written
 

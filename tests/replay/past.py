@@ -5,13 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from events.embedded import EmbeddedLog
-from events.log import Log, NewRecord
-from events.memory import MemoryLog
+from events.log.embedded import EmbeddedLog
+from events.log.memory import MemoryLog
+from events.log.port import Log, NewRecord
 from events.topics import ALL
-from paceline.data import prepare
+from paceline.services.data_folder import prepare
 from paceline.simulate import session
-from paceline.simulate.scenario import Scenario
+from paceline.simulate.scenario.scenario import Scenario
 
 START = "2023-11-14T22:13:20Z"
 """When virtual time begins."""

@@ -5,13 +5,13 @@ from contextlib import closing
 from pathlib import Path
 
 from events.codec import decode
-from events.embedded import EmbeddedLog
-from events.log import Log
+from events.log.embedded import EmbeddedLog
+from events.log.port import Log
 from events.records.jobs import JobSubmitted
-from paceline.machines import machines
+from processors.cell_machines import machines
 from processors.machine import Fact, Machine
-from processors.replay import Replay
-from processors.table import State
+from processors.runtime.replay import Replay
+from processors.state.table import State
 
 
 def unanswered(machine: Machine, log: Log) -> str:

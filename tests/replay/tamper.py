@@ -20,15 +20,15 @@ import msgspec
 
 from events.acceptance import digest
 from events.codec import CodecError, decode
-from events.log import LogRecord
-from events.memory import MemoryLog
+from events.log.memory import MemoryLog
+from events.log.port import LogRecord
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
 from events.topics import ALL, rounds_of
-from paceline.heads import Head, compare, ends, head_of
-from paceline.machines import machines
-from processors.replay import Difference, Replay
-from processors.store import MemoryStore
+from paceline.history.heads import Head, compare, ends, head_of
+from processors.cell_machines import machines
+from processors.runtime.replay import Difference, Replay
+from processors.runtime.store import MemoryStore
 from tests.replay.past import changed, past
 
 KINDS = ("altered", "time altered", "dropped", "dropped, rest moved up", "swapped", "re-chained")

@@ -8,11 +8,11 @@ from events.codec import decode
 from events.records.hosts import HostSilent
 from events.records.jobs import JobStopRequested
 from events.topics import ALL
-from paceline.history.cut import before, closed
-from paceline.history.seek import Seeker, seek
-from paceline.machines import machines
-from paceline.simulate.expect import parse
-from processors.replay import replay
+from paceline.history.bisection import Seeker, seek
+from paceline.history.log_cut import before, closed
+from paceline.simulate.scenario.expectations import parse
+from processors.cell_machines import machines
+from processors.runtime.replay import replay
 from tests.replay.past import past, played, written
 
 ENDS = {topic.name: past().bounds(topic.name)[1] for topic in ALL}

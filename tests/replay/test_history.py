@@ -12,28 +12,28 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import select
 
-from events.archived import ArchivedLog
 from events.codec import decode
-from events.log import LogUnavailable
-from events.memory import MemoryLog, MemoryReader
+from events.log.archived import ArchivedLog
+from events.log.memory import MemoryLog, MemoryReader
+from events.log.port import LogUnavailable
 from events.records.parts import Segment
 from events.records.rounds import RoundCommitted
 from events.rounds import sealed
 from events.topics import ALL, TASKS
-from paceline.errors import PacelineError
-from paceline.history.bring import bring, info, open_history
-from paceline.history.cut import CutLog, before, closed, first_at, read_time, up_to
-from paceline.history.export import export
-from paceline.history.start import start_of
-from paceline.history.then import views_at
-from paceline.machines import machines
-from paceline.main import run
-from processors.store import RocksStore
-from processors.table import RowChange
-from projections.listed import JobFilter, JobTexts
-from projections.projector import rebuild
-from projections.tables import chains, jobs
-from projections.views import Views
+from paceline.cli.main import run
+from paceline.client.errors import PacelineError
+from paceline.history.exporter import export
+from paceline.history.importer import bring, info, open_history
+from paceline.history.log_cut import CutLog, before, closed, first_at, read_time, up_to
+from paceline.history.start_state import start_of
+from paceline.history.views_at import views_at
+from processors.cell_machines import machines
+from processors.runtime.store import RocksStore
+from processors.state.table import RowChange
+from projections.queries.job_list import JobFilter, JobTexts
+from projections.views.projector import rebuild
+from projections.views.reader import Views
+from projections.views.tables import chains, jobs
 from tests.replay.past import changed, past
 
 FROM, TO = "2023-11-14T22:13:40Z", "2023-11-14T22:14:20Z"
@@ -268,7 +268,7 @@ def test_an_export_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     def away(_: object) -> None:
         raise LogUnavailable("Kafka at 127.0.0.1:9 can't be reached.")
 
-    monkeypatch.setattr("paceline.history.export.of_record", away)
+    monkeypatch.setattr("paceline.history.exporter.of_record", away)
     with pytest.raises(LogUnavailable):
         export(past(), machines(), read_time(FROM), read_time(TO), tmp_path / "stretch.avro", lambda line: None)
     assert list(tmp_path.iterdir()) == []

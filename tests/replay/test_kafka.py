@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from events.kafka import KafkaLog
+from events.log.kafka.kafka_log import KafkaLog
 from events.topics import EVERY, SETTINGS
 from tests.storms.cell import CellProcess
 

@@ -10,9 +10,9 @@ from events.codes import ENDED_JOBS
 from events.records.lifecycle import JobChanged
 from events.records.rounds import RoundCommitted
 from events.topics import ALL
-from paceline.heads import compare
-from paceline.machines import machines
-from paceline.verify import first_difference, verify
+from paceline.history.heads import compare
+from paceline.history.verify import first_difference, verify
+from processors.cell_machines import machines
 from tests.replay import tamper
 from tests.replay.forge import forge
 from tests.replay.past import past

@@ -12,16 +12,16 @@ import pytest
 
 from events.codec import decode, encode
 from events.columns import ints
-from events.embedded import EmbeddedLog
-from events.log import NewRecord
+from events.log.embedded import EmbeddedLog
+from events.log.port import NewRecord
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered
 from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
-from paceline.apart import row_body
-from paceline.verify import verify
-from processors.replay import Replay
-from processors.store import MemoryStore
+from paceline.history.row_diff import row_body
+from paceline.history.verify import verify
+from processors.runtime.replay import Replay
+from processors.runtime.store import MemoryStore
 from tests.face.test_log import history
 from tests.protocol.toys import Left, Right
 from tests.replay.forge import forge
@@ -159,7 +159,7 @@ def test_a_saved_head_holds_for_a_log_that_went_on(cli, tmp_path):
 def test_bars_are_drawn_where_somebody_looks_and_leave_the_output_alone(cli, data, monkeypatch):
     given = ("log", "verify", "--data", data, "--machine", "placement", "-o", "json")
     plain = json.loads(cli(*given)[1])
-    monkeypatch.setattr("paceline.commands.log_verify.live", lambda stream: True)
+    monkeypatch.setattr("paceline.cli.commands.log_verify.live", lambda stream: True)
     drawn = json.loads(cli(*given)[1])
     for body in (plain, drawn):
         body["machines"][0].pop("events_per_second")

@@ -9,32 +9,32 @@ import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
-import processors.lifecycle.hosts as lifecycle_hosts
+import processors.lifecycle.host_reports as lifecycle_hosts
 from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
 from events.codec import decode
 from events.codes import RunReport
 from events.columns import I32, I64
-from events.log import LogRecord, NewRecord
+from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
 from events.records.lifecycle import RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.rounds import key_of
-from hostagent.gateway.wanted import Piece, Wanted
+from hostagent.gateway.desired_runs import Piece, Wanted
 from hostagent.messages import Kind
-from processors.driver import Driver
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import Amount4, JobRow
-from processors.fold import Fold, Recorded
-from processors.lifecycle.hosts import Hosts as LifecycleHosts
+from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.tasks import Ask
-from processors.placement.board import Board
+from processors.placement.assignment import Match
+from processors.placement.cluster_view import Board
 from processors.placement.hosts import Hosts
 from processors.placement.machine import Placement
-from processors.placement.match import Match
 from processors.placement.runs import Runs
+from processors.runtime.driver import Driver
+from processors.runtime.fold import Fold, Recorded
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -2,9 +2,9 @@
 
 from hashlib import blake2b
 
-from paceline.simulate.draw import draw_scenario
-from paceline.simulate.faults import Faults
-from paceline.simulate.trial import Trial
+from paceline.simulate.faults.injection import Faults
+from paceline.simulate.faults.trial import Trial
+from paceline.simulate.scenario.random_scenario import draw_scenario
 
 ACTS = 100
 

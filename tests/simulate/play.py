@@ -3,8 +3,8 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from paceline.errors import Faults
-from paceline.simulate.read import read_scenario
+from paceline.client.errors import Faults
+from paceline.simulate.scenario.parse import read_scenario
 from paceline.simulate.session import Session, Wanted, of_scenario
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
-from events.ids import job_digest
+from events.id_digests import job_digest
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.hosts import HostConnected, HostOffered, HostSilent

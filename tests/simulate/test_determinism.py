@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from paceline.main import run
+from paceline.cli.main import run
 from tests.simulate.play import ROOT
 
 FIRST = str(ROOT / "examples" / "scenarios" / "first.yaml")

@@ -10,10 +10,10 @@ from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 from events.spec import JobSpec
-from paceline.main import run
-from paceline.simulate.faults import CHANCE
-from paceline.simulate.parts import HostGroup, HostResources, ScenarioSim
-from paceline.simulate.scenario import Happening, json_schema
+from paceline.cli.main import run
+from paceline.simulate.faults.injection import CHANCE
+from paceline.simulate.scenario.parts import HostGroup, HostResources, ScenarioSim
+from paceline.simulate.scenario.scenario import Happening, json_schema
 from tests.simulate.play import ROOT
 
 PAGE = ROOT / "docs" / "simulate.md"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.main import run
-from paceline.simulate import plots
-from paceline.simulate.report import _of_jobs
-from paceline.simulate.results import bounded_slowdown
+from paceline.cli.main import run
+from paceline.simulate.report import plots
+from paceline.simulate.report.html import _of_jobs
+from paceline.simulate.report.results import bounded_slowdown
 from tests.simulate.play import CELL, ROOT, play
 
 

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from events.spec import JobSpec, PoolSpec
-from paceline.main import run
-from paceline.simulate.read import read_scenario
-from paceline.simulate.scenario import Scenario, json_schema
+from paceline.cli.main import run
+from paceline.simulate.scenario.parse import read_scenario
+from paceline.simulate.scenario.scenario import Scenario, json_schema
 from tests.simulate.play import CELL, ROOT, faults, play, verdicts
 
 

@@ -9,8 +9,8 @@ from itertools import islice
 import pytest
 
 from bench.simulate import in_order
-from paceline.errors import PacelineError
-from paceline.main import run
+from paceline.cli.main import run
+from paceline.client.errors import PacelineError
 from paceline.simulate.session import Wanted
 from paceline.simulate.traces import Asked, grid, readers, session
 from tests.simulate.play import ROOT
@@ -178,7 +178,7 @@ def test_a_job_that_comes_twice_is_not_waited_for(tmp_path, capsys):
 
 
 def test_what_is_used_is_counted_between_samples_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("paceline.simulate.series.SAMPLES_MAX", 6)
+    monkeypatch.setattr("paceline.simulate.report.series.SAMPLES_MAX", 6)
     jobs = [(number, 3 * number, 1 + number % 7, 1 + number % 3) for number in range(100)]
     lines = "".join(f"{number} {at} -1 {run_s} {procs} -1 -1 {procs} 99\n" for number, at, run_s, procs in jobs)
     made = session(Asked(write(tmp_path, lines), "swf", 10), Wanted())
@@ -214,7 +214,7 @@ def test_what_a_trace_lacks_is_asked_for(tmp_path):
 
 
 def test_the_log_of_a_trace_takes_no_more_room_the_longer_it_is(monkeypatch):
-    monkeypatch.setattr("paceline.simulate.run.DROP_RECORDS", 200)
+    monkeypatch.setattr("paceline.simulate.world.run.DROP_RECORDS", 200)
     made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 80), Wanted())
     made.run.go()
     log, total = made.run.cell.log, made.run.cell.log.appended

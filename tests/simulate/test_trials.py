@@ -17,18 +17,18 @@ from events.codec import decode, encode
 from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
-from paceline.main import run
+from paceline.cli.main import run
 from paceline.simulate.checker import Checker, Violation
-from paceline.simulate.draw import draw_scenario
-from paceline.simulate.faults import KINDS, VIEWS, Faults
-from paceline.simulate.read import read_scenario
+from paceline.simulate.faults.injection import KINDS, VIEWS, Faults
+from paceline.simulate.faults.shrink import Shrink, as_yaml
+from paceline.simulate.faults.soak import ACTS, Failure, Met, _one, attempt, shrunk, soak
+from paceline.simulate.faults.trial import Found, Trial
+from paceline.simulate.faults.views_under_trial import Views
+from paceline.simulate.scenario.parse import read_scenario
+from paceline.simulate.scenario.random_scenario import draw_scenario
 from paceline.simulate.session import with_end
-from paceline.simulate.shrink import Shrink, as_yaml
-from paceline.simulate.soak import ACTS, Failure, Met, _one, attempt, shrunk, soak
-from paceline.simulate.trial import Found, Trial
-from paceline.simulate.views import Views
-from projections import projector
-from projections.projector import Depths
+from projections.views import projector
+from projections.views.projector import Depths
 from tests.simulate import bugs
 from tests.simulate.digest import digest
 from tests.simulate.play import CELL, ROOT, play
@@ -175,7 +175,7 @@ def test_a_failure_is_made_small_and_fails_again(
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_fault_can_be_asked_for_by_its_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr("paceline.simulate.soak.soak", lambda scenario, kinds, *rest: asked.append(kinds) or 0)
+    monkeypatch.setattr("paceline.simulate.faults.soak.soak", lambda scenario, kinds, *rest: asked.append(kinds) or 0)
     assert run(["simulate", "--faults", f"{kind}, pause"]) == 0
     assert {*asked[0]} == {kind, "pause"}
 
@@ -267,8 +267,8 @@ def test_views_that_differ_fail_again_with_the_command_that_is_said(
 
 
 def test_a_soak_that_is_interrupted_tells_what_it_has_met(tmp_path: Path) -> None:
-    says_each_trial = "import paceline.simulate.soak as soak; soak.SAY_EVERY_S = 0; "
-    runs = "import sys; from paceline.main import run; sys.exit(run(sys.argv[1:]))"
+    says_each_trial = "import paceline.simulate.faults.soak as soak; soak.SAY_EVERY_S = 0; "
+    runs = "import sys; from paceline.cli.main import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", says_each_trial + runs, "simulate", "--faults", "all", "--for", "10m"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -5,13 +5,13 @@ from itertools import count
 from pathlib import Path
 
 from events.codec import encode
-from events.log import Log, LogRecord, NewRecord, Reader
+from events.log.port import Log, LogRecord, NewRecord, Reader
 from events.records.jobs import JobStopRequested
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
-from paceline.machines import machines
-from processors.driver import Driver, Limits
-from processors.store import RocksStore
+from processors.cell_machines import machines
+from processors.runtime.driver import Driver, Limits
+from processors.runtime.store import RocksStore
 from tests.cell.world import HOST, Cell, VirtualClock
 from tests.protocol.toys import TOYS, Left
 

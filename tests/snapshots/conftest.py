@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from events.embedded import EmbeddedLog
+from events.log.embedded import EmbeddedLog
 
 
 @pytest.fixture

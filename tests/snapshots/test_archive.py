@@ -10,19 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, text
 
-from events.archive import Archive, ArchiveFault, Cuttable, Needed, archive, oldest_needed, remove
-from events.archive_files import Files
-from events.archived import ArchivedLog, ArchivedReader
-from events.embedded import EmbeddedLog
-from events.kafka import KafkaLog
-from events.log import Log, LogGap, LogRecord, LogUnavailable, NewRecord
-from events.memory import MemoryLog
+from events.log.archive import Archive, ArchiveFault, Cuttable, Needed, archive, oldest_needed, remove
+from events.log.archived import ArchivedLog, ArchivedReader
+from events.log.embedded import EmbeddedLog
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.memory import MemoryLog
+from events.log.object_store import Files
+from events.log.port import Log, LogGap, LogRecord, LogUnavailable, NewRecord
 from events.topics import ALL, SETTINGS, rounds_of
-from paceline.machines import machines
-from paceline.verify import verify, with_archive
-from processors.beginning import begin
-from processors.snapshots import needs, take
-from projections.projector import Projector
+from paceline.history.verify import verify
+from paceline.services.cell_log import with_archive
+from processors.cell_machines import machines
+from processors.runtime.bootstrap import begin
+from processors.runtime.snapshots import needs, take
+from projections.views.projector import Projector
 from tests.broker import Broker
 from tests.contracts.log import A, B, new, numbers, values
 from tests.snapshots.cell import StoredCell
@@ -74,7 +75,7 @@ def views(log: Log, folder: Path) -> dict[str, list[tuple[object, ...]]]:
 def test_a_history_in_two_parts_is_verified_and_viewed_as_the_whole_was(
     log: Cuttable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("processors.driver.PARTS_MAX", 4)  # sla, with nothing to decide, has rounds too
+    monkeypatch.setattr("processors.runtime.driver.PARTS_MAX", 4)  # sla, with nothing to decide, has rounds too
     snapshots, url = str(tmp_path / "snapshots"), str(tmp_path / "archive")
     cell = StoredCell(log, tmp_path / "first")
     cell.pool("/p")
@@ -130,7 +131,7 @@ def test_whatever_is_archived_and_removed_readers_see_one_history(steps: list[tu
     whole: list[LogRecord] = []
     readers: list[tuple[ArchivedReader, list[LogRecord], int]] = []
     with pytest.MonkeyPatch.context() as small:
-        small.setattr("events.archive.STRETCH_RECORDS", 4)
+        small.setattr("events.log.archive.STRETCH_RECORDS", 4)
         for appended, hole, archived, removed, first, polled in steps:
             start, end = log.bounds(A)
             log.append(new(A, *numbers(end, end + appended)))
@@ -153,7 +154,7 @@ def test_whatever_is_archived_and_removed_readers_see_one_history(steps: list[tu
 
 
 def test_stretches_follow_one_another_and_are_of_a_bounded_size(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("events.archive.STRETCH_RECORDS", 10)
+    monkeypatch.setattr("events.log.archive.STRETCH_RECORDS", 10)
     log = memory(34)
     log.leave_hole(A, 5)
     assert [(each.start, each.end) for each in archive(log, url, A, 12)] == [(0, 10), (10, 12)]
@@ -162,7 +163,7 @@ def test_stretches_follow_one_another_and_are_of_a_bounded_size(url: str, monkey
     assert [(each.start, each.end, each.records) for each in made] == [(12, 22, 10), (22, 32, 10), (32, 38, 2)]
     log.append(new(A, b"39"))
     assert values(list(ArchivedLog(log, url).scan(A, 5))) == [*numbers(5, 34), b"39"]
-    monkeypatch.setattr("events.archive.STRETCH_BYTES", 20)
+    monkeypatch.setattr("events.log.archive.STRETCH_BYTES", 20)
     log.append([NewRecord(A, b"", b"x" * 15) for _ in range(4)])
     assert [each.records for each in archive(log, url, A, 44)] == [2, 2, 1]
 
@@ -250,7 +251,7 @@ def test_an_archive_that_ends_before_the_log_starts_is_no_history(url: str) -> N
 
 def test_a_crash_between_a_stretch_and_what_says_so_is_made_good(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log = memory(10)
-    write = "events.archive_files.Files.write"
+    write = "events.log.object_store.Files.write"
     honest = Files.write
 
     def crash(self: Files, name: str, data: bytes) -> None:
@@ -282,7 +283,7 @@ def test_a_reader_waits_while_the_archive_cannot_be_reached(url: str, monkeypatc
     remove(log, url, A, 5)
     reader = ArchivedLog(log, url).reader({A: 0})
     with monkeypatch.context() as away:
-        away.setattr("events.archive_files.Files.names", lambda *_: (_ for _ in ()).throw(LogUnavailable("away")))
+        away.setattr("events.log.object_store.Files.names", lambda *_: (_ for _ in ()).throw(LogUnavailable("away")))
         for _ in range(2):
             with pytest.raises(LogUnavailable):
                 reader.poll(10, 0)
@@ -290,7 +291,7 @@ def test_a_reader_waits_while_the_archive_cannot_be_reached(url: str, monkeypatc
 
 
 def test_an_archive_that_goes_away_while_it_is_read_costs_no_record(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("events.archive.STRETCH_RECORDS", 4)
+    monkeypatch.setattr("events.log.archive.STRETCH_RECORDS", 4)
     log = memory(12)
     log.append(new(B, *numbers(0, 12)))
     for topic in (A, B):

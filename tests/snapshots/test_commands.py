@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from events.embedded import EmbeddedLog
-from events.kafka import KafkaLog
+from events.log.embedded import EmbeddedLog
+from events.log.kafka.kafka_log import KafkaLog
 from events.topics import ALL, SETTINGS, rounds_of
-from paceline.main import run
+from paceline.cli.main import run
 from tests.broker import Broker
 from tests.protocol.toys import TOYS
 from tests.snapshots.cell import JOBS, Toys, throw
@@ -27,7 +27,7 @@ Cli = Callable[..., tuple[int, str, str]]
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
     """Runs a command on the toys; snapshots and archive are set for all of them."""
     toys = {name: (lambda make=make: make()) for name, make in TOYS.items()}
-    monkeypatch.setitem(sys.modules, "paceline.machines", SimpleNamespace(machines=lambda cell=0: toys))
+    monkeypatch.setitem(sys.modules, "processors.cell_machines", SimpleNamespace(machines=lambda cell=0: toys))
     monkeypatch.setenv("PACELINE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PACELINE_SNAPSHOTS", str(tmp_path / "snapshots"))
     monkeypatch.setenv("PACELINE_ARCHIVE", str(tmp_path / "archive"))

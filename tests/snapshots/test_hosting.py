@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from events.archive import archive, remove
-from events.embedded import EmbeddedLog
-from events.log import LogUnavailable
+from events.log.archive import archive, remove
+from events.log.embedded import EmbeddedLog
+from events.log.port import LogUnavailable
 from events.topics import rounds_of
-from processors.beginning import begin
-from processors.keeper import Keeper
-from processors.snapshots import KEPT, SnapshotFault, held, verify
+from processors.runtime.bootstrap import begin
+from processors.runtime.snapshots import KEPT, SnapshotFault, held, verify
+from processors.runtime.snapshotter import Keeper
 from tests.protocol.toys import TOYS, Left
 from tests.snapshots.cell import JOBS, Toys, throw
 
@@ -93,9 +93,9 @@ def test_none_is_taken_before_enough_has_happened_not_even_after_a_restart(
 def test_a_place_that_cannot_be_reached_is_said_and_the_machine_goes_on(
     log: EmbeddedLog, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("processors.keeper.RETRY_S", 0.01)
+    monkeypatch.setattr("processors.runtime.snapshotter.RETRY_S", 0.01)
     kept = Kept(log, url, tmp_path / "live")
-    put = "events.archive_files.Files.put"
+    put = "events.log.object_store.Files.put"
     with monkeypatch.context() as away:
         away.setattr(put, lambda *_: (_ for _ in ()).throw(LogUnavailable("no route to host")))
         throw(log, 0, EVERY)
@@ -190,7 +190,7 @@ def test_where_the_place_of_the_needed_snapshot_is_away_it_is_waited_for(
     cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as away:
-        away.setattr("events.archive_files.Files.names", lambda *_: (_ for _ in ()).throw(LogUnavailable("away")))
+        away.setattr("events.log.object_store.Files.names", lambda *_: (_ for _ in ()).throw(LogUnavailable("away")))
         with pytest.raises(LogUnavailable):
             begin(cut.log, Left(), cut.folder, cut.snapshots)
     assert "was taken" in begin(cut.log, Left(), cut.folder, cut.snapshots).said

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from events.kafka import KafkaLog
+from events.log.kafka.kafka_log import KafkaLog
 from events.topics import rounds_of
-from paceline.main import run
-from paceline.verify import with_archive
+from paceline.cli.main import run
+from paceline.services.cell_log import with_archive
 from tests.broker import Broker
 from tests.processes.site import Site, empty
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs
 
-from events.archive_files import Files
-from events.embedded import EmbeddedLog
-from events.log import LogFault, LogUnavailable, NewRecord
-from events.memory import MemoryLog
+from events.log.embedded import EmbeddedLog
+from events.log.memory import MemoryLog
+from events.log.object_store import Files
+from events.log.port import LogFault, LogUnavailable, NewRecord
 from events.topics import rounds_of
-from processors.beginning import begin
-from processors.replay import replay
-from processors.snapshots import (
+from processors.runtime.bootstrap import begin
+from processors.runtime.replay import replay
+from processors.runtime.snapshots import (
     MANIFEST,
     Held,
     SnapshotFault,
@@ -28,7 +28,7 @@ from processors.snapshots import (
     take_from,
     verify,
 )
-from processors.store import RocksStore
+from processors.runtime.store import RocksStore
 from tests.protocol.toys import TOYS, Left
 from tests.snapshots.cell import Counting, Toys, throw
 
@@ -228,7 +228,7 @@ def test_a_crash_before_the_manifest_leaves_the_older_one(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as killed:
-        killed.setattr("events.archive_files.Files.write", crash)
+        killed.setattr("events.log.object_store.Files.write", crash)
         with pytest.raises(KeyboardInterrupt):
             take(toys.stores["left"], url, 0, Left())
     newest = next(held(url, 0, "left"))
@@ -275,7 +275,7 @@ def test_rows_that_do_not_hash_to_their_round_are_refused(two: Two, tmp_path: Pa
     store.commit([row._replace(row=b"\x92\x01\x00")], standing)
     with pytest.raises(SnapshotFault, match="don't hash"):
         take(store, two.url, 0, Left())
-    honest = "processors.snapshots.hash_rows"
+    honest = "processors.runtime.snapshots.hash_rows"
     with pytest.MonkeyPatch.context() as lied:
         lied.setattr(honest, lambda rows: standing.hash)
         take(store, two.url, 0, Left())

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from events.embedded import EmbeddedLog
-from events.log import LogGap
-from processors.driver import Driver
-from processors.replay import replay
-from processors.store import RocksStore, Standing
-from processors.table import Table, hash_rows, struct_table
+from events.log.embedded import EmbeddedLog
+from events.log.port import LogGap
+from processors.runtime.driver import Driver
+from processors.runtime.replay import replay
+from processors.runtime.store import RocksStore, Standing
+from processors.state.table import Table, hash_rows, struct_table
 from tests.protocol.toys import Ball, Left, Tally
 from tests.snapshots.cell import Ticking, Toys, throw
 

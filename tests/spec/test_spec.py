@@ -12,7 +12,7 @@ from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX
 from events.codec import decode, encode
 from events.codes import Code
 from events.spec import JobSpec, PoolSpec, from_event, json_schema, problems
-from processors.lifecycle.specs import refusal
+from processors.lifecycle.validation import refusal
 
 MINIMAL = {"pool": "/maps", "command": ["true"]}
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from events.kafka_topics import create
+from events.log.kafka.topics import create
 from tests.broker import Broker
 from tests.processes import storm as processes
 from tests.storms import storm as cells

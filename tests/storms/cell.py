@@ -17,16 +17,16 @@ from events.acceptance import Chain
 from events.codec import decode
 from events.codes import Outcome
 from events.columns import ints
-from events.log import Log
+from events.log.port import Log
 from events.records.lifecycle import RunsEnded, RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.topics import rounds_of
-from paceline.machines import machines
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.checker.items import runs_of
-from processors.replay import replay
-from processors.store import RocksStore
+from processors.cell_machines import machines
+from processors.runtime.replay import replay
+from processors.runtime.store import RocksStore
 from tests.storms.hashes import Hashes, Said
 
 ROOT = Path(__file__).parents[2]
@@ -137,10 +137,10 @@ class CellProcess:
     def open_log(self) -> Log:
         """The log of the stopped cell."""
         if self.kafka:
-            from events.kafka import KafkaLog
+            from events.log.kafka.kafka_log import KafkaLog
 
             return KafkaLog(self.kafka, self.cell)
-        from events.embedded import EmbeddedLog
+        from events.log.embedded import EmbeddedLog
 
         return EmbeddedLog(self.data / "log")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
-from events.embedded import EmbeddedLog
+from events.log.embedded import EmbeddedLog
 from events.topics import MACHINES, rounds_of
-from processors.store import _FORMAT
+from processors.runtime.store import _FORMAT
 from tests.processes.small_disk import SmallDisk
 from tests.storms.cell import CellProcess
 

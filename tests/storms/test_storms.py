@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from events.codec import decode
-from events.kafka import KafkaLog
+from events.log.kafka.kafka_log import KafkaLog
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected
 from events.topics import EVERY, HOSTS, MACHINES, SETTINGS
@@ -221,8 +221,8 @@ def test_a_cell_that_waits_for_kafka_at_its_start_says_so_on_its_pages(tmp_path:
 
 IN_A_FOLD = """
 import sys
-from events.kafka import KafkaLog
-from paceline.main import run
+from events.log.kafka.kafka_log import KafkaLog
+from paceline.cli.main import run
 
 bounds = KafkaLog.bounds
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from events.codec import decode, encode
-from events.kafka import KafkaLog
-from events.log import NewRecord
+from events.log.kafka.kafka_log import KafkaLog
+from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobRejected
 from events.records.parts import Simulated

@@ -7,7 +7,7 @@ checker.settled()   # when the cell has nothing left to do
 
 from collections.abc import Iterable
 
-from events.log import Log
+from events.log.port import Log
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.pools import Pools

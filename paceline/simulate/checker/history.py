@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from events.codec import CodecError, decode
-from events.log import Log, LogRecord
+from events.log.port import Log, LogRecord
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.topics import rounds_of

@@ -19,14 +19,14 @@ from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
-from paceline.errors import PacelineError
-from paceline.simulate.cell import Cell
-from paceline.simulate.run import Run
+from paceline.client.errors import PacelineError
 from paceline.simulate.session import Ready, Session, Wanted, open_cell
 from paceline.simulate.traces import grid, readers
 from paceline.simulate.traces.readers import TraceJob
-from paceline.simulate.users import Act
-from paceline.simulate.watch import Watch
+from paceline.simulate.world.cell import Cell
+from paceline.simulate.world.expectation_watch import Watch
+from paceline.simulate.world.run import Run
+from paceline.simulate.world.scripted_actions import Act
 
 NEVER_MS = 1 << 40
 """The most that a setting may be: 34 years."""

@@ -13,7 +13,7 @@ from events.records.parts import Amounts, Constraint
 from hostagent.fleet import SimHost
 from paceline.simulate.traces.readers import Malformed, Row, Wants, opened
 from processors.placement.constraints import meets
-from processors.rows import ConstraintRow, row_of
+from processors.state.record_rows import ConstraintRow, row_of
 
 DISK_MIB = 1 << 30
 SHAPE = re.compile(r"(\d+)(?::ppn=(\d+))?((?::[^:+]*)*)")

@@ -19,7 +19,7 @@ import msgspec
 from events.records.jobs import JobSubmitted
 from events.records.parts import Amounts, Constraint, Simulated
 from hostagent.fleet import SimHost
-from paceline.errors import PacelineError
+from paceline.client.errors import PacelineError
 
 MEMORY_MIB = 1_000_000
 """Alibaba gives memory as a part of one host's: so many MiB stand for the whole."""

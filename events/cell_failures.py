@@ -1,0 +1,95 @@
+"""A cell of a process that fails: why, since when, when it is tried again; said, counted and shown in one way."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from prometheus_client import Gauge
+
+from events.error_text import Cause, cause_of, sentence
+
+RETRY_S, RETRY_MAX_S = 1.0, 60.0
+"""The first pause before it is tried again, and the longest; each is twice the last."""
+LACK_S = 30.0
+"""So long a process that lacks something waits for it before it asks whether another process could go on."""
+FAILED = Gauge("paceline_cell_failed", "1 while a cell of this process has stopped with a fault.", ("cell", "part"))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a cell has stopped. `since` and `next_at` are moments of the monotonic clock; `next_at` is None where it is
+    not tried again.
+    """
+
+    text: str
+    cause: Cause
+    since: float
+    tries: int
+    next_at: float | None
+
+    @property
+    def hands_over_at(self) -> float | None:
+        """From when on another process should have the cell; None: no other would fare better."""
+        waits = {Cause.HARM: 0.0, Cause.LACK: LACK_S}.get(self.cause)
+        return None if waits is None else self.since + waits
+
+
+class Failures:
+    """What keeps a cell from its work. `current` is None while nothing does."""
+
+    def __init__(self, cell: int, part: str, now: Callable[[], float] = time.monotonic) -> None:
+        self.current: Failure | None = None
+        self._now = now
+        self._gauge = FAILED.labels(str(cell), part)
+        self._gauge.set(0)
+        self._tries = 0
+        self._over_at = 0.0
+
+    @property
+    def text(self) -> str:
+        """Why it has stopped, in a sentence; empty: it hasn't."""
+        return self.current.text if self.current is not None else ""
+
+    def met(self, error: BaseException) -> bool:
+        """The cell stopped with an error; returns whether that is news."""
+        now, before = self._now(), self.current
+        if before is None and now - self._over_at > RETRY_MAX_S:
+            self._tries = 0
+        self._tries += 1
+        text, cause = sentence(error), cause_of(error)
+        next_at = None if cause is Cause.HISTORY else now + min(RETRY_MAX_S, RETRY_S * 2 ** min(self._tries - 1, 16))
+        self.current = Failure(text, cause, before.since if before else now, self._tries, next_at)
+        self._gauge.set(1)
+        return before is None or before.text != text
+
+    def over(self) -> bool:
+        """The cell does its work; returns whether that is news."""
+        news = self.current is not None
+        if news:
+            self.current = None
+            self._over_at = self._now()
+            self._gauge.set(0)
+        return news
+
+    def pause_s(self) -> float | None:
+        """How long until it is tried again; None: it isn't."""
+        at = self.current.next_at if self.current is not None else None
+        return None if at is None else max(0.0, at - self._now())
+
+    def body(self) -> dict[str, Any]:
+        """For the health pages; empty while nothing keeps it from its work."""
+        failure = self.current
+        if failure is None:
+            return {}
+        return {
+            "failed": failure.text,
+            "since": self._clock(failure.since),
+            "tries": failure.tries,
+            "next_try": None if failure.next_at is None else self._clock(failure.next_at),
+        }
+
+    def _clock(self, moment: float) -> str:
+        at = datetime.now(UTC) + timedelta(seconds=moment - self._now())
+        return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,393 @@
+"""The log in a folder: RocksDB, one process, any number of threads (design §8).
+
+Each append is one write batch, synced before it returns, so what was acknowledged survives `kill -9` and a loss of
+power, and a batch is there whole or not at all. Offsets have no holes. The newest records of each topic stay in memory,
+shared by all readers: one that keeps up never asks RocksDB.
+
+Keys: topic, 0, offset (8 bytes, big-endian). Values: time, length of the key, key, value. What begins with 0 is about
+the log: its format, and per topic the start, the end and the time of the last append.
+"""
+
+import shutil
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from rocksdict import AccessType, DBCompressionType, Options, Rdict, WriteBatch
+
+from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
+from events.log.tail_cache import Newest, in_shares
+
+FORMAT = 1
+POLL_BYTES = 16 * 1024 * 1024
+"""A poll or a step of a scan reads no more than this, one record apart."""
+SCAN_RECORDS = 10_000
+FREE_BYTES_MIN = 64 * 1024 * 1024
+"""With less space than this on the disk nothing is appended: RocksDB needs room to tidy up."""
+SECONDARY_POLL_SECONDS = 0.05
+
+_FORMAT_KEY = b"\0format"
+_TOPIC_KEY = b"\0topic\0"
+_TOPIC_ROW = struct.Struct("<qqq")
+_HEAD = struct.Struct("<qi")
+
+
+class _Topic:
+    """What is known of a topic; guarded by the log's `_news`."""
+
+    __slots__ = ("last_ms", "newest", "start")
+
+    def __init__(self, start: int = 0, end: int = 0, last_ms: int = 0) -> None:
+        self.start, self.last_ms = start, last_ms
+        self.newest = Newest(end)
+
+    @property
+    def end(self) -> int:
+        return self.newest.end
+
+
+class EmbeddedLog:
+    """A log in a folder of its own, made if it isn't there. `now_ms` gives the append time (epoch milliseconds);
+    `on_trouble` is told when its disk is full, and when there is room again.
+
+    Raises `LogFault` where the folder is in use, not writable, damaged or of a newer version, or its disk is full.
+    Thread-safe.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        cell: int = 0,
+        now_ms: Callable[[], int] | None = None,
+        on_trouble: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self.cell = cell
+        self._folder = folder
+        self._now_ms = now_ms or wall_clock_ms
+        self._on_trouble = on_trouble
+        self._full = False
+        self._secondary: TemporaryDirectory[str] | None = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LogFault(f"The log folder {folder} can't be made: {error.strerror}. Name another.") from error
+        self._open(_options())
+
+    @classmethod
+    def open_secondary(cls, folder: Path, cell: int = 0) -> "EmbeddedLog":
+        """The log of a folder for reading only, whether a cell runs on it or not. It follows what is appended.
+
+        Raises `LogFault` where no log is there.
+        """
+        if _is_missing(folder):  # RocksDB's bindings make the folder before they look
+            raise _no_log(folder)
+        log = cls.__new__(cls)
+        log.cell = cell
+        log._folder = folder
+        log._secondary = TemporaryDirectory(prefix="paceline-secondary-")
+        try:
+            log._open(_options(secondary=True))
+        except LogFault:
+            log._secondary.cleanup()
+            raise
+        return log
+
+    def _open(self, options: Options) -> None:
+        access = AccessType.secondary(self._secondary.name) if self._secondary else AccessType.read_write()
+        try:
+            self._db = Rdict(str(self._folder), options, access_type=access)
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise _fault_of_opening(self._folder, error) from error
+        self._appending = threading.Lock()
+        self._news = threading.Condition()
+        self._version = 0
+        self._seen = threading.local()
+        self._fault = "opened for reading only" if self._secondary else ""
+        self._topics: dict[str, _Topic] = {}
+        try:
+            self._check_format()
+            self._load_topics()
+            if not self._secondary:
+                self._check_free()
+        except BaseException:
+            self._db.close()
+            raise
+        self._last_ms = max((topic.last_ms for topic in self._topics.values()), default=0)
+
+    def _check_format(self) -> None:
+        held = cast(bytes | None, self._db.get(_FORMAT_KEY))
+        if held is None and not self._secondary:
+            self._db[_FORMAT_KEY] = str(FORMAT).encode()
+        elif held is not None and held != str(FORMAT).encode():
+            raise LogFault(
+                f"The log in {self._folder} has format {held.decode()}, this version of Paceline knows {FORMAT}: "
+                "it was written by a newer version. Use that one."
+            )
+
+    def _load_topics(self) -> None:
+        for key, row in _items(self._db, _TOPIC_KEY):
+            if not key.startswith(_TOPIC_KEY):
+                return
+            name = key[len(_TOPIC_KEY) :].decode()
+            start, end, last_ms = _TOPIC_ROW.unpack(row)
+            held = self._topics.get(name)
+            if held is None:
+                self._topics[name] = _Topic(start, end, last_ms)
+            elif (start, end) != (held.start, held.end):
+                held.start, held.newest = start, Newest(end)
+                self._version += 1
+
+    def append(self, records: Sequence[NewRecord]) -> list[int]:
+        """See `Log.append`. `LogUnavailable`: the disk is full; `LogFault`: an earlier append failed, or the log is
+        closed or open for reading only.
+        """
+        if not records:
+            return []
+        with self._appending:
+            self._check_room(records)
+            now = self._last_ms = max(self._last_ms, self._now_ms())
+            batch = WriteBatch(raw_mode=True)
+            ends = {name: self._topic(name).end for name in {record.topic: None for record in records}}
+            placed = []
+            for name, key, value in records:
+                offset = ends[name]
+                ends[name] = offset + 1
+                batch.put(_key(name, offset), b"".join((_HEAD.pack(now, len(key)), key, value)))
+                placed.append(LogRecord(name, offset, now, key, value))
+            for name, end in ends.items():
+                batch.put(_TOPIC_KEY + name.encode(), _TOPIC_ROW.pack(self._topics[name].start, end, now))
+            self._write(batch)
+            with self._news:
+                for record in placed:
+                    held = self._topics[record.topic]
+                    held.newest.add(record)
+                    held.last_ms = record.at_ms
+                self._version += 1
+                self._news.notify_all()
+        return [record.offset for record in placed]
+
+    def truncate(self, topic: str, start: int) -> None:
+        """Removes the records of a topic before an offset, once they are archived. Readers there meet a `LogGap`."""
+        with self._appending:
+            held = self._topic(topic)
+            if not held.start <= start <= held.end:
+                raise ValueError(f"{topic} goes from {held.start} to {held.end}: it can't start at {start}")
+            self._check_room(())
+            batch = WriteBatch(raw_mode=True)
+            batch.delete_range(_key(topic, held.start), _key(topic, start))
+            batch.put(_TOPIC_KEY + topic.encode(), _TOPIC_ROW.pack(start, held.end, held.last_ms))
+            self._write(batch)
+            with self._news:
+                held.start = start
+                held.newest.drop_before(start)
+
+    def reader(self, positions: Mapping[str, int]) -> "EmbeddedReader":
+        """See `Log.reader`."""
+        return EmbeddedReader(self, positions)
+
+    def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
+        """See `Log.scan`."""
+        self.refresh()
+        end = self._topic(topic).end
+        position = start
+        self.take(topic, position, 0)
+        while position < end:
+            taken = self.take(topic, position, min(SCAN_RECORDS, end - position))
+            position = taken[-1].offset + 1
+            yield from taken
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        """See `Log.bounds`."""
+        self.refresh()
+        held = self._topic(topic)
+        return held.start, held.end
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        self.refresh()
+        return {topic: self._topic(topic).end for topic in topics}
+
+    def wait(self, timeout: float) -> None:
+        """See `Log.wait`; what was appended is remembered for each thread that waits."""
+        self.wait_until(lambda: self._version != getattr(self._seen, "version", 0), timeout)
+        self._seen.version = self._version
+
+    def close(self) -> None:
+        """Closes the database; the folder may then be opened by another."""
+        with self._appending:
+            self._fault = "closed"
+            with suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
+                self._db.close()
+            if self._secondary:
+                self._secondary.cleanup()
+
+    def take(self, topic: str, position: int, limit: int) -> list[LogRecord]:
+        """Up to `limit` records of one topic from a position, at least one where there is one. Raises `LogGap`."""
+        with self._news:
+            held = self._topic(topic)
+            if not held.start <= position <= held.end:
+                raise gap(topic, position, held.start, held.end)
+            if position >= held.newest.first:
+                return held.newest.take(position, limit)
+            stop = min(position + limit, held.end)
+        return self._stored(topic, position, stop)
+
+    def end(self, topic: str) -> int:
+        """The offset after the last record as far as it is known; no lock, no RocksDB."""
+        return self._topic(topic).end
+
+    def refresh(self) -> None:
+        """Brings a log that is open for reading only up to what its writer has written."""
+        if not self._secondary:
+            return
+        with self._news:
+            try:
+                self._db.try_catch_up_with_primary()
+                self._load_topics()
+            except Exception as error:  # rocksdict raises plain exceptions
+                raise LogUnavailable(f"The log in {self._folder} can't be read now: {error}. Try again.") from error
+
+    def wait_until(self, come: Callable[[], bool], timeout: float) -> bool:
+        """Waits until `come` holds, at most `timeout` seconds; it is asked after each append."""
+        if not self._secondary:
+            with self._news:
+                return self._news.wait_for(come, timeout)
+        last = time.monotonic() + timeout
+        while not come():
+            left = last - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, SECONDARY_POLL_SECONDS))
+            self.refresh()
+        return True
+
+    def _topic(self, name: str) -> _Topic:
+        return self._topics.get(name) or self._topics.setdefault(name, _Topic())
+
+    def _stored(self, topic: str, position: int, stop: int) -> list[LogRecord]:
+        out: list[LogRecord] = []
+        size, offset = 0, position
+        for key, stored in _items(self._db, _key(topic, position)):
+            if offset == stop or size >= POLL_BYTES or key != _key(topic, offset):
+                break
+            at_ms, key_bytes = _HEAD.unpack_from(stored)
+            body = _HEAD.size + key_bytes
+            out.append(LogRecord(topic, offset, at_ms, stored[_HEAD.size : body], stored[body:]))
+            size += len(stored)
+            offset += 1
+        if not out and position < stop:
+            start, end = self.bounds(topic)
+            if position < start:
+                raise gap(topic, position, start, end)
+            raise LogGap(f"{topic} lacks offset {position}: {self._folder} is damaged. Restore it from its archive.")
+        return out
+
+    def _check_room(self, records: Sequence[NewRecord]) -> None:
+        if self._fault:
+            raise LogFault(f"The log in {self._folder} takes no records: {self._fault}.")
+        needed = FREE_BYTES_MIN + sum(len(record.key) + len(record.value) for record in records)
+        full = shutil.disk_usage(self._folder).free < needed
+        if full != self._full:
+            self._full = full
+            self._on_trouble(self._no_room(needed) if full else f"The disk of {self._folder} has room again.")
+        if full:
+            raise LogUnavailable(self._no_room(needed))
+
+    def _check_free(self) -> None:
+        """Raises `LogFault` where a log that is only opened could take nothing."""
+        if shutil.disk_usage(self._folder).free < FREE_BYTES_MIN:
+            raise LogFault(self._no_room(FREE_BYTES_MIN))
+
+    def _no_room(self, needed: int) -> str:
+        return f"The disk of {self._folder} has less than {needed >> 20} MiB free: make room there."
+
+    def _write(self, batch: WriteBatch) -> None:
+        try:
+            self._db.write(batch)
+            self._db.flush_wal(True)  # a synced write would hold Python's lock while the disk works; this doesn't
+        except Exception as error:  # rocksdict raises plain exceptions
+            self._fault = f"an append failed ({error}). Look after its disk and start again"
+            raise AppendUnknown(f"The log in {self._folder} could not be written: {error}.") from error
+
+
+class EmbeddedReader:
+    """See `Reader`."""
+
+    def __init__(self, log: EmbeddedLog, positions: Mapping[str, int]) -> None:
+        self._log = log
+        self._positions = dict(positions)
+
+    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
+        """See `Reader.poll`."""
+        self._log.refresh()
+        if timeout > 0 and not self._come():
+            self._log.wait_until(self._come, timeout)
+        return in_shares(self._positions, limit, self._log.end, self._log.take)
+
+    def ends(self) -> dict[str, int]:
+        """See `Reader.ends`."""
+        return self._log.ends(self._positions)
+
+    def position(self, topic: str) -> int:
+        """See `Reader.position`."""
+        return self._positions[topic]
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _come(self) -> bool:
+        return any(position != self._log.end(topic) for topic, position in self._positions.items())
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _key(topic: str, offset: int) -> bytes:
+    return topic.encode() + b"\0" + offset.to_bytes(8, "big")
+
+
+def _items(db: Rdict, first: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """All entries from a key on; an open database in raw mode holds bytes only."""
+    return cast(Iterator[tuple[bytes, bytes]], db.items(from_key=first))
+
+
+def _options(secondary: bool = False) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(not secondary)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(32 * 1024 * 1024)
+    options.set_keep_log_file_num(2)
+    options.set_max_open_files(-1 if secondary else 256)  # a secondary must hold the files that its primary deletes
+    return options
+
+
+def _is_missing(folder: Path) -> bool:
+    """Whether there is no log in a folder; False where that can't be seen."""
+    try:
+        return not (folder / "CURRENT").exists()
+    except OSError:
+        return False
+
+
+def _no_log(folder: Path) -> LogFault:
+    return LogFault(f"There is no log in {folder}. Name the folder of a cell.")
+
+
+def _fault_of_opening(folder: Path, error: Exception) -> LogFault:
+    said = str(error)
+    if "lock" in said.lower():
+        return LogFault(f"The log in {folder} is in use by another process. Stop that one, or name another folder.")
+    if "Permission denied" in said or "Read-only" in said:
+        return LogFault(f"The log in {folder} isn't writable: {said}. Give this user the right to write there.")
+    if "No space left" in said:
+        return LogFault(f"The disk of {folder} is full. Make room there.")
+    if "CURRENT" in said and "No such file" in said:
+        return _no_log(folder)
+    return LogFault(f"The log in {folder} can't be opened: {said}. Restore it from its archive.")

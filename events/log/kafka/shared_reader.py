@@ -1,0 +1,223 @@
+"""The newest records of a cell's topics on Kafka, for all readers of a process: one client reads them for all.
+
+What the process itself appends is there as soon as the broker has confirmed it right behind what was read: then nobody
+else's record stands between, and reading it tells nothing new.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from events.log.kafka.connection import ASK_SECONDS
+from events.log.kafka.reader import KafkaReader
+from events.log.port import LogError, LogRecord
+from events.log.tail_cache import Newest, in_shares
+
+if TYPE_CHECKING:
+    from events.log.kafka.kafka_log import KafkaLog
+
+READ_RECORDS = 2000
+JOIN_SECONDS = 0.02
+"""How long a reader that would join waits for another who is reading."""
+LOOK_SECONDS = 0.05
+"""How often a reader that waits while another reads looks whether that one has stopped."""
+HOLES_SECONDS = 0.1
+"""How often it is asked which holes were passed."""
+
+
+class Shared:
+    """What the readers share. Thread-safe: who uses the client holds `_reading`; `_news` guards the records.
+
+    When the client meets an error all readers are let go, and meet it by clients of their own.
+    """
+
+    def __init__(self) -> None:
+        self._reading = threading.Lock()
+        self._news = threading.Condition()
+        self._reader: KafkaReader | None = None
+        self._topics: dict[str, Newest] = {}
+        self._passed: dict[str, int] = {}
+        self._passed_at = 0.0
+        self._members: set[SharedReader] = set()
+        self._version = 0
+
+    def append(self, records: Sequence[LogRecord]) -> None:
+        """Takes what this process has appended, as far as it is what comes next."""
+        with self._news:
+            for record in records:
+                topic = self._topics.get(record.topic)
+                if topic is not None and topic.end == record.offset:
+                    self._add(topic, record)
+
+    def join(self, member: "SharedReader", own: KafkaReader) -> bool:
+        """Lets a reader in where all that comes next to it is known here. The first one's client reads for all, that of
+        another is closed.
+        """
+        positions = {topic: own.position(topic) for topic in member.positions}
+        if not self._reading.acquire(timeout=JOIN_SECONDS):
+            return False
+        try:
+            with self._news:
+                if any(not self._joins(topic, position) for topic, position in positions.items()):
+                    return False
+                fresh = {topic: Newest(position) for topic, position in positions.items() if topic not in self._topics}
+                self._topics |= fresh
+                self._members.add(member)
+                member.positions = positions
+            if self._reader is None:
+                self._reader = own
+                return True
+            if fresh:
+                self._reader.assign({topic: self._end(topic) for topic in self._topics})
+        finally:
+            self._reading.release()
+        own.close()
+        return True
+
+    def leave(self, member: "SharedReader") -> None:
+        """Lets a reader go; the client goes with the last."""
+        with self._news:
+            self._members.discard(member)
+        if not self._members:
+            with self._reading:
+                if not self._members:
+                    self._disband()
+
+    def has(self, member: "SharedReader") -> bool:
+        """Whether a reader is in."""
+        return member in self._members
+
+    def empty(self) -> bool:
+        """Whether no reader is in."""
+        return not self._members
+
+    def behind(self, member: "SharedReader") -> bool:
+        """Whether there is something for a reader."""
+        topics = self._topics
+        return any(topic in topics and position < topics[topic].end for topic, position in member.positions.items())
+
+    def position(self, member: "SharedReader", topic: str) -> int:
+        """The next offset that a reader gets, holes passed."""
+        with self._news:
+            position, known = member.positions[topic], self._topics.get(topic)
+            return position if known is None or position < known.end else max(position, self._end(topic))
+
+    def take(self, member: "SharedReader", limit: int) -> list[LogRecord]:
+        """The next records of a reader that is in. One that has fallen behind what is kept is let go."""
+        with self._news:
+            if member not in self._members:
+                return []
+            if any(position < self._topics[topic].first for topic, position in member.positions.items()):
+                self._members.discard(member)
+                return []
+            return in_shares(
+                member.positions,
+                limit,
+                lambda topic: self._topics[topic].end,
+                lambda topic, position, limit: self._topics[topic].take(position, limit),
+            )
+
+    def wait(self, come: Callable[[], bool], timeout: float) -> None:
+        """Reads until `come` holds, at most `timeout` seconds; or waits where another reads."""
+        last = time.monotonic() + timeout
+        left = timeout
+        while self._members and not come():
+            if self._reading.acquire(blocking=False):
+                try:
+                    self._read(left)
+                finally:
+                    self._reading.release()
+            else:
+                with self._news:
+                    self._news.wait_for(come, min(left, LOOK_SECONDS))
+            left = last - time.monotonic()
+            if left <= 0:
+                return
+
+    def wait_past(self, version: int, timeout: float) -> int:
+        """Waits for a record after the one that was the newest when this was returned; returns it anew."""
+        self.wait(lambda: self._version != version, timeout)
+        return self._version
+
+    def _end(self, topic: str) -> int:
+        return max(self._topics[topic].end, self._passed.get(topic, 0))
+
+    def _joins(self, topic: str, position: int) -> bool:
+        known = self._topics.get(topic)
+        return known is None or known.first <= position <= self._end(topic)
+
+    def _read(self, timeout: float) -> None:
+        reader = self._reader
+        if reader is None:
+            return
+        try:
+            records = reader.poll(READ_RECORDS, timeout)
+        except LogError:
+            self._disband()
+            return
+        with self._news:
+            for record in records:
+                topic = self._topics[record.topic]
+                if topic.end <= record.offset:
+                    self._add(topic, record)
+            if not records and time.monotonic() >= self._passed_at:
+                self._passed = {topic: reader.position(topic) for topic in self._topics}
+                self._passed_at = time.monotonic() + HOLES_SECONDS
+
+    def _add(self, topic: Newest, record: LogRecord) -> None:
+        topic.add(record)
+        self._version += 1
+        self._news.notify_all()
+
+    def _disband(self) -> None:
+        with self._news:
+            reader, self._reader = self._reader, None
+            self._members.clear()
+            self._topics, self._passed = {}, {}
+            self._news.notify_all()
+        if reader is not None:
+            reader.close()
+
+
+class SharedReader:
+    """See `Reader`: by a client of its own until it has caught up with what is shared. For one thread."""
+
+    def __init__(self, log: "KafkaLog", shared: Shared, positions: Mapping[str, int]) -> None:
+        self.positions = dict(positions)
+        self._log = log
+        self._shared = shared
+        self._own: KafkaReader | None = KafkaReader(log, positions)
+
+    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
+        """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
+        if self._shared.has(self):
+            self._shared.wait(lambda: self._shared.behind(self), timeout)
+            records = self._shared.take(self, limit)
+            if records or self._shared.has(self):
+                return records
+        if self._own is None:
+            self._shared.leave(self)
+            self._own = KafkaReader(self._log, self.positions)
+        records = self._own.poll(limit, timeout)
+        for record in records:
+            self.positions[record.topic] = record.offset + 1
+        if not records and self._shared.join(self, self._own):
+            self._own = None
+        return records
+
+    def ends(self) -> dict[str, int]:
+        """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
+        return self._log.ends(self.positions, ASK_SECONDS)
+
+    def position(self, topic: str) -> int:
+        """See `Reader.position`."""
+        if self._own is not None:
+            return self._own.position(topic)
+        return self._shared.position(self, topic)
+
+    def close(self) -> None:
+        """Drops the connection."""
+        if self._own is not None:
+            self._own.close()
+        self._shared.leave(self)

@@ -1,0 +1,284 @@
+"""What the cell wants of its hosts: a fold of accepted rounds of lifecycle, in columns over tasks."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from events.codes import ENDED_JOBS
+from events.columns import I32, Names, distinct, indexed, ints
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import (
+    CommandAnswered,
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
+from events.records.parts import Simulated
+from events.reused_numbers import Places
+from events.structs import known
+from hostagent.messages import Kind, Orders
+from hostagent.task_columns import Column, Slots
+
+STARTING, STOPPING, OVER = 1, 2, 3
+"""Of the newest run of a task that was ordered: wanted, wanted to stop, over (kept to know where it was)."""
+
+
+class Piece(NamedTuple):
+    """Items of one decision; columns of equal length. `job` indexes `job_ids`, `host` is the number of a host."""
+
+    kind: Kind
+    job_ids: tuple[str, ...]
+    host: Column
+    job: Column
+    instance: Column
+    run: Column
+    ports: I32
+
+
+class Wanted:
+    """The wanted runs of all hosts. The number of a host is its place in `host_ids`."""
+
+    def __init__(self) -> None:
+        self._places = Places()
+        self._host_numbers: dict[str, int] = {}
+        self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
+        self._jobs: dict[str, JobSubmitted] = {}
+        self._submitted: dict[int, JobSubmitted] = {}
+        self._ports: dict[str, I32] = {}
+
+    def host(self, host_id: str) -> int:
+        """The number of a host, given when first asked for."""
+        number = self._host_numbers.get(host_id)
+        if number is None:
+            number = self._host_numbers[host_id] = self._places.take(host_id)
+        return number
+
+    @property
+    def host_ids(self) -> list[str]:
+        """The host of each number, "" where that is free."""
+        return self._places.ids
+
+    def removed(self, host_id: str) -> None:
+        """A host has left; where its last runs were is known no more."""
+        number = self._host_numbers.pop(host_id)
+        self._slots["state"][(self._slots["host"] == number) & (self._slots["state"] == OVER)] = 0
+        self._places.give_back(number)
+
+    def submitted(self, offset: int, job: JobSubmitted) -> None:
+        """A job that lifecycle has not answered yet."""
+        self._submitted[offset] = job
+
+    def take(self, decision: Event) -> Piece | None:
+        """Folds one decision of an accepted round; returns what it asks of hosts."""
+        match decision:
+            case JobAccepted():
+                self._accepted(decision)
+            case JobRejected() | CommandAnswered():
+                self._submitted.pop(decision.jobs_offset, None)
+            case RunsOrdered():
+                return self._ordered(decision)
+            case RunsStopping():
+                return self._stopping(decision)
+            case RunsEnded():
+                return self._ended(decision)
+            case JobChanged() if decision.state in ENDED_JOBS:
+                self._slots.give_back(decision.job_id)
+                self._jobs.pop(decision.job_id, None)
+                self._ports.pop(decision.job_id, None)
+        return None
+
+    def where(self, job_id: str, instance: int, run: int) -> int | None:
+        """The number of the host that has or had this run, if it is the newest of its task. For an earlier one too: the
+        next run often is where the last one was.
+        """
+        slots, known = self._slots.find((job_id,), np.zeros(1, np.int32), np.array([instance]))
+        slot = int(slots[0])
+        if not known[0] or not self._slots["state"][slot] or int(self._slots["run"][slot]) < run:
+            return None
+        return int(self._slots["host"][slot])
+
+    def runs(self, number: int) -> int:
+        """How many runs of a host are not over."""
+        state = self._slots["state"]
+        return int(np.count_nonzero((self._slots["host"] == number) & ((state == STARTING) | (state == STOPPING))))
+
+    def whole(self, hosts: Sequence[int]) -> list[Piece]:
+        """All that is wanted on these hosts, one piece to start and one to stop."""
+        pieces = []
+        state = self._slots["state"]
+        here = np.isin(self._slots["host"], np.asarray(hosts, dtype=np.int32))
+        job_ids, starts, _ = self._slots.owners()
+        for kind, wanted in ((Kind.START, STARTING), (Kind.STOP, STOPPING)):
+            slots = np.flatnonzero(here & (state == wanted))
+            if len(slots):
+                job = np.searchsorted(starts, slots, side="right") - 1
+                instance = slots - starts[job]
+                ports = self._ports_of(job_ids, job, instance) if kind == Kind.START else np.zeros((0, 0), np.int32)
+                host, run = self._slots["host"][slots], self._slots["run"][slots]
+                pieces.append(Piece(kind, job_ids, host, job, instance, run, ports))
+        return pieces
+
+    def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[Piece]) -> Orders:
+        """Pieces as one message to some hosts, in the order given."""
+        names = Names()
+        specs: dict[str, JobSubmitted] = {}
+        jobs = []
+        for piece in pieces:
+            used, index = indexed(piece.job)
+            ids = [piece.job_ids[at] for at in used.tolist()]
+            jobs.append(np.array([names[job_id] for job_id in ids], dtype=np.int32)[index])
+            if piece.kind == Kind.START:
+                specs |= {job_id: self._jobs[job_id] for job_id in ids}
+        numbers = np.array(list(hosts), dtype=np.int32)
+        column = np.concatenate([piece.host for piece in pieces]) if pieces else np.zeros(0, np.int32)
+        place = np.zeros(len(self.host_ids), dtype=np.int32)
+        place[numbers] = np.arange(len(numbers))
+        return Orders(
+            position=position,
+            whole=whole,
+            host_ids=tuple(self.host_ids[number] for number in numbers.tolist()),
+            job_ids=names.all(),
+            jobs=tuple(specs.get(job_id) for job_id in names.all()),
+            host=place[column],
+            kind=_join([np.full(len(piece.job), piece.kind, np.int32) for piece in pieces]),
+            job=_join(jobs),
+            instance=_join([piece.instance for piece in pieces]),
+            run=_join([piece.run for piece in pieces]),
+            ports=_join_ports(pieces),
+        )
+
+    def dump(self) -> dict[str, Any]:
+        """All there is, as values that MessagePack takes."""
+        return {
+            "hosts": self._host_numbers,
+            "slots": self._slots.dump(),
+            "jobs": self._jobs,
+            "submitted": self._submitted,
+            "ports": {job_id: ports.tobytes() for job_id, ports in self._ports.items()},
+        }
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Takes what `dump` gave, while there is nothing yet."""
+        self._host_numbers = dict(dumped["hosts"])
+        self._places.restored(self._host_numbers)
+        self._slots.load(dumped["slots"])
+        self._jobs = msgspec.convert(dumped["jobs"], known(dict[str, JobSubmitted]))
+        self._submitted = msgspec.convert(dumped["submitted"], known(dict[int, JobSubmitted]))
+        for job_id, value in dumped["ports"].items():
+            self._ports[job_id] = ints(value).reshape(-1, len(self._jobs[job_id].ports)).copy()
+
+    def _accepted(self, decision: JobAccepted) -> None:
+        job = self._submitted.pop(decision.jobs_offset, None)
+        if job is None or decision.job_id in self._slots:
+            return
+        if job.job_id != decision.job_id:
+            job = msgspec.structs.replace(job, job_id=decision.job_id)
+        if job.simulated is not None and decision.first_run > 1:
+            job = msgspec.structs.replace(job, simulated=_later(job.simulated, decision.first_run - 1))
+        self._jobs[decision.job_id] = job
+        self._slots.take(decision.job_id, decision.instances)
+        if job.ports:
+            self._ports[decision.job_id] = np.zeros((decision.instances, len(job.ports)), dtype=np.int32)
+
+    def _find(self, decision: RunsOrdered | RunsStopping | RunsEnded) -> tuple[I32, I32, I32, Column, Column]:
+        """Job, instance and run columns, slots, and which items name a task that there is."""
+        job, instance, run = ints(decision.job), ints(decision.instance), ints(decision.run)
+        slots, known = self._slots.find(decision.job_ids, job, instance)
+        return job, instance, run, slots, known
+
+    def _ordered(self, decision: RunsOrdered) -> Piece | None:
+        job, instance, run, slots, known = self._find(decision)
+        host = self._numbers(decision.host_ids)[ints(decision.host)]
+        # A later run may be known already, where lifecycle orders and ends within a round: orders never go back.
+        known = known & (run > self._slots["run"][slots])
+        self._learn_ports(decision, job, instance, known)
+        job, instance, run, slots, host = job[known], instance[known], run[known], slots[known], host[known]
+        self._slots["run"][slots] = run
+        self._slots["host"][slots] = host
+        self._slots["state"][slots] = STARTING
+        ports = self._ports_of(decision.job_ids, job, instance)
+        return Piece(Kind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
+
+    def _stopping(self, decision: RunsStopping) -> Piece:
+        """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
+        job, instance, run, slots, known = self._find(decision)
+        marked = slots[known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
+        self._slots["state"][marked] = STOPPING
+        host = self._numbers(decision.host_ids)[ints(decision.host)]
+        return Piece(Kind.STOP, decision.job_ids, host, job, instance, run, np.zeros((0, 0), np.int32))
+
+    def _ended(self, decision: RunsEnded) -> Piece | None:
+        job, instance, run, slots, known = self._find(decision)
+        state = self._slots["state"][slots]
+        ended = known & (self._slots["run"][slots] == run) & ((state == STARTING) | (state == STOPPING))
+        job, instance, run, slots = job[ended], instance[ended], run[ended], slots[ended]
+        self._slots["state"][slots] = OVER
+        host = self._slots["host"][slots]
+        none = np.zeros((0, 0), np.int32)
+        return Piece(Kind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
+
+    def _numbers(self, host_ids: Sequence[str]) -> Column:
+        return np.array([self.host(host_id) for host_id in host_ids], dtype=np.int32)
+
+    def _learn_ports(self, decision: RunsOrdered, job: I32, instance: I32, known: Column) -> None:
+        """Each item has as many ports as its job, one after the other."""
+        values = ints(decision.ports)
+        widths = np.array([len(self._jobs[j].ports) if j in self._jobs else 0 for j in decision.job_ids], np.int64)[job]
+        ends = np.cumsum(widths)
+        if not len(values) or int(ends[-1]) != len(values):
+            return
+        for at in distinct(job[known & (widths > 0)]).tolist():
+            mine = np.flatnonzero(known & (job == at))
+            first = ends[mine] - widths[mine]
+            table = self._ports[decision.job_ids[at]]
+            table[instance[mine]] = values[first[:, None] + np.arange(table.shape[1])]
+
+    def _ports_of(self, job_ids: Sequence[str], job: Column, instance: Column) -> I32:
+        """A row of ports for each item, as wide as the job with most ports; no column at all where none has any."""
+        tables = {at: self._ports[job_ids[at]] for at in distinct(job).tolist() if job_ids[at] in self._ports}
+        width = max((table.shape[1] for table in tables.values()), default=0)
+        out = np.zeros((len(job), width), dtype=np.int32)
+        for at, table in tables.items():
+            mine = np.flatnonzero(job == at)
+            out[mine, : table.shape[1]] = table[instance[mine]]
+        return out
+
+
+def _later(simulated: Simulated, runs: int) -> Simulated:
+    """The same failures, so many runs later."""
+    fails, one = simulated.fail_runs, simulated.fail_run
+    return msgspec.structs.replace(simulated, fail_runs=fails + runs if fails else 0, fail_run=one + runs if one else 0)
+
+
+def only(piece: Piece, hosts: Sequence[int]) -> Piece:
+    """The items of a piece that are for these hosts."""
+    mine: Column = np.isin(piece.host, np.asarray(hosts, dtype=np.int32))
+    return piece._replace(
+        host=piece.host[mine],
+        job=piece.job[mine],
+        instance=piece.instance[mine],
+        run=piece.run[mine],
+        ports=piece.ports[mine] if piece.ports.shape[1] else np.zeros((0, 0), np.int32),
+    )
+
+
+def _join(columns: Sequence[Column]) -> I32:
+    return np.concatenate(columns).astype(np.int32, copy=False) if columns else np.zeros(0, np.int32)
+
+
+def _join_ports(pieces: Sequence[Piece]) -> I32:
+    total = sum(len(piece.job) for piece in pieces)
+    width = max((piece.ports.shape[1] for piece in pieces), default=0)
+    out = np.zeros((total, width), dtype=np.int32)
+    at = 0
+    for piece in pieces:
+        if piece.ports.shape[1]:
+            out[at : at + len(piece.job), : piece.ports.shape[1]] = piece.ports
+        at += len(piece.job)
+    return out

@@ -1,0 +1,119 @@
+"""Who is heard: beats of this gateway and of the others, and silence of hosts.
+
+A gateway watches the hosts that are connected to it by its own clock. It watches the other gateways by the log: one
+whose beats stopped, while its own went on, is gone, and its hosts that connected nowhere since are silent. Several may
+find that at once; a repeat is void. The clocks of machines are never compared.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from events.log.port import NewRecord
+from events.records.hosts import GatewayBeat, HostBack, HostSilent
+from hostagent.gateway import facts
+from hostagent.gateway.hosts import Hosts, HostStanding
+
+BEAT_MS = 10_000
+SILENT_MS = 10_000
+"""A host that was not heard for so long is silent."""
+WATCH_MS = 1_000
+"""So often silence is looked for. A longer pause between two looks was the gateway's own and isn't counted."""
+NEVER_MS = 1 << 60
+GONE_MS = 3 * BEAT_MS
+"""A gateway is gone when it was not heard for so long by the clock of the log, counting only while own beats arrive."""
+
+
+class Peers:
+    """The other gateways: for each the time of the log in which own beats came and it was not heard."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._unheard: dict[str, int] = {}
+        self._own_beat_ms = 0
+
+    def heard(self, gateway: str) -> None:
+        """The log says that a gateway lives."""
+        if gateway != self._name:
+            self._unheard[gateway] = 0
+
+    def beat(self, gateway: str, at_ms: int) -> None:
+        """A beat in the log. Own beats further apart than usual were held up, as those of the others may have been, so
+        they count as one; repeats are no time apart.
+        """
+        if gateway != self._name:
+            self.heard(gateway)
+            return
+        passed = min(at_ms - self._own_beat_ms, BEAT_MS) if self._own_beat_ms else 0
+        self._own_beat_ms = at_ms
+        for peer in self._unheard:
+            self._unheard[peer] += passed
+
+    def take_gone(self) -> list[str]:
+        """The gateways that are gone, each once; one that is heard again may go again."""
+        gone = [peer for peer, unheard_ms in self._unheard.items() if unheard_ms >= GONE_MS]
+        for peer in gone:
+            del self._unheard[peer]
+        return gone
+
+    def dump(self) -> dict[str, Any]:
+        """All there is, as plain values."""
+        return {"unheard": self._unheard, "own_beat_ms": self._own_beat_ms}
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Takes what `dump` gave."""
+        self._unheard, self._own_beat_ms = dict(dumped["unheard"]), dumped["own_beat_ms"]
+
+
+class Watch:
+    """Says which facts are due: beats, hosts that fell silent, hosts that are back.
+
+    `now`: its clock, in ms, or NEVER_MS for one that never has anything to do.
+    """
+
+    def __init__(self, name: str, now: int) -> None:
+        self.peers = Peers(name)
+        self._name = name
+        self._beat_at = self._look_at = now
+        self._counted_from = now
+        """Silence counts from here at the earliest."""
+
+    def due_at(self) -> int:
+        """When `look` has something to do."""
+        return min(self._beat_at, self._look_at)
+
+    def look(self, now: int, hosts: Hosts) -> list[NewRecord]:
+        """The facts that are due; to be asked only when caught up and able to write."""
+        out = []
+        if now >= self._beat_at:
+            self._beat_at = now + BEAT_MS
+            out.append(facts.fact(GatewayBeat(gateway=self._name), self._name))
+        if now < self._look_at:
+            return out
+        if now - self._look_at > WATCH_MS:
+            self._counted_from = now
+        self._look_at = now + WATCH_MS
+        gone = self.peers.take_gone()
+        for host_id, host in hosts.items():
+            if host.gateway == self._name:
+                edge = self._edge(host_id, host, now)
+            else:
+                edge = _silent(host_id, host) if host.gateway in gone and not host.silent else None
+            if edge is not None:
+                out.append(facts.fact(edge, host_id))
+        return out
+
+    def _edge(self, host_id: str, host: HostStanding, now: int) -> HostSilent | HostBack | None:
+        """Whether an own host went silent or is back."""
+        heard = max(host.heard_ms, host.link.heard_ms if host.link is not None else 0)
+        if not host.silent:
+            return _silent(host_id, host) if now - max(heard, self._counted_from) >= SILENT_MS else None
+        if host.anew or not heard or now - heard >= SILENT_MS:
+            return None
+        host.silent, host.anew = False, True  # it may have been given up meanwhile, which only a new session mends
+        host.cut(host_id)
+        return HostBack(host_id=host_id, session=host.session)
+
+
+def _silent(host_id: str, host: HostStanding) -> HostSilent:
+    host.silent = True
+    return HostSilent(host_id=host_id, session=host.session)

@@ -1,0 +1,47 @@
+"""Requests for the output of runs, on their way through a gateway to the host and back."""
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from hostagent.gateway.connections import AskLog, Link, LogMissing, NotHere
+from hostagent.messages import LogLine, LogPage
+
+
+class Questions:
+    """The requests that wait for an answer, by number. `ask` and `answer` belong to any thread."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, Future[LogPage]] = {}
+        self._requests = itertools.count(1)
+
+    def ask(
+        self, job_id: str, instance: int, run: int, stream: str, offset: int, limit: int, host_id: str | None
+    ) -> AskLog:
+        """A request, to be posted to the gateway."""
+        line = LogLine(str(next(self._requests)), job_id, instance, run, stream, offset, limit)
+        return AskLog(host_id, line, Future())
+
+    def pass_on(self, post: AskLog, host_id: str | None, link_of: Callable[[str], Link | None]) -> None:
+        """Hands a request to the link of a host, None: nobody knows where the run is."""
+        link = link_of(host_id) if host_id is not None else None
+        if host_id is None or link is None:
+            known = host_id is not None
+            why = NotHere(f"host {host_id} is not connected") if known else LogMissing("no host of the run is known")
+            if post.answer.set_running_or_notify_cancel():
+                post.answer.set_exception(why)
+            return
+        request = post.line.request
+        self._asked[request] = post.answer
+        post.answer.add_done_callback(lambda _: self._asked.pop(request, None))
+        link.ask(host_id, post.line)
+
+    def answer(self, request: str, page: LogPage | None) -> None:
+        """The answer to a request, None: the host knows nothing of that run."""
+        future = self._asked.pop(request, None)
+        if future is None or not future.set_running_or_notify_cancel():
+            return
+        if page is None:
+            future.set_exception(LogMissing("the host has no output of that run, or no longer"))
+        else:
+            future.set_result(page)

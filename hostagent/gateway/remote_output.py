@@ -1,0 +1,79 @@
+"""The output of runs for an API server in another process: asked of the gateways, which pass it on to the host."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from hostagent.gateway.http import LOG_S
+from hostagent.messages import LogPage, page_of
+from paceline.client.proven_transport import AsyncProvenTransport
+
+CONNECT_S = 2.0
+UNREACHABLE = 0
+SAYING_MUCH = (404, 504, 503, UNREACHABLE, 421)
+"""Why a gateway has no answer, in the order of how much that says: see `output_routes`."""
+
+
+class RemoteOutput:
+    """Asks all gateways at once and takes the first answer: only the one that the host is connected to has one.
+
+    `cell`: the cell whose runs are asked for, where gateways of several cells are named. For use on one event loop.
+    """
+
+    def __init__(self, addresses: Sequence[str], token: str, cell: int | None = None) -> None:
+        self._addresses = [each if "://" in each else f"http://{each}" for each in addresses]
+        self._token = token
+        self._cell = cell
+        self._client: httpx2.AsyncClient | None = None
+
+    async def __call__(
+        self,
+        job_id: str,
+        instance: int,
+        run: int,
+        stream: str,
+        offset: int,
+        limit: int,
+        host_id: str | None = None,
+    ) -> LogPage:
+        """A piece of a run's output. Raises `LookupError` with a sentence where no gateway has it."""
+        if not self._addresses:
+            raise LookupError("no gateway is named to ask for output: start the API with --gateway")
+        question = {"run": run, "stream": stream, "offset": offset, "limit": limit, "host": host_id, "cell": self._cell}
+        given = {name: value for name, value in question.items() if value is not None}
+        path = f"/v1/output/{quote(job_id, safe='')}/{instance}"
+        asked = [asyncio.create_task(self._ask(address + path, given)) for address in self._addresses]
+        refusals: dict[int, str] = {}
+        try:
+            for answer in asyncio.as_completed(asked):
+                found = await answer
+                if isinstance(found, LogPage):
+                    return found
+                refusals.setdefault(*found)
+        finally:
+            for task in asked:
+                task.cancel()
+        known = [refusals[status] for status in SAYING_MUCH if status in refusals]
+        raise LookupError((known or list(refusals.values()))[0])
+
+    async def _ask(self, url: str, question: dict[str, Any]) -> "LogPage | tuple[int, str]":
+        """A page, or the status and the sentence of a refusal."""
+        if self._client is None:
+            headers = {"Authorization": f"Bearer {self._token}"}
+            transport = AsyncProvenTransport(self._token)
+            timeout = httpx2.Timeout(LOG_S + CONNECT_S, connect=CONNECT_S)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False)
+        try:
+            response = await self._client.get(url, params=question)
+            page = page_of(response.headers, response.content) if response.status_code == httpx2.codes.OK else None
+            if page is not None:
+                return page
+            problem = msgspec.json.decode(response.content, type=dict[str, Any])
+            said = problem.get("detail") or problem.get("title", "")
+        except (httpx2.HTTPError, KeyError, ValueError) as error:
+            return UNREACHABLE, f"no gateway that answers has the host of the run: {error or type(error).__name__}"
+        return response.status_code, str(said)

@@ -1,0 +1,44 @@
+"""Which machine an agent is on, so that of two with one host id a gateway knows which is which.
+
+The id is drawn when an agent first uses its folder and kept there, bound to what differs where a folder is copied: the
+id of the system and the folder's inode. An image of the whole machine copies those too; there the boot differs.
+"""
+
+import hashlib
+import platform
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from hostagent import shim
+from hostagent.messages import Machine
+from hostagent.run_record import read_json
+
+SYSTEM_ID = Path("/etc/machine-id")
+
+
+class Kept(msgspec.Struct):
+    """The id, and a digest of what it is bound to."""
+
+    id: str = ""
+    bound: str = ""
+
+
+def identity(folder: Path, system_id: Path = SYSTEM_ID) -> Machine:
+    """The machine of the agent of a folder. A folder that was copied gets another id. Raises `OSError`."""
+    path, stands = folder / "machine.json", folder.stat()
+    system = ""
+    with suppress(OSError):
+        system = system_id.read_text().strip()
+    bound = _digest(system, stands.st_ino)
+    kept = read_json(path, Kept) or Kept()
+    if not kept.id or kept.bound != bound:
+        kept = Kept(secrets.token_hex(8), bound)
+        shim.write_durably(str(path), msgspec.json.encode(kept).decode())
+    return Machine(kept.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -1,0 +1,144 @@
+"""The files of a run's record: read whatever became of them, and the start of the shim that writes them."""
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, NamedTuple, TypeVar
+
+import msgspec
+
+from events.bounds import NAME
+from events.structs import known
+from hostagent import open_files, shim
+from hostagent.folders import entries, shown
+
+NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+SHIM_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH")
+"""All that a shim gets of the agent's environment: tasks of the same user can read it."""
+SHIM = (sys.executable, "-I", "-S", str(Path(shim.__file__)))
+
+PID_MAX = 2**22
+"""No system numbers a process higher."""
+
+T = TypeVar("T")
+
+
+class RunKey(NamedTuple):
+    """Names a run."""
+
+    job_id: str
+    instance: int
+    run: int
+
+
+class Ending(msgspec.Struct):
+    """`exit.json`."""
+
+    state: Annotated[int, msgspec.Meta(ge=2, le=5)]
+    exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+    reason: str
+
+
+class Process(msgspec.Struct):
+    """`process.json`."""
+
+    pid: Annotated[int, msgspec.Meta(ge=2, le=PID_MAX)]
+    start_time: int | None
+    boot_id: str
+
+
+class Ports(msgspec.Struct):
+    """What an agent reads of an `order.json`."""
+
+    ports: list[Annotated[int, msgspec.Meta(ge=1, le=65535)]] = []
+
+
+def read_json(path: Path, kind: type[T]) -> T | None:
+    """What a file says; None where there is none, or nothing that can be read."""
+    try:
+        return msgspec.json.decode(shim.read_file(path), type=known(kind))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def find(root: Path, faults: list[str], others: list[Path]) -> Iterator[tuple[Path, RunKey]]:
+    """The folders JOB/INSTANCE/RUN. Adds to `faults` what can't be listed, and to `others` what has no such name."""
+    waiting: list[tuple[Path, tuple[str, ...]]] = [(root, ())]
+    names = (NAME, NUMBER, NUMBER)
+    while waiting:
+        folder, parts = waiting.pop()
+        if len(parts) == len(names):
+            yield folder, RunKey(parts[0], int(parts[1]), int(parts[2]))
+            continue
+        try:
+            found = list(entries(folder))
+        except OSError as error:
+            faults.append(shown(folder, error))
+            continue
+        for entry in found:
+            if names[len(parts)].fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                waiting.append((Path(entry.path), (*parts, entry.name)))
+            else:
+                others.append(Path(entry.path))
+
+
+def has_shim(folder: Path) -> bool:
+    """Whether a shim lives there."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # not there, mostly
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def wake_shim(folder: Path) -> None:
+    """Lets the shim that lives there look for its stop file at once, if it can be told which process that is: what a
+    file names is signalled only where it has this lock open. The shim looks by itself too, some time later.
+    """
+    with suppress(OSError, ValueError, OverflowError):
+        pid = int(shim.read_file(folder / "shim.pid"))
+        process = os.pidfd_open(pid)  # the number may go to another process while this looks
+        try:
+            lock = os.lstat(folder / "lock")
+            if has_shim(folder) and any(_is(f"/proc/{pid}/fd/{name}", lock) for name in os.listdir(f"/proc/{pid}/fd")):
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
+
+
+def _is(path: str, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:  # closed meanwhile
+        return False
+
+
+def spawn(folder: Path) -> subprocess.Popen[bytes]:
+    """Starts the shim, which takes over a lock that is held from now on."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with open(folder / "shim.log", "wb", opener=shim.open_private) as log:
+            return subprocess.Popen(
+                [*SHIM, str(folder), str(lock), str(open_files.given())],
+                env={name: os.environ[name] for name in SHIM_VARIABLES if name in os.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+            )
+    finally:
+        os.close(lock)

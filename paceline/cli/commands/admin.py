@@ -1,0 +1,100 @@
+"""`paceline admin`: look after a cell."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import data_option, examples, log_options
+from paceline.output import note, say
+
+if TYPE_CHECKING:
+    from events.log.port import Log
+    from paceline.services.settings import Settings
+
+VIEWS = "views.sqlite"
+SAY_EVERY_S = 1.0
+
+
+@click.group()
+def admin() -> None:
+    """Look after a cell."""
+
+
+@admin.command(
+    epilog=examples(
+        "paceline down && paceline admin rebuild && paceline up",
+        "paceline admin rebuild --kafka broker:9092 --cell 1",
+    )
+)
+@data_option
+@log_options
+def rebuild(data: Path | None, config: Path | None, log: dict[str, Any]) -> None:
+    """Make the views of a cell that does not run anew from its log.
+
+    The present views stay in place until the new ones are whole. A `paceline projector` that keeps them must not run
+    either.
+    """
+    from paceline.history.open_log import open_log
+    from paceline.services.settings import load
+
+    settings = load(config, data=data, **log)
+    _must_not_run(settings)
+    of_cell = settings.data / f"cell-{settings.cell}"
+    folder = of_cell if settings.kafka and of_cell.is_dir() else settings.data
+    opened = open_log(settings)
+    try:
+        records = _rebuild(opened, folder)
+    finally:
+        opened.close()
+    say(f"the views of {folder} are new, from {records} records")
+
+
+def _must_not_run(settings: "Settings") -> None:
+    """Refuses while somebody writes those views."""
+    from paceline.client import cell_file
+    from paceline.client.errors import PacelineError
+
+    found = cell_file.read(settings.data)
+    if found is not None and found.alive:
+        raise PacelineError(f"A cell runs on {settings.data}. End it first with `paceline down`.")
+    if not settings.kafka:
+        return
+    from events.log.kafka.groups import groups
+    from paceline.services.startup import place_of
+
+    name = f"paceline.projector.{place_of(settings.data)}"
+    members = [
+        member
+        for group in groups(settings.kafka, name.__eq__, settings.kafka_options).values()
+        for member in group.members
+    ]
+    if members:
+        raise PacelineError(f"A projector keeps the views in {settings.data}: {members[0]}. Stop it first.")
+
+
+def _rebuild(opened: "Log", data: Path) -> int:
+    """Folds the log into views in a folder of their own, then puts them in place; returns how many records."""
+    from events.topics import ALL
+    from projections.views.projector import rebuild
+
+    beside = data / "rebuild"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    ends = sum(opened.ends(topic.name for topic in ALL).values())
+    said = time.monotonic()
+
+    def progress(records: int) -> None:
+        nonlocal said
+        if time.monotonic() - said > SAY_EVERY_S:
+            said = time.monotonic()
+            note(f"{records} of {ends} records")
+
+    rebuild(opened, beside, progress).dispose()
+    for old in data.glob(f"{VIEWS}-*"):
+        old.unlink()
+    (beside / VIEWS).replace(data / VIEWS)
+    shutil.rmtree(beside)
+    return ends

@@ -1,0 +1,77 @@
+"""`paceline agent`: run the agent of this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from paceline.cli.commands.common import data_option, examples
+from paceline.cli.commands.process_options import log_options, show, some
+
+
+@click.command(
+    epilog=examples(
+        "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
+        "paceline agent --host-id worker-7 --attribute rack=r12 --gpu-milli 2000",
+        "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
+    )
+)
+@data_option
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A gateway of the cell; may be repeated: another is tried when one is lost. [default: on the data folder]",
+)
+@click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with the token.")
+@click.option("--host-id", help="Name of this host in the cell. [default: the name of this machine]")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where runs are kept. [default: DATA-agent]")
+@click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of the agent]")
+@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="What constraints may ask of it.")
+@click.option("--gpu-milli", type=click.IntRange(0), help="GPUs of this host, in thousandths.")
+@click.option("--listen", metavar="HOST:PORT", help="Address of health pages and metrics.")
+@log_options
+def agent(
+    data: Path | None,
+    config: Path | None,
+    servers: tuple[str, ...],
+    token_file: Path | None,
+    host_id: str | None,
+    folder: Path | None,
+    run_as: str | None,
+    attributes: tuple[str, ...],
+    gpu_milli: int | None,
+    listen: str | None,
+    log_form: str | None,
+    log_level: str | None,
+    show_config: bool,
+) -> int:
+    """Run the agent of this machine: it starts and stops tasks as the cell orders.
+
+    Ctrl-C or SIGTERM ends the agent; its tasks go on, and the next agent on the same folder finds them. A folder is of
+    one cell, and so is the host.
+    """
+    from paceline.services.settings import load
+
+    pairs = dict(each.partition("=")[::2] for each in attributes)
+    given: dict[str, Any] = {
+        "data": data,
+        "token": token_file.read_text().strip() if token_file else None,
+        "agent": some(
+            {
+                "host_id": host_id,
+                "folder": folder,
+                "run_as": run_as,
+                "gpu_milli": gpu_milli,
+                "attributes": pairs or None,
+            }
+        ),
+        "service": some({"gateways": servers or None, "listen": listen}),
+        "logs": some({"form": log_form, "level": log_level}),
+    }
+    if show_config:
+        return show(config, given)
+    from paceline.services.agent import run
+
+    return run(load(config, **given))

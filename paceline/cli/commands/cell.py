@@ -1,0 +1,200 @@
+"""`paceline cell`: is everything there."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import data_option, examples, kafka_options, report_option
+from paceline.cli.commands.process_options import show as show_settings
+from paceline.cli.commands.process_options import show_config_option
+from paceline.output import Column, say, show, span, table
+
+if TYPE_CHECKING:
+    from events.log.kafka.groups import Group
+    from events.log.port import Log
+    from paceline.services.cell_check import Standing
+    from paceline.services.settings import Settings
+
+HASH_CHARACTERS = 12
+
+
+@click.group()
+def cell() -> None:
+    """Check that everything of the cells is there."""
+
+
+@cell.command(
+    epilog=examples(
+        "paceline cell check --kafka broker:9092", "paceline cell check --cell 1 -o json", "paceline cell check"
+    )
+)
+@data_option
+@kafka_options
+@click.option("--cell", "only", type=click.IntRange(0), metavar="N", help="Check this cell alone.  [default: all]")
+@show_config_option
+@report_option
+def check(
+    data: Path | None,
+    config: Path | None,
+    kafka: dict[str, Any],
+    only: int | None,
+    show_config: bool,
+    form: str,
+) -> int:
+    """Check broker, topics and their settings, and for each machine epoch, round, how far behind, who runs it, hash;
+    and on Kafka whether each cell has views, a gateway, and its part of the fan-out where there is one.
+
+    Exits with 0 if all is well, 1 with a line for each thing that is wrong, 6 if the log can't be reached. Histories
+    are judged from near their ends; `paceline log verify` decides all of them again.
+    """
+    from paceline.services.settings import load
+
+    if show_config:
+        return show_settings(config, {"data": data, **kafka})
+    settings = load(config, data=data, **kafka)
+    if settings.kafka:
+        standings, groups, problems = _on_kafka(settings, only)
+    else:
+        standings, groups, problems = _embedded(settings, only), {}, []
+    problems += [line for each in standings for line in each.problems]
+    body = {
+        "well": not problems,
+        "machines": [each.body() for each in standings],
+        "groups": [_group_body(name, group) for name, group in groups.items()],
+        "problems": problems,
+    }
+    show(form, body, table=lambda: _print(standings, groups, problems))
+    return 1 if problems else 0
+
+
+def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], Mapping[str, Group], list[str]]":
+    from events.log.kafka import groups as kafka_groups
+    from events.log.kafka import topics as kafka_topics
+    from events.log.kafka.kafka_log import KafkaLog
+    from events.log.port import LogFault
+    from events.topics import FANOUT_GROUP
+    from paceline.services.cell_check import gateway_missing
+
+    if settings.schema_registry_url:
+        from events.log.kafka import schema_registry as registry
+
+        registry.read(settings.schema_registry_url)
+    address, options = settings.kafka, settings.kafka_options
+    count = kafka_topics.cells(address, options)
+    problems = kafka_topics.check(address, max(1, count) if only is None else only + 1, options)
+    problems += kafka_topics.copies(address, options)
+    groups = kafka_groups.groups(address, lambda name: name.startswith("paceline."), options)
+    if not groups and "security.protocol" in options:
+        problems.append(
+            "Kafka shows no groups to this user: nothing runs, or it lacks the right to describe groups `paceline.*`."
+        )
+    standings: list[Standing] = []
+    for number in range(count) if only is None else [only]:
+        log = KafkaLog(address, number, options, on_trouble=lambda _: None)
+        try:
+            standings += _stand_on_kafka(log, groups)
+            if missing := gateway_missing(log):
+                problems.append(missing)
+        except LogFault as fault:
+            problems.append(str(fault))
+            continue
+        finally:
+            log.close()
+        if not any(_keeps_views(name, number) and group.of(number) for name, group in groups.items()):
+            problems.append(f"Nobody keeps the views of cell {number}. Start `paceline projector`, or `paceline up`.")
+        if FANOUT_GROUP in groups and not groups[FANOUT_GROUP].of(number):  # a deployment may do without
+            problems.append(f"Nobody publishes the decisions of cell {number}. Start `paceline fanout` again.")
+    return standings, groups, problems
+
+
+def _keeps_views(group: str, number: int) -> bool:
+    return group.startswith("paceline.projector.") or group == f"paceline.services.up.{number}"
+
+
+def _stand_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[Standing]":
+    from events.log.kafka.groups import Group
+    from events.topics import ALL
+    from paceline.services.cell_check import stand
+    from processors.cell_machines import machines
+
+    ends = log.ends(topic.name for topic in ALL)
+    for name, make in machines(log.cell).items():
+        machine = make()
+        group = groups.get(f"paceline.processor.{name}", Group())
+        in_one = groups.get(f"paceline.services.up.{log.cell}", Group()).of(log.cell)
+        runner = group.of(log.cell)
+        yield stand(log, machine, _inputs(machine, ends), group if runner else None, runner or in_one)
+
+
+def _embedded(settings: "Settings", only: int | None) -> "list[Standing]":
+    from paceline.client import cell_file
+    from paceline.services.cell_check import stand
+    from paceline.services.cell_log import embedded
+    from processors.cell_machines import machines
+
+    log = embedded(settings.data, settings.cell if only is None else only)
+    try:
+        found = cell_file.read(settings.data)
+        runner = f"process {found.pid}" if found and found.alive else ""
+        made = [make() for make in machines(log.cell).values()]
+        return [stand(log, machine, log.ends(_topics(machine)), None, runner) for machine in made]
+    finally:
+        log.close()
+
+
+def _inputs(machine: Any, ends: Mapping[str, int]) -> dict[str, int]:
+    return {topic: ends[topic] for topic in _topics(machine)}
+
+
+def _topics(machine: Any) -> list[str]:
+    from events.topics import rounds_of
+
+    return [*machine.facts, *map(rounds_of, machine.peers)]
+
+
+def _group_body(name: str, group: "Group") -> dict[str, Any]:
+    members = [{"name": each, "cells": sorted(cells)} for each, cells in sorted(group.members.items())]
+    return {"group": name, "state": group.state, "members": members}
+
+
+def _print(standings: "list[Standing]", groups: "Mapping[str, Group]", problems: list[str]) -> None:
+    from paceline.services.cell_check import age_seconds
+
+    def age(each: "Standing") -> str:
+        seconds = age_seconds(each)
+        return "-" if seconds is None else f"{span(seconds)} ago"
+
+    if standings:
+        table(
+            standings,
+            [
+                Column("CELL", lambda each: each.cell, right=True),
+                Column("MACHINE", lambda each: each.machine),
+                Column("EPOCH", lambda each: each.history.chain.epoch, right=True),
+                Column("ROUND", lambda each: each.history.chain.round, right=True),
+                Column("LAST", age, right=True),
+                Column("BEHIND", lambda each: sum(each.behind.values()), right=True),
+                Column("RUN BY", lambda each: each.runner),
+                Column("STATE HASH", lambda each: each.history.hash.hex()[:HASH_CHARACTERS]),
+            ],
+        )
+    if groups:
+        say()
+        table(
+            [(_group_body(name, group)) for name, group in groups.items()],
+            [
+                Column("GROUP", lambda each: each["group"]),
+                Column("STATE", lambda each: each["state"]),
+                Column("CELLS OF MEMBERS", _members),
+            ],
+        )
+    if standings or groups:
+        say()
+    for line in problems or ["all is well"]:
+        say(line)
+
+
+def _members(body: dict[str, Any]) -> str:
+    return "; ".join(f"{each['name']}: {', '.join(map(str, each['cells'])) or 'none'}" for each in body["members"])

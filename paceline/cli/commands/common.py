@@ -1,0 +1,241 @@
+"""What several commands share: how a cell is named, forms of output, completion of live names."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from paceline.output import FORMS, Column, Shape
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+    from paceline.services.settings import Settings
+
+COMPLETION_S = 0.3
+DECIDED_S = 10.0
+"""How long a write waits for its decision, which usually takes some milliseconds."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def examples(*lines: str) -> str:
+    """The end of a page of help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+class Duration(click.ParamType):
+    """A time with a unit, in seconds: 500ms, 30s, 5m, 2h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds."""
+        if isinstance(value, float):
+            return value
+        for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)):
+            number = str(value).removesuffix(unit)
+            if number != value and number.replace(".", "", 1).isdecimal():
+                return float(number) * factor
+        raise click.BadParameter(f"{value!r} is no time with a unit, such as 500ms, 30s or 5m", ctx, param)
+
+
+class Target(click.Path):
+    """A file to be written once the work for it is done: that it can be is checked before."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path)
+
+    def convert(
+        self, value: "str | os.PathLike[str]", param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """The path."""
+        path = Path(str(super().convert(value, param, ctx)))
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            self.fail(f"{path} can't be written: {path.parent} is no folder that takes files", param, ctx)
+        return path
+
+
+FOLDER = click.Path(file_okay=False, writable=True, path_type=Path)
+"""A folder to write to, there or not."""
+
+
+def data_option(function: F) -> F:
+    """`--data` and `--config`."""
+    function = click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File of settings. [default: paceline.toml beside the data folder]",
+    )(function)
+    return click.option(
+        "--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder of the cell. [default: ~/.paceline]"
+    )(function)
+
+
+def output_option(function: F) -> F:
+    """`-o`, passed as `form`."""
+    return click.option(
+        "-o", "--output", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Form of output."
+    )(function)
+
+
+def report_option(function: F) -> F:
+    """`-o` of commands that report, without names of things to pass on; passed as `form`."""
+    return click.option(
+        "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+    )(function)
+
+
+def only_the_file(file: Path | None, data: Path | None, log: dict[str, Any]) -> None:
+    """Refuses a log named beside a file of history, which is looked at instead of one."""
+    if file is not None and (data is not None or any(value is not None for value in log.values())):
+        raise click.UsageError("FILE is looked at instead of a log: leave out --data, --kafka and --cell")
+
+
+def zone_option(function: F) -> F:
+    """`--utc` and `--local`, passed as `zone`."""
+    function = click.option("--local", "zone", flag_value="local", help="Show times in the zone of this machine.")(
+        function
+    )
+    return click.option(
+        "--utc", "zone", flag_value="utc", default="", help="Show times in UTC instead of how long ago they were."
+    )(function)
+
+
+def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--columns`, `--sort` and `--no-header`, passed together as `shape`, and `-o`."""
+
+    @click.option("--columns", metavar="A,B", default="", help="Of the table: only these columns, in this order.")
+    @click.option("--sort", metavar="[-]COLUMN", default="", help="Of the table: by this column; -: largest first.")
+    @click.option("--no-header", is_flag=True, help="Of the table: without the titles of its columns.")
+    @output_option
+    @wraps(function)
+    def command(*args: Any, columns: str, sort: str, no_header: bool, **rest: Any) -> Any:
+        names = tuple(each.strip() for each in columns.split(",") if each.strip())
+        return function(*args, shape=Shape(names, sort, not no_header), **rest)
+
+    return command
+
+
+def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--kafka` and `--kafka-option`, passed together as `kafka`: what `settings.load` takes of them."""
+
+    @click.option("--kafka", "address", metavar="HOST:PORT,...", help="Brokers of the log. [default: no Kafka]")
+    @click.option(
+        "--kafka-option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_pairs,
+        help="A setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated.",
+    )
+    @wraps(function)
+    def command(*args: Any, address: str | None, options: dict[str, str] | None, **rest: Any) -> Any:
+        return function(*args, kafka={"kafka": address, "kafka_options": options}, **rest)
+
+    return command
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What names the log of a cell: `--cell` and those of `kafka_options`, passed together as `log`."""
+
+    @kafka_options
+    @click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
+    @wraps(function)
+    def command(*args: Any, kafka: dict[str, Any], cell: int | None, **rest: Any) -> Any:
+        return function(*args, log={**kafka, "cell": cell}, **rest)
+
+    return command
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = dict(each.partition("=")[::2] for each in given)
+    if any("=" not in each for each in given):
+        raise click.BadParameter("write NAME=VALUE, such as security.protocol=SASL_SSL", ctx, param)
+    return pairs or None
+
+
+def cell_option(function: F) -> F:
+    """`--cell`, taken by `with_client`."""
+    return click.option(
+        "--cell", type=click.IntRange(0), metavar="N", help="Ask this cell. [default: the server finds the cell]"
+    )(function)
+
+
+def with_client(function: Callable[..., Any]) -> Callable[..., None]:
+    """Adds what names a cell, and calls the command with a `Client` before its own parameters."""
+
+    @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
+    @click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
+    @data_option
+    @wraps(function)
+    def command(
+        *args: Any,
+        server: str | None,
+        token: str | None,
+        data: Path | None,
+        config: Path | None,
+        cell: int | None = None,
+        **rest: Any,
+    ) -> Any:
+        from paceline.services.settings import load
+
+        settings = load(config, server=server, token=token, data=data)
+        with client_of(settings, cell) as client:
+            return function(client, *args, **rest)
+
+    return command
+
+
+def complete(names: Callable[["Client"], Iterator[str]]) -> Callable[..., list[str]]:
+    """A completion of live names: within 0.3 s, silent where there is no answer."""
+
+    def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            with _client(ctx) as client:
+                return [name for name in names(client) if name.startswith(incomplete)]
+        except Exception:  # a shell that waits for Tab must see nothing of our troubles
+            return []
+
+    return completed
+
+
+def _client(ctx: click.Context) -> "Client":
+    """The client that the words before the cursor name."""
+    from paceline.services.settings import load
+
+    given = ctx.params
+    settings = load(given.get("config"), server=given.get("server"), token=given.get("token"), data=given.get("data"))
+    return client_of(settings, given.get("cell"), COMPLETION_S)
+
+
+def client_of(settings: "Settings", cell: int | None = None, timeout: float | None = None) -> "Client":
+    """The client that settings name. `timeout`: seconds for an answer, None: the client's default."""
+    from paceline.client.client import TIMEOUT_S, Client
+
+    token = settings.token.get_secret_value() if settings.token else None
+    return Client(settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell)
+
+
+def cell_column(items: Sequence[Any]) -> list[Column]:
+    """The column of cells, where there are several."""
+    several = len({each.get("cell") for each in items}) > 1
+    return [Column("CELL", lambda each: each["cell"], right=True)] if several else []
+
+
+def job_ids(client: "Client") -> Iterator[str]:
+    """Ids of the newest jobs."""
+    return (job["job_id"] for job in client.jobs_page(page_size=200)["jobs"])
+
+
+def pool_paths(client: "Client") -> Iterator[str]:
+    """Paths of all pools."""
+    return (pool["path"] for pool in client.pools())
+
+
+def host_ids(client: "Client") -> Iterator[str]:
+    """Ids of the first hosts."""
+    return (host["host_id"] for host in islice(client.hosts(), 200))

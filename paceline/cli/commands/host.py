@@ -1,0 +1,121 @@
+"""`paceline host`: look at hosts; confirm a loss; remove one that has left."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import (
+    DECIDED_S,
+    cell_column,
+    cell_option,
+    complete,
+    examples,
+    host_ids,
+    list_options,
+    output_option,
+    with_client,
+)
+from paceline.output import Column, Shape, cores, facts, gib, note, say, show, table, words
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+
+ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
+
+
+@click.group()
+def host() -> None:
+    """Look at hosts; confirm a loss; remove a host that has left."""
+
+
+@host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
+@list_options
+@cell_option
+@with_client
+def list_(client: "Client", form: str, shape: Shape) -> None:
+    """List the hosts: state, what each has and what of it is allocated."""
+    hosts = list(client.hosts())
+
+    def amount(name: str, resource: str, say: Any) -> Any:
+        return lambda each: say((each.get(name) or {}).get(resource))
+
+    columns = [
+        Column("HOST", lambda each: each["host_id"]),
+        Column("STATE", lambda each: each["state"]),
+        Column("RUNS", lambda each: each["runs"], right=True),
+        Column("CPU HELD", amount("allocated", "cpu_milli", cores), right=True),
+        Column("CPU", amount("capacity", "cpu_milli", cores), right=True),
+        Column("GiB HELD", amount("allocated", "memory_mib", gib), right=True),
+        Column("GiB", amount("capacity", "memory_mib", gib), right=True),
+        Column("ATTRIBUTES", lambda each: words(each["attributes"])),
+        *cell_column(hosts),
+    ]
+    body = {"hosts": hosts, "next_page_token": ""}
+    show(form, body, (each["host_id"] for each in hosts), lambda: table(hosts, columns, shape))
+
+
+@host.command(epilog=examples("paceline host get worker-7"))
+@ID
+@output_option
+@cell_option
+@with_client
+def get(client: "Client", host_id: str, form: str) -> None:
+    """Show a host and the tasks on it."""
+    body = client.host(host_id)
+    show(form, body, [host_id], lambda: _print(client, body))
+
+
+def _print(client: "Client", body: Any) -> None:
+    facts((name, words(value) if isinstance(value, dict) else value) for name, value in body.items())
+    tasks = list(client.host_tasks(body["host_id"]))
+    if not tasks:
+        note("no tasks are there")
+        return
+    say()
+    table(
+        tasks,
+        [
+            Column("JOB", lambda each: each["job_id"]),
+            Column("TASK", lambda each: each["instance"], right=True),
+            Column("RUN", lambda each: each["run"], right=True),
+            Column("STATE", lambda each: each["state"]),
+        ],
+    )
+
+
+@host.command("confirm-loss", epilog=examples("paceline host confirm-loss worker-7 --yes"))
+@ID
+@click.option("--reason", default="", help="Why; it stands in the log.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output_option
+@cell_option
+@with_client
+def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: str) -> None:
+    """Say that a silent host is gone for good.
+
+    Its tasks run again elsewhere at once. If the host still lives, they run twice until its agent is heard again.
+    """
+    if not yes:
+        runs = client.host(host_id)["runs"]
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{runs} runs on {host_id} would be given up: say so with --yes")
+        click.confirm(f"Give up {runs} runs on {host_id}?", abort=True, err=True)
+    answer = client.confirm_loss(host_id, reason, wait=DECIDED_S)
+    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is given up'}"))
+
+
+@host.command(epilog=examples("paceline host remove worker-7"))
+@ID
+@click.option("--reason", default="", help="Why; it stands in the log.")
+@output_option
+@cell_option
+@with_client
+def remove(client: "Client", host_id: str, reason: str, form: str) -> None:
+    """Remove a host that has left for good.
+
+    The cell forgets the host, its session numbers and its machine; it is silent or lost, and has no runs. Hosts that
+    were given up are removed by themselves after seven days. One that connects again is a new host.
+    """
+    answer = client.remove_host(host_id, reason, wait=DECIDED_S)
+    show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is removed'}"))

@@ -1,0 +1,317 @@
+"""`paceline job`: submit, follow, explain and stop jobs."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import (
+    DECIDED_S,
+    Duration,
+    cell_column,
+    cell_option,
+    complete,
+    examples,
+    job_ids,
+    list_options,
+    output_option,
+    pool_paths,
+    with_client,
+    zone_option,
+)
+from paceline.cli.commands.job_explain import explain
+from paceline.cli.commands.job_views import print_history, print_job, print_tasks
+from paceline.client.errors import PacelineError
+from paceline.client.models import GOALS
+from paceline.output import Column, Shape, answers, note, say, show, table, when
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paceline.client.client import Client
+    from paceline.job_files import JobFile
+
+FOLLOW_S = 0.3
+ID = click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+TIMEOUT = click.option("--timeout", type=Duration(), metavar="TIME", help="Give up waiting after 30s, 5m, ...")
+
+
+class Submit(click.Command):
+    """Lets `--wait` stand alone: click would take the file after it for its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Writes the state that a bare `--wait` means."""
+        return super().parse_args(ctx, ["--wait=ended" if arg == "--wait" else arg for arg in args])
+
+
+class NotPlaced(PacelineError):
+    """A job was accepted, and didn't run in the time that its submitter would wait."""
+
+    exit_code = 3
+
+
+@click.group()
+def job() -> None:
+    """Submit, follow, explain and stop jobs."""
+
+
+job.add_command(explain)
+
+
+@job.command(
+    cls=Submit,
+    epilog=examples("paceline job submit examples/jobs/", "paceline job submit tiles.yaml --wait --timeout 10m"),
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs are ended, or =STATE.")
+@TIMEOUT
+@click.option("--dry-run", is_flag=True, help="Only check, and show what would be written to the log.")
+@output_option
+@cell_option
+@with_client
+def submit(
+    client: "Client", files: tuple[str, ...], wait: str | None, timeout: float | None, dry_run: bool, form: str
+) -> int:
+    """Submit the jobs of files, folders or standard input (-).
+
+    All jobs are checked, by the cell too, before any is submitted. A job without `job_id` gets an id from the name of
+    its file; with one, submitting the same file again does no harm.
+    """
+    from paceline.client.errors import TimedOut
+    from paceline.job_files import read_jobs
+
+    jobs = read_jobs(files, lambda: pool_paths(client))
+    checked = _check_all(client, jobs)
+    if dry_run:
+        with answers(form, len(jobs)) as told:
+            for answer in checked:
+                said = "was there before" if answer.get("repeated") else "would be submitted"
+                told(answer, answer["job_id"], f"job {answer['job_id']} {said}")
+        return 0
+    taken, code = _submit_all(client, jobs, form)
+    if wait is None or code:
+        if taken and form == "table":
+            note(f"follow with: paceline job wait {' '.join(taken)}")
+        return code
+    try:
+        return _wait(client, taken, wait, timeout)
+    except TimedOut as late:
+        if wait == "running":
+            raise NotPlaced(str(late)) from late
+        raise
+
+
+def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
+    """What the cell says of jobs before any is submitted. Raises `Faults` with all that it refuses, by line."""
+    from paceline.client.errors import Faults, Refused
+
+    found: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for each in jobs:
+        try:
+            found.append(client.check_job(each.body))
+        except Refused as error:
+            told = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
+            faults += [str(each.document.fault(pointer, message)) for pointer, message in told]
+    if faults:
+        raise Faults(faults)
+    return found
+
+
+def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[list[str], int]:
+    from paceline.client.errors import Refused
+
+    taken, code = [], 0
+    with answers(form, len(jobs)) as told:
+        for each in jobs:
+            try:
+                answer = client.submit_job(each.body, wait=DECIDED_S)
+            except Refused as error:
+                note(f"paceline: job {each.job_id}: {error}")
+                code = error.exit_code
+                continue
+            taken.append(each.job_id)
+            said = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
+            told(answer, each.job_id, f"job {each.job_id} {said}")
+    return taken, code
+
+
+@job.command(epilog=examples("paceline job wait tiles-1f0c", "paceline job wait web --for running --timeout 30s"))
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
+@click.option("--for", "goal", type=click.Choice(GOALS), default="ended", show_default=True, help="What to wait for.")
+@TIMEOUT
+@cell_option
+@output_option
+@with_client
+def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | None, form: str) -> int:
+    """Wait for jobs.
+
+    Exits with 0 when all have reached the state, 1 when one has failed, 124 when --timeout has passed.
+    """
+    return _wait(client, ids, goal, timeout, form)
+
+
+def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | None, form: str = "table") -> int:
+    from paceline.cli.progress import reached, wait_for
+
+    try:
+        jobs = wait_for(client, ids, goal, timeout)
+    except KeyboardInterrupt:
+        note(f"interrupted; the job goes on. Wait again with: paceline job wait {' '.join(ids)}")
+        return 130
+    code = 0
+    for each in jobs.values():
+        reason = each.get("reason")
+        if not reached(each, goal):
+            said = f": {reason['message']}" if reason else ""
+            note(f"job {each['job_id']} {each['state']}{said}")
+            note(f"look with: paceline job get {each['job_id']}")
+            code = 1
+    show(form, {"jobs": list(jobs.values())}, jobs)
+    return code
+
+
+@job.command(
+    "list", epilog=examples("paceline job list --state RUNNING", "paceline job list --pool /maps/tiles -o name")
+)
+@click.option("--state", help="Only jobs in these states, such as PENDING,RUNNING.")
+@click.option("--pool", help="Only jobs of this pool.")
+@click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
+@click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Jobs in one answer.")
+@click.option("--page-token", help="Go on where the last page ended.")
+@zone_option
+@list_options
+@cell_option
+@with_client
+def list_(
+    client: "Client",
+    state: str | None,
+    pool: str | None,
+    labels: tuple[str, ...],
+    page_size: int,
+    page_token: str | None,
+    zone: str,
+    form: str,
+    shape: Shape,
+) -> None:
+    """List jobs, the newest first."""
+    body = client.jobs_page(state, pool, labels, page_size, page_token)
+    jobs = body["jobs"]
+    columns = [
+        Column("JOB", lambda each: each["job_id"]),
+        Column("STATE", lambda each: each["state"]),
+        Column("REASON", lambda each: each["reason"] and each["reason"]["code"]),
+        Column("POOL", lambda each: each["pool"]),
+        Column("KIND", lambda each: each["kind"]),
+        Column("TASKS", lambda each: each["instances"], right=True),
+        Column("RUNNING", lambda each: each["tasks"]["running"], right=True),
+        Column("FAILED", lambda each: each["tasks"]["failed"], right=True),
+        Column("SUBMITTED", lambda each: when(each["submitted_at"], zone), order=lambda each: each["submitted_at"]),
+        *cell_column(jobs),
+    ]
+    show(form, body, (each["job_id"] for each in jobs), lambda: table(jobs, columns, shape))
+    if body.get("next_page_token"):
+        note(f"there are more; go on with: --page-token {body['next_page_token']}")
+
+
+@job.command(epilog=examples("paceline job get tiles-1f0c", "paceline job get tiles-1f0c -o json"))
+@ID
+@zone_option
+@output_option
+@cell_option
+@with_client
+def get(client: "Client", job_id: str, zone: str, form: str) -> None:
+    """Show a job."""
+    body = client.job(job_id)
+    show(form, body, [job_id], lambda: print_job(body, zone))
+
+
+@job.command(epilog=examples("paceline job tasks tiles-1f0c", "paceline job tasks tiles-1f0c --state FAILED"))
+@ID
+@click.option("--state", help="Only tasks in these states, such as QUEUED,BACKOFF.")
+@list_options
+@cell_option
+@with_client
+def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Shape) -> None:
+    """Show the tasks of a job: where each runs or ran, and how it ended."""
+    rows = list(client.tasks(job_id, state))
+    body = {"tasks": rows, "next_page_token": ""}
+    show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows, shape))
+
+
+@job.command(epilog=examples("paceline job history tiles-1f0c --utc", "paceline job history tiles-1f0c -o json"))
+@ID
+@zone_option
+@list_options
+@cell_option
+@with_client
+def history(client: "Client", job_id: str, zone: str, form: str, shape: Shape) -> None:
+    """Show what happened to a job: each fact, and each decision with its round."""
+    rows = list(client.history(job_id))
+    body = {"events": rows, "next_page_token": ""}
+    show(form, body, (each["position"] for each in rows), lambda: print_history(rows, zone, shape))
+
+
+@job.command(
+    epilog=examples('paceline job stop web --reason "replaced by web2"', "paceline job stop web --wait --timeout 1m")
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
+@click.option("--reason", default="", help="Why; it stands in the log.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
+@TIMEOUT
+@output_option
+@cell_option
+@with_client
+def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeout: float | None, form: str) -> int:
+    """Stop jobs: each task gets the stop signal, its grace, then the kill."""
+    with answers(form, len(ids)) as told:
+        for each in ids:
+            answer = client.stop_job(each, reason, wait=DECIDED_S)
+            told(answer, each, f"job {each} {answer.get('message') or 'is being stopped'}")
+    if waits:
+        return _wait(client, ids, "ended", timeout)
+    note(f"follow with: paceline job wait {' '.join(ids)}")
+    return 0
+
+
+@job.command(epilog=examples("paceline job logs tiles-1f0c --task 3", "paceline job logs web --follow"))
+@ID
+@click.option("--task", "instance", type=click.IntRange(0), default=0, show_default=True, help="Instance of the job.")
+@click.option("--run", type=click.IntRange(1), help="Which run. [default: the last]")
+@click.option("--stderr", is_flag=True, help="The error output instead of the output.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@cell_option
+@with_client
+def logs(client: "Client", job_id: str, instance: int, run: int | None, stderr: bool, follow: bool) -> None:
+    """Print the output of a run."""
+    offset, stream = 0, "stderr" if stderr else "stdout"
+    while True:
+        piece = client.output(job_id, instance, run, stream, offset)
+        if piece.offset > offset:
+            note(f"the first {piece.offset - offset} bytes from {offset} on are not kept any more")
+        sys.stdout.buffer.write(piece.data)
+        sys.stdout.buffer.flush()
+        offset = piece.next_offset
+        if not piece.data and (piece.ended or not follow):
+            return
+        if not piece.data:
+            time.sleep(FOLLOW_S)
+
+
+@job.command(epilog=examples("paceline job schema > job.schema.json"))
+def schema() -> None:
+    """Print the JSON Schema of job files, for editors."""
+    from events.spec import json_schema
+
+    show("json", json_schema())
+
+
+@job.command(epilog=examples("paceline job validate examples/jobs/", "cat job.yaml | paceline job validate -"))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+def validate(files: tuple[str, ...]) -> None:
+    """Check job files without submitting anything; no cell is needed."""
+    from paceline.job_files import read_jobs
+
+    count = len(read_jobs(files))
+    say(f"{count} {'job is' if count == 1 else 'jobs are'} well formed")

@@ -1,0 +1,101 @@
+"""How jobs are shown to people."""
+
+from typing import TYPE_CHECKING
+
+from paceline.output import Column, Shape, facts, note, say, table, when, words
+
+if TYPE_CHECKING:
+    from paceline.client.models import Cause, Explanation, Happening, Job, Task
+
+
+def print_job(body: "Job", zone: str) -> None:
+    """A job, a line for each field."""
+    reason = body.get("reason")
+    facts(
+        (
+            ("job", body["job_id"]),
+            ("state", body["state"]),
+            ("reason", f"{reason['code']}  {reason['message']}" if reason else None),
+            ("pool", body.get("pool")),
+            ("kind", body.get("kind")),
+            ("priority", body.get("priority")),
+            ("owner", body.get("owner")),
+            ("labels", words(body.get("labels"))),
+            ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
+            ("submitted", when(body.get("submitted_at"), zone)),
+            ("started", when(body.get("started_at"), zone)),
+            ("ended", when(body.get("ended_at"), zone)),
+        )
+    )
+    note(f"its tasks: paceline job tasks {body['job_id']}; why it is so: paceline job explain {body['job_id']}")
+
+
+def print_tasks(rows: "list[Task]", shape: Shape) -> None:
+    """Tasks as a table."""
+    table(
+        rows,
+        [
+            Column("TASK", lambda each: each["instance"], right=True),
+            Column("STATE", lambda each: each["state"]),
+            Column("RUN", lambda each: each["run"], right=True),
+            Column("HOST", lambda each: each["host_id"]),
+            Column("PORTS", lambda each: ", ".join(map(str, each["ports"])) or None),
+            Column("EXIT", lambda each: each["exit_code"], right=True),
+            Column("OUTCOME", lambda each: each["outcome"]),
+            Column("REASON", lambda each: each["reason"]),
+        ],
+        shape,
+    )
+
+
+def print_explanation(body: "Explanation", zone: str) -> None:
+    """Why a job is where it is; the first two lines say what counts."""
+    headline = body["headline"]
+    if headline is None:
+        say(f"job {body['job_id']}  {body['state']}  it lacks nothing")
+        return
+    say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
+    say(f"  who can act: {headline['actor']}")
+    for place, cause in enumerate(body["reasons"]):
+        if place:
+            say(f"  also {cause['code']}  {cause['message']}")
+        for name, value in _numbers(cause, zone):
+            say(f"  {name:<8} {value}")
+
+
+def _numbers(cause: "Cause", zone: str) -> "list[tuple[str, str]]":
+    """What is known beside the sentence, one line each."""
+    ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
+    by_reason = cause.get("hosts_by_reason") or {}
+    funnel = f"{considered} seen" + "".join(f", {count} {reason}" for reason, count in by_reason.items())
+    near = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
+    lines = (
+        ("since", when(cause.get("since"), zone)),
+        ("asked", _amounts(cause.get("asked"))),
+        ("free", _amounts(cause.get("free"))),
+        ("ahead", "-" if ahead is None else f"{ahead} tasks"),
+        ("hosts", "-" if considered is None else funnel),
+        ("nearest", " · ".join(near) or "-"),
+        ("again at", when(cause.get("not_before"), "utc")),
+        ("round", f"{cause.get('machine')} {cause.get('round')}" if cause.get("round") else "-"),
+    )
+    return [(name, value) for name, value in lines if value != "-"]
+
+
+def _amounts(amounts: "dict[str, int] | None") -> str:
+    return words({name: value for name, value in (amounts or {}).items() if value})
+
+
+def print_history(rows: "list[Happening]", zone: str, shape: Shape) -> None:
+    """What happened, a line each."""
+    table(
+        rows,
+        [
+            Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
+            Column("WHO", lambda each: each["machine"]),
+            Column("ROUND", lambda each: each["round"], right=True),
+            Column("EVENT", lambda each: each["event"]),
+            Column("DETAIL", lambda each: words(each["detail"])),
+        ],
+        shape,
+    )

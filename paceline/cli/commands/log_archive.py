@@ -1,0 +1,207 @@
+"""`paceline log archive`: keep the beginning of the log elsewhere, and remove it from the log."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from events.topics import FANOUT_GROUP, rounds_of
+from paceline.cli.commands.common import data_option, examples, log_options, report_option
+from paceline.output import Column, show, table
+
+if TYPE_CHECKING:
+    from events.log.archive import Cuttable, Needed
+    from events.log.port import Log
+    from paceline.services.settings import Settings
+
+
+READERS = ("paceline.projector.", FANOUT_GROUP)
+"""How the groups begin that say how far each of their cells is; processors have snapshots."""
+
+
+class Done(NamedTuple):
+    """What was done with a topic: records archived and removed now, where archive and log stand, who needs more."""
+
+    topic: str
+    archived: int
+    archived_to: int
+    removed: int
+    log_from: int
+    needed_from: int
+    needed_by: str
+
+
+@click.command(
+    epilog=examples(
+        "paceline log archive --archive s3://bucket/log --snapshots s3://bucket/snapshots",
+        "paceline log archive --keep 100000 --remove",
+        "paceline log archive --topic hosts --before 250000",
+    )
+)
+@data_option
+@log_options
+@click.option("--archive", "url", metavar="URL", help="Where the archive is. [default: the setting]")
+@click.option("--snapshots", metavar="URL", help="Where the snapshots are. [default: the setting]")
+@click.option("--topic", metavar="NAME", help="Only this topic, such as jobs. [default: all]")
+@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Only what lies before; needs --topic.")
+@click.option("--keep", type=click.IntRange(0), default=0, help="So many offsets of each topic stay in the log.")
+@click.option("--remove", "removing", is_flag=True, help="Remove from the log what is archived and not needed.")
+@report_option
+def archive(
+    data: Path | None,
+    config: Path | None,
+    log: dict[str, Any],
+    url: str | None,
+    snapshots: str | None,
+    topic: str | None,
+    before: int | None,
+    keep: int,
+    removing: bool,
+    form: str,
+) -> None:
+    """Archive what the log holds before the oldest needed position, and with --remove take it out of the log.
+
+    Needed is what the snapshots of all machines still read, the views and gateways of the data folder, and on Kafka the
+    groups of projectors and fan-outs. Who is further behind reads the archive, if its settings name it. Everything is
+    read back from the archive and compared before it is removed; the embedded log only while no cell runs on it.
+    """
+    from paceline.services.settings import load
+
+    settings = load(config, data=data, **log, snapshots=snapshots, archive=url)
+    if not settings.archive or not settings.snapshots:
+        missing = "snapshots" if settings.archive else "archive"
+        raise click.UsageError(f"no place is known: give --{missing} URL, or PACELINE_{missing.upper()}")
+    if before is not None and topic is None:
+        raise click.UsageError("--before is an offset of one topic: name it with --topic")
+    opened = _open(settings, removing)
+    try:
+        needed = _needed(settings, opened)
+        if topic is not None:
+            needed = _only(needed, topic)
+        done = [_one(settings, opened, name, each, before, keep, removing) for name, each in needed.items()]
+    finally:
+        opened.close()
+    show(form, {"topics": [each._asdict() for each in done]}, table=lambda: _print(done))
+
+
+def _one(
+    settings: "Settings", log: "Cuttable", topic: str, needed: "Needed", before: int | None, keep: int, removing: bool
+) -> Done:
+    """Archives one topic, and removes what may go."""
+    from events.log import archive as archives
+    from paceline.client.errors import PacelineError
+
+    start, end = log.bounds(topic)
+    upto = min(needed.position, end - keep, end if before is None else before)
+    if before is not None and before > upto:
+        raise PacelineError(
+            f"{topic} must stay from {upto} on, not from {before}: offset {needed.position} is needed by {needed.by}, "
+            f"the log ends at {end} and --keep is {keep}. Nothing was archived or removed."
+        )
+    made = archives.archive(log, settings.archive, topic, upto)
+    removed = archives.remove(log, settings.archive, topic, upto) if removing else 0
+    stretches = archives.Archive(settings.archive, log.cell).stretches(topic)
+    archived_to = stretches[-1].end if stretches else start
+    archived = sum(each.records for each in made)
+    return Done(topic, archived, archived_to, removed, log.bounds(topic)[0], needed.position, needed.by)
+
+
+def _open(settings: "Settings", removing: bool) -> "Cuttable":
+    """The log alone; the embedded one for reading only, unless something is to be removed from it."""
+    from paceline.services.cell_log import bare_log
+
+    if removing and not settings.kafka:
+        from events.log.embedded import EmbeddedLog
+
+        return EmbeddedLog(settings.data / "log", settings.cell)
+    return bare_log(settings)
+
+
+def _needed(settings: "Settings", log: "Log") -> "dict[str, Needed]":
+    """Per topic what must stay, in the order of the topic table."""
+    from events.log.archive import oldest_needed
+    from events.topics import RANK
+    from processors.cell_machines import machines
+    from processors.runtime.snapshots import needs
+
+    readers: dict[str, Mapping[str, int]] = {}
+    folders = (settings.data, settings.data / f"cell-{settings.cell}")
+    for folder in folders:
+        readers[f"the views in {folder}"] = _views(folder)
+    for folder in (*folders, *sorted(path for path in folders[1].glob("*") if path.is_dir())):
+        readers[f"the gateway of {folder}"] = _gateway(folder, settings.cell)
+    readers[f"the fan-out of {settings.data}"] = _fanout(settings)
+    readers |= _members(settings)
+    found = oldest_needed({**needs(settings.snapshots, log, machines(settings.cell)), **readers})
+    return {topic: found[topic] for topic in sorted(found, key=lambda name: (RANK.get(name, len(RANK)), name))}
+
+
+def _members(settings: "Settings") -> dict[str, dict[str, int]]:
+    """How far projectors and fan-outs on Kafka, here and elsewhere, say they are; those that say nothing yet are new,
+    and need the archive or nothing.
+    """
+    if not settings.kafka:
+        return {}
+    from events.log.kafka.groups import groups
+
+    found = groups(settings.kafka, lambda name: name.startswith(READERS), settings.kafka_options)
+    return {
+        f"the group {name}": {topic: read for (topic, cell), read in group.read.items() if cell == settings.cell}
+        for name, group in found.items()
+    }
+
+
+def _views(folder: Path) -> Mapping[str, int]:
+    """Where the views in a folder continue; empty where there are none."""
+    from events.topics import ALL
+    from projections.views.reader import folded
+    from projections.views.tables import attach
+
+    engine = attach(folder / "views.sqlite")
+    if engine is None:
+        return {}
+    with engine.connect() as connection:
+        positions = folded(connection)
+    engine.dispose()
+    return {topic.name: positions.get(topic.name, 0) for topic in ALL}
+
+
+def _gateway(folder: Path, cell: int) -> Mapping[str, int]:
+    """Where the gateway continues that keeps its fold in a folder; empty where there is none."""
+    import msgspec
+
+    path = folder / "gateway.msgpack"
+    kept = msgspec.msgpack.decode(path.read_bytes(), strict=False) if path.exists() else {}
+    return kept["positions"] if kept.get("cell") == cell else {}
+
+
+def _fanout(settings: "Settings") -> Mapping[str, int]:
+    """Where the fan-out of a data folder continues; empty where there is none."""
+    import msgspec
+
+    kept = (settings.data / "fanout").glob(f"*-{settings.cell}.msgpack")
+    read = {path: msgspec.msgpack.decode(path.read_bytes()) for path in kept}
+    return {rounds_of(path.stem.rpartition("-")[0]): each["position"] for path, each in read.items()}
+
+
+def _only(needed: "dict[str, Needed]", topic: str) -> "dict[str, Needed]":
+    name = f"paceline.{topic.removeprefix('paceline.')}"
+    if name not in needed:
+        raise click.BadParameter(f"{name} is none of {', '.join(needed)}", param_hint="--topic")
+    return {name: needed[name]}
+
+
+def _print(done: list[Done]) -> None:
+    table(
+        done,
+        [
+            Column("TOPIC", lambda each: each.topic),
+            Column("ARCHIVED", lambda each: each.archived, right=True),
+            Column("UP TO", lambda each: each.archived_to, right=True),
+            Column("REMOVED", lambda each: each.removed, right=True),
+            Column("LOG FROM", lambda each: each.log_from, right=True),
+            Column("NEEDED FROM", lambda each: each.needed_from, right=True),
+            Column("BY", lambda each: each.needed_by),
+        ],
+    )

@@ -1,0 +1,170 @@
+"""`paceline log export`, `import` and `bisect`: stretches of history."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import (
+    FOLDER,
+    Target,
+    data_option,
+    examples,
+    log_options,
+    only_the_file,
+    report_option,
+)
+from paceline.output import facts, note, say, show
+
+if TYPE_CHECKING:
+    from paceline.history.bisection import Found
+
+TIME = "2026-08-21T10:40Z"
+
+
+@click.command(epilog=examples(f"paceline log export --from {TIME} --to 2026-08-21T10:50Z outage.avro"))
+@click.argument("file", type=Target(), metavar="FILE")
+@data_option
+@log_options
+@click.option("--from", "start", required=True, metavar="TIME", help=f"Where the stretch begins, such as {TIME}.")
+@click.option("--to", "end", required=True, metavar="TIME", help="Where it ends.")
+def export(file: Path, data: Path | None, config: Path | None, log: dict[str, Any], start: str, end: str) -> None:
+    """Write a stretch of history to one file, with the states and views that it starts from.
+
+    They are folded from the log, so that it must be whole, with its archive if need be. The cell may run or not.
+    """
+    from paceline.client.errors import PacelineError
+    from paceline.history import exporter as exporting
+    from paceline.history.importer import stretch_in
+    from paceline.history.log_cut import read_time, write_time
+    from paceline.history.open_log import open_log
+    from paceline.services.settings import load
+    from processors.cell_machines import machines
+
+    from_ms, to_ms = read_time(start), read_time(end)
+    if from_ms > to_ms:
+        raise click.UsageError("--from is after --to")
+    settings = load(config, data=data, **log)
+    if stretch := stretch_in(settings):
+        begins = write_time(stretch.from_ms)
+        raise PacelineError(f"{settings.data} begins at {begins}: export from the log that it was taken from.")
+    opened = open_log(settings)
+    try:
+        done = exporting.export(opened, machines(opened.cell), from_ms, to_ms, file, note)
+    finally:
+        opened.close()
+    rounds = ", ".join(f"{name} after round {number}" for name, number in done.rounds.items())
+    say(f"{file}: {done.records} records; it starts with {rounds}")
+
+
+@click.command("import", epilog=examples("paceline log import outage.avro --data /tmp/outage"))
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--data", type=FOLDER, metavar="DIR", required=True, help="An empty folder, or a new one.")
+def import_(file: Path, data: Path) -> None:
+    """Bring a stretch of history to a folder, to look at it there: nobody can go on with it."""
+    from paceline.history.importer import bring
+    from paceline.history.log_cut import write_time
+
+    found = bring(file, data)
+    span = f"{write_time(found.from_ms)} to {write_time(found.to_ms)}"
+    say(f"{data}: {found.records} records of cell {found.cell}, {span}")
+    note(f"look at it with: paceline log verify --data {data}; paceline up --read-only --data {data}")
+
+
+@click.command(
+    epilog=examples(
+        "paceline log bisect --expect 'job tiles tasks RUNNING >= 3'",
+        "paceline log bisect --expect 'job web tasks RUNNING >= 3' --first fails --since 2026-08-21T10:40Z",
+        "paceline log bisect outage.avro --expect 'pool /maps allocation cpu > 4'",
+    )
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@data_option
+@log_options
+@click.option("--expect", "text", required=True, metavar="EXPRESSION", help="As in scenarios: docs/scenarios.md.")
+@click.option("--first", type=click.Choice(("holds", "fails")), help="Which change. [default: the first of either]")
+@click.option("--since", metavar="TIME", help="Pass over changes before this time.")
+@report_option
+def bisect(
+    file: Path | None,
+    data: Path | None,
+    config: Path | None,
+    log: dict[str, Any],
+    text: str,
+    first: str | None,
+    since: str | None,
+    form: str,
+) -> int:
+    """Find the first round after which something holds, or fails.
+
+    All machines are folded together, round after round; nothing is decided. What a machine has heard is seen from its
+    next round on: a host that was silent and back between two rounds never was. What is counted over the past, such as
+    preempted tasks, is counted from the start of the log or of the stretch in FILE. Exits with 1 where there is no
+    such round.
+    """
+    from paceline.history.importer import brought
+    from paceline.history.log_cut import read_time
+    from paceline.services.settings import load
+    from paceline.simulate.scenario.expectations import Malformed, parse
+
+    only_the_file(file, data, log)
+    try:
+        expected = parse(text)
+    except Malformed as error:
+        raise click.BadParameter(str(error), param_hint="--expect") from error
+    wanted = None if first is None else first == "holds"
+    since_ms = read_time(since) if since else 0
+    with brought(file, data) as folder:
+        found = _seek(load(config, data=folder, **log), expected, wanted, since_ms)
+    body = _body(found) if found else {"found": False}
+    show(form, body, table=lambda: _print(found, text))
+    return 0 if found else 1
+
+
+def _seek(settings: Any, expected: Any, wanted: bool | None, since_ms: int) -> "Found | None":
+    from paceline.history.bisection import Seeker, seek
+    from paceline.history.heads import ends
+    from paceline.history.open_log import open_log
+    from paceline.history.start_state import start_of
+    from processors.cell_machines import machines
+
+    log = open_log(settings)
+    try:
+        makes = machines(log.cell)
+        starts = {name: start for name in makes if (start := start_of(settings.data, name))}
+        return seek(Seeker(log, makes, starts), expected, wanted, ends(log), since_ms)
+    finally:
+        log.close()
+
+
+def _body(found: "Found") -> dict[str, Any]:
+    from paceline.history.log_cut import write_time
+
+    return {
+        "found": True,
+        "machine": found.machine,
+        "round": found.round,
+        "position": f"{found.topic}:{found.offset}",
+        "at": write_time(found.at_ms),
+        "now": write_time(found.now),
+        "holds": found.after.holds,
+        "before": found.before.what,
+        "after": found.after.what,
+    }
+
+
+def _print(found: "Found | None", text: str) -> None:
+    if found is None:
+        say(f"there is no round after which this changes: {text}")
+        return
+    body = _body(found)
+    facts(
+        (
+            ("first " + ("holds" if found.after.holds else "fails"), text),
+            ("after", f"{found.machine} round {found.round}"),
+            ("position", body["position"]),
+            ("at", body["at"]),
+            ("before it", found.before.what),
+            ("after it", found.after.what),
+        )
+    )

@@ -1,0 +1,294 @@
+"""`paceline log verify`."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from events.topics import MACHINES, rounds_of
+from paceline.cli.commands.common import Target, data_option, examples, log_options, only_the_file, output_option
+from paceline.output import Column, live, note, say, show, table, words
+
+if TYPE_CHECKING:
+    from events.log.port import Log
+    from paceline.history.heads import Head
+    from paceline.history.verify import Checked, Progress, Stretch
+    from paceline.services.settings import Settings
+    from processors.machine import Machine
+    from processors.runtime.replay import Difference
+
+ROWS_SHOWN = 20
+LINE_EVERY_S = 5.0
+Makes = dict[str, "Callable[[], Machine]"]
+
+
+@click.command(
+    epilog=examples(
+        "paceline log verify",
+        "paceline log verify --kafka broker:9092 --jobs 2",
+        "paceline log verify --machine placement --from 120 --to 180",
+        "paceline log verify --save-head head.json",
+        "paceline log verify --head head.json -o json",
+        "paceline log verify outage.avro",
+    )
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
+@data_option
+@log_options
+@click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
+@click.option("--from", "first", type=click.IntRange(1), metavar="ROUND", help="Fold what is before this round.")
+@click.option("--to", "last", type=click.IntRange(1), metavar="ROUND", help="Stop after this round.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Machines verified at once."
+)
+@click.option("--head", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a head saved earlier.")
+@click.option("--save-head", type=Target(), metavar="FILE", help="Save the head; keep it elsewhere.")
+@output_option
+def verify(
+    file: Path | None,
+    data: Path | None,
+    config: Path | None,
+    log: dict[str, Any],
+    machine: str | None,
+    first: int | None,
+    last: int | None,
+    jobs: int,
+    head: Path | None,
+    save_head: Path | None,
+    form: str,
+) -> int:
+    """Decide every round of the log again and compare, byte for byte; the cell may run or not.
+
+    FILE is a stretch of history that `paceline log export` wrote. Rounds of another logic number, and those before
+    --from, are folded, not decided again. What no round has covered yet, such as a tail that was cut off, is found by
+    comparing with a head that was saved before and kept elsewhere. Exits with 1 where something differs.
+    """
+    from paceline.history.importer import brought
+    from paceline.history.start_state import is_history
+    from paceline.history.verify import Stretch
+    from paceline.services.settings import load
+
+    only_the_file(file, data, log)
+    if (first or last) and machine is None:
+        raise click.UsageError("--from and --to are rounds of one machine: name it with --machine")
+    if first and last and first > last:
+        raise click.UsageError("--from is after --to")
+    if save_head and (machine or last):
+        raise click.UsageError("--save-head is for a whole log: without --machine and --to")
+    with brought(file, data) as folder:
+        settings = load(config, data=folder, **log)
+        if (head or save_head) and is_history(settings.data):
+            raise click.UsageError("a head is of a whole log, not of a stretch of history")
+        return _verify(settings, machine, Stretch(first or 1, last), jobs, head, save_head, form)
+
+
+def _verify(
+    settings: "Settings",
+    machine: str | None,
+    stretch: "Stretch",
+    jobs: int,
+    head: Path | None,
+    save_head: Path | None,
+    form: str,
+) -> int:
+    from paceline.history import heads
+    from paceline.history.open_log import open_log
+    from paceline.history.verify import WHOLE
+    from processors.cell_machines import machines
+
+    known = heads.read(head) if head else None
+    log = open_log(settings)
+    try:
+        makes = _chosen(machines(log.cell), machine)
+        ends = heads.ends(log)
+        found = _run(settings, log, makes, stretch, jobs)
+        if stretch != WHOLE:
+            _check_stretch(found[0], stretch)
+        differs = _first(found, log, known)
+        if save_head and differs is None:
+            heads.write(heads.head_of(log, ends, (each.result for each in found)), save_head)
+    finally:
+        log.close()
+    body = {
+        "identical": differs is None,
+        "machines": [each.body() for each in found],
+        "difference": _body(differs, found, makes) if differs else None,
+    }
+    show(form, body, makes, lambda: print_checked(found, differs, makes))
+    if save_head:
+        note(f"no head was saved: {save_head}" if differs else f"the head was saved to {save_head}; keep it elsewhere")
+    return 1 if differs else 0
+
+
+def _check_stretch(found: "Checked", stretch: "Stretch") -> None:
+    """Refuses a stretch of rounds in which there is none: nothing was compared."""
+    from paceline.client.errors import PacelineError
+
+    result = found.result
+    if result.difference is not None or result.rounds or result.folded:
+        return
+    if stretch.last is not None and stretch.last <= result.begun:
+        there = f"the first round of {result.machine} here is {result.begun + 1}"
+    else:
+        there = f"the last round of {result.machine} here is {result.begun + result.before}"
+    raise PacelineError(f"There is nothing to decide again: {there}.")
+
+
+def _first(found: "list[Checked]", log: "Log", head: "Head | None") -> "Difference | None":
+    from paceline.history import heads
+    from paceline.history.verify import first_difference
+
+    return first_difference(log, found) or (heads.compare(log, head) if head else None)
+
+
+def _chosen(makes: Makes, machine: str | None) -> Makes:
+    if machine is None:
+        return makes
+    if machine not in makes:
+        raise click.BadParameter(f"{machine} is none of {', '.join(makes)}", param_hint="--machine")
+    return {machine: makes[machine]}
+
+
+def _run(settings: "Settings", log: "Log", makes: Makes, stretch: "Stretch", jobs: int) -> "list[Checked]":
+    from paceline.history.start_state import start_of
+    from paceline.history.verify import verify as verify_here
+    from paceline.history.verify import verify_apart
+
+    with _progress() as say:
+        if jobs > 1 and len(makes) > 1:
+            return verify_apart(settings, list(makes), min(jobs, len(makes)), say, stretch)
+        starts = {name: start for name in makes if (start := start_of(settings.data, name))}
+        return verify_here(log, makes, say, stretch, starts)
+
+
+@contextmanager
+def _progress() -> "Iterator[Callable[[Progress], None]]":
+    """A bar for each machine where somebody looks, elsewhere a line now and then."""
+    if not live(sys.stderr):
+        said = time.monotonic()
+
+        def line(step: "Progress") -> None:
+            nonlocal said
+            if time.monotonic() - said > LINE_EVERY_S:
+                said = time.monotonic()
+                note(f"{step.machine}: round {step.round}, {step.events} events")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def say(step: "Progress") -> None:
+            if step.machine not in tasks:
+                tasks[step.machine] = bars.add_task(step.machine, total=step.end, told="")
+            told = f"round {step.round:,}, {step.events:,} events"
+            bars.update(tasks[step.machine], completed=step.position, told=told)
+
+        yield say
+
+
+def print_checked(found: "list[Checked]", differs: "Difference | None", makes: Makes) -> None:
+    """What a verification found, a line for each machine, then the verdict."""
+    table(
+        found,
+        [
+            Column("MACHINE", lambda each: each.result.machine),
+            Column("RE-DECIDED", lambda each: each.result.rounds, right=True),
+            Column("FOLDED", lambda each: each.result.folded + each.result.before, right=True),
+            Column("DECISIONS", lambda each: each.result.decisions, right=True),
+            Column("EVENTS", lambda each: each.result.events, right=True),
+            Column("EVENTS/s", lambda each: each.events_per_second, right=True),
+            Column("STATE HASH", lambda each: each.result.hash.hex()),
+        ],
+    )
+    for each in found:
+        if each.result.begun:
+            say(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
+    if differs:
+        _print_difference(_body(differs, found, makes), differs, makes)
+        for other in (each.result.difference for each in found):
+            if other is not None and other is not differs:
+                say(f"{other.machine} differs too, at round {other.round}: {other.reason}")
+        return
+    rounds, folded, before = (
+        sum(getattr(each.result, name) for each in found) for name in ("rounds", "folded", "before")
+    )
+    tail = f"; {folded} rounds of another logic were folded only" if folded else ""
+    tail += f"; {before} rounds before them were folded only" if before else ""
+    say(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
+
+
+def _body(differs: "Difference", found: "list[Checked]", makes: Makes) -> dict[str, Any]:
+    from paceline.history.verify import difference_body
+
+    parting = next((each.result.parting for each in found if each.result.difference is differs), None)
+    make = makes.get(differs.machine)
+    return difference_body(differs, parting, make() if parting and make else None)
+
+
+def _print_difference(body: dict[str, Any], difference: "Difference", makes: Makes) -> None:
+    from paceline.history.verify import side_by_side
+
+    where = f" at {difference.machine} round {difference.round}" if difference.machine else ""
+    if difference.machine and (body["recorded"] or body["decided"]):
+        where += f", decision {difference.index}"
+    reason = difference.reason.removeprefix(f"{difference.machine} round {difference.round}: ")
+    say(f"the log differs{where}: {reason}")
+    if body["places"]:
+        one = len(body["places"]) == 1 and "-" not in body["places"][0]
+        say(f"the record that differs is {'' if one else 'one of '}{', '.join(body['places'])}")
+    if not body["recorded"] and not body["decided"]:
+        topics = {each.topic for each in difference.places}
+        others = [name for name in MACHINES if rounds_of(name) in topics and name not in (difference.machine, *makes)]
+        for name in others:
+            say(f"rounds of {name} are among them: decide those again too, with --machine {name}")
+    rows = side_by_side(difference)
+    if rows:
+        _sides(rows, "FIELD")
+        _print_states(body)
+
+
+def _print_states(body: dict[str, Any]) -> None:
+    parted, rows = body["states_part_after_round"], body["rows"]
+    if parted is None:
+        say("both come to the same state after this round and after all that follow")
+        return
+    fault = f": {body['states_fault']}" if body["states_fault"] else ""
+    say(f"the states part after round {parted}{fault}")
+    lines = []
+    for row in rows[:ROWS_SHOWN]:
+        name = f"{row['table']} {row['key']}"
+        recorded, decided = row["recorded"], row["decided"]
+        for field in list({**(recorded or {}), **(decided or {})})[:ROWS_SHOWN]:
+            old, new = (words({"": (side or {}).get(field)}).strip() for side in (recorded, decided))
+            lines.append(("≠", f"{name} {field}", old, new))
+    if lines:
+        _sides(lines, "ROW")
+    if len(rows) > ROWS_SHOWN:
+        say(f"... and {len(rows) - ROWS_SHOWN} rows more")
+
+
+def _sides(rows: list[tuple[str, str, str, str]], title: str) -> None:
+    table(
+        rows,
+        [
+            Column("", lambda row: row[0] or " "),
+            Column(title, lambda row: row[1]),
+            Column("RECORDED", lambda row: row[2]),
+            Column("DECIDED AGAIN", lambda row: row[3]),
+        ],
+    )

@@ -1,0 +1,96 @@
+"""Options that all processes of a cell share, and how their settings are shown."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from paceline.cli.commands.common import data_option, kafka_options
+
+FORMS = ("console", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+
+show_config_option = click.option(
+    "--show-config", is_flag=True, help="Print all settings and where each comes from, and end."
+)
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--log-form`, `--log-level` and `--show-config`."""
+    for option in (
+        show_config_option,
+        click.option("--log-level", type=click.Choice(LEVELS), help="How much it says."),
+        click.option("--log-form", type=click.Choice(FORMS), help="Form of what it says on stderr."),
+    ):
+        function = option(function)
+    return function
+
+
+def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what processes share and calls the command with the `Settings` before its own parameters."""
+
+    @data_option
+    @kafka_options
+    @click.option("--listen", metavar="HOST:PORT", help="Address of health pages, metrics and HTTP; port 0: any.")
+    @click.option(
+        "--address-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write the address to this file once the process listens.",
+    )
+    @click.option("--name", metavar="NAME", help="Name over restarts. [default: this machine's and the data folder's]")
+    @log_options
+    @wraps(function)
+    def command(
+        *args: Any,
+        data: Path | None,
+        config: Path | None,
+        kafka: dict[str, Any],
+        listen: str | None,
+        address_file: Path | None,
+        name: str | None,
+        log_form: str | None,
+        log_level: str | None,
+        show_config: bool,
+        service: dict[str, Any] | None = None,
+        cell: int | None = None,
+        **rest: Any,
+    ) -> Any:
+        from paceline.services.settings import load
+
+        given = {
+            "data": data,
+            **kafka,
+            "cell": cell,
+            "service": some({"listen": listen, "address_file": address_file, "name": name, **(service or {})}),
+            "logs": some({"form": log_form, "level": log_level}),
+        }
+        if show_config:
+            return show(config, given)
+        return function(load(config, **given), *args, **rest)
+
+    return command
+
+
+def show(config: Path | None, given: dict[str, Any]) -> int:
+    """Prints every setting and where it comes from."""
+    from paceline.output import Column, table
+    from paceline.services.settings import origins
+
+    table(
+        origins(config, **given),
+        [
+            Column("SETTING", lambda each: each.name),
+            Column("VALUE", lambda each: str(each.value)),
+            Column("FROM", lambda each: each.origin),
+        ],
+    )
+    return 0
+
+
+def some(values: dict[str, Any]) -> dict[str, Any] | None:
+    """The values that were given; None where none was."""
+    return {name: value for name, value in values.items() if value is not None} or None

@@ -1,0 +1,207 @@
+"""`paceline snapshot`: keep stores of machines elsewhere, and bring them back."""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import data_option, examples, log_options
+from paceline.output import Column, note, show, table
+
+if TYPE_CHECKING:
+    from paceline.services.settings import Settings
+    from processors.machine import Machine
+    from processors.runtime.snapshots import Held, Manifest
+
+MIB = 1 << 20
+
+
+@click.group()
+def snapshot() -> None:
+    """Keep stores of machines elsewhere, and bring them back.
+
+    A snapshot is the store of a machine after one of its rounds. With one at hand, a processor on a new machine reads
+    only what came after it. The place is a folder or a URL such as s3://bucket/paceline.
+    """
+
+
+def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what names cell, machine and place; calls the command with settings, the machines by name, and its own."""
+
+    @data_option
+    @log_options
+    @click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
+    @click.option("--snapshots", metavar="URL", help="Where the snapshots are. [default: the setting]")
+    @click.option(
+        "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+    )
+    @wraps(function)
+    def command(
+        data: Path | None,
+        config: Path | None,
+        log: dict[str, Any],
+        machine: str | None,
+        snapshots: str | None,
+        form: str,
+    ) -> Any:
+        from paceline.services.settings import load
+
+        settings = load(config, data=data, **log, snapshots=snapshots)
+        if not settings.snapshots:
+            raise click.UsageError("no place for snapshots is known: give --snapshots URL, or PACELINE_SNAPSHOTS")
+        return function(settings, _machines(settings.cell, machine), form)
+
+    return command
+
+
+@snapshot.command(
+    epilog=examples("paceline snapshot create --snapshots /backup/paceline", "paceline snapshot create --machine sla")
+)
+@with_place
+def create(settings: "Settings", machines: "dict[str, Machine]", form: str) -> None:
+    """Take snapshots of the stores in the data folder, whether their processors run or not."""
+    from paceline.client.errors import PacelineError
+    from processors.runtime.snapshots import SnapshotFault, take_from
+
+    made: list[Manifest] = []
+    missed = []
+    for name, machine in machines.items():
+        folder = stores(settings) / name
+        try:
+            if not folder.is_dir():
+                raise SnapshotFault(f"There is no store of {name} in {folder.parent}.")
+            made.append(take_from(folder, settings.snapshots, settings.cell, machine))
+        except SnapshotFault as fault:
+            missed.append(str(fault))
+    if not made:
+        raise PacelineError("\n".join(missed))
+    for line in missed:
+        note(line)
+    show(form, {"snapshots": [_body(each) for each in made]}, table=lambda: table(made, _columns()))
+
+
+@snapshot.command("list", epilog=examples("paceline snapshot list", "paceline snapshot list --machine placement"))
+@with_place
+def list_(settings: "Settings", machines: "dict[str, Machine]", form: str) -> None:
+    """List the snapshots, the newest of each machine first; their files are not looked at."""
+    from processors.runtime.snapshots import held
+
+    found = [each for name in machines for each in held(settings.snapshots, settings.cell, name)]
+    columns = [
+        Column("MACHINE", lambda each: each.machine),
+        Column("ROUND", lambda each: each.round, right=True),
+        *(_of_manifest(column) for column in _columns()[2:]),
+        Column("NOTE", lambda each: each.fault),
+    ]
+    show(form, {"snapshots": [_held_body(each) for each in found]}, table=lambda: table(found, columns))
+
+
+@snapshot.command(epilog=examples("paceline snapshot verify", "paceline snapshot verify --machine lifecycle -o json"))
+@with_place
+def verify(settings: "Settings", machines: "dict[str, Machine]", form: str) -> int:
+    """Check snapshots whole: files, rows, and that the log has their round. Exits with 1 where one is not good."""
+    from processors.runtime.snapshots import verify as verify_all
+
+    found = [each for log in _log(settings) for name in machines for each in verify_all(settings.snapshots, log, name)]
+    columns = [
+        Column("MACHINE", lambda each: each.machine),
+        Column("ROUND", lambda each: each.round, right=True),
+        Column("FOUND", lambda each: each.fault or "good"),
+    ]
+    show(form, {"snapshots": [_held_body(each) for each in found]}, table=lambda: table(found, columns))
+    if not found:
+        note(f"{settings.snapshots} has no snapshots of cell {settings.cell}")
+    return 1 if not found or any(each.fault for each in found) else 0
+
+
+@snapshot.command(
+    epilog=examples("paceline snapshot restore --data /var/lib/paceline --snapshots s3://bucket/paceline")
+)
+@with_place
+def restore(settings: "Settings", machines: "dict[str, Machine]", form: str) -> int:
+    """Put the newest good snapshots into the data folder; a store that is there stays, and is an error.
+
+    Exits with 1 where a machine has no good snapshot.
+    """
+    from paceline.client.errors import PacelineError
+    from processors.runtime.snapshots import restore as restore_one
+
+    folder = stores(settings)
+    there = [str(folder / name) for name in machines if (folder / name).exists()]
+    if there:
+        raise PacelineError(f"There are stores already: {', '.join(there)}. Stop their processors and remove them.")
+    done = {}
+    for log in _log(settings):
+        for name, machine in machines.items():
+            done[name] = restore_one(settings.snapshots, log, machine, folder / name)
+            for reason in done[name].refused:
+                note(f"{name}: {reason}")
+    restored = [each.manifest for each in done.values() if each.manifest is not None]
+    show(form, {"snapshots": [_body(each) for each in restored]}, table=lambda: table(restored, _columns()))
+    lacking = [name for name, each in done.items() if each.manifest is None]
+    if lacking:
+        note(f"{settings.snapshots} has no good snapshot of {', '.join(lacking)} of cell {settings.cell}")
+    return 1 if lacking else 0
+
+
+def stores(settings: "Settings") -> Path:
+    """The folder of stores in the data folder: that of `paceline up`, or that of the processes of the cell."""
+    of_up, of_cell = settings.data / "store", settings.data / f"cell-{settings.cell}" / "store"
+    if settings.kafka and (of_cell.is_dir() or not of_up.is_dir()):
+        return of_cell
+    return of_up
+
+
+def _machines(cell: int, machine: str | None) -> "dict[str, Machine]":
+    from processors.cell_machines import machines
+
+    made = {name: make() for name, make in machines(cell).items()}
+    if machine is None:
+        return made
+    if machine not in made:
+        raise click.BadParameter(f"{machine} is none of {', '.join(made)}", param_hint="--machine")
+    return {machine: made[machine]}
+
+
+def _log(settings: "Settings") -> Iterator[Any]:
+    """The log, open for the one turn of a loop."""
+    from paceline.history.open_log import open_log
+
+    log = open_log(settings)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _body(manifest: "Manifest") -> dict[str, Any]:
+    import msgspec
+
+    body: dict[str, Any] = msgspec.to_builtins(manifest)
+    return body
+
+
+def _held_body(found: "Held") -> dict[str, Any]:
+    manifest = _body(found.manifest) if found.manifest else None
+    place = {"machine": found.machine, "round": found.round, "place": found.place}
+    return {**place, "fault": found.fault or None, "manifest": manifest}
+
+
+def _columns() -> list[Column]:
+    """What is shown of a manifest."""
+    return [
+        Column("MACHINE", lambda each: each.machine),
+        Column("ROUND", lambda each: each.round, right=True),
+        Column("EPOCH", lambda each: each.epoch, right=True),
+        Column("POSITION", lambda each: each.position, right=True),
+        Column("MiB", lambda each: f"{each.size / MIB:.1f}", right=True),
+        Column("BUILD", lambda each: each.build),
+        Column("STATE HASH", lambda each: each.state_hash),
+    ]
+
+
+def _of_manifest(column: Column) -> Column:
+    """The column for a snapshot whose manifest may not be there."""
+    return column._replace(cell=lambda each: column.cell(each.manifest) if each.manifest else None)

@@ -1,0 +1,82 @@
+"""`paceline up`: run a cell in this process."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import data_option, examples, kafka_options
+
+if TYPE_CHECKING:
+    from paceline.services.settings import UpSettings
+
+
+@click.command(
+    epilog=examples(
+        "paceline up",
+        "paceline up --sim-hosts 1000 --data /tmp/lab",
+        "paceline up --kafka broker:9092",
+        "paceline up --kafka broker:9092 --cell 1 --data /var/lib/paceline-1",
+        "paceline up --history outage.avro --read-only",
+    )
+)
+@data_option
+@click.option("--listen", metavar="HOST:PORT", help="Address of the API. [default: 127.0.0.1:7117]")
+@kafka_options
+@click.option("--cell", type=click.IntRange(0), metavar="N", help="Which cell on Kafka: its partition. [default: 0]")
+@click.option("--sim-hosts", type=click.IntRange(0), metavar="N", help="Simulate so many hosts.")
+@click.option(
+    "--agent/--no-agent", default=None, help="An agent of this machine. [default: unless hosts are simulated]"
+)
+@click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of this process]")
+@click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Show this stretch of history.")
+@click.option("--read-only", is_flag=True, help="Show a stretch of history; nothing goes on, commands are refused.")
+def up(
+    data: Path | None,
+    config: Path | None,
+    listen: str | None,
+    kafka: dict[str, Any],
+    cell: int | None,
+    sim_hosts: int | None,
+    agent: bool | None,
+    run_as: str | None,
+    history: Path | None,
+    read_only: bool,
+) -> int:
+    """Run a cell in this process: processors, views, API, gateway, and an agent of this machine.
+
+    Everything is kept in the data folder. Ctrl-C ends the cell; tasks go on, and the next `paceline up` finds them.
+
+    With --read-only it shows the views of a stretch of history as they were at its end: of --history FILE, which
+    `paceline log export` wrote, or of the data folder that one was brought to by `paceline log import`.
+    """
+    from paceline.history.start_state import is_history
+    from paceline.services.settings import for_up, load
+
+    given = {"listen": listen, "sim_hosts": sim_hosts, "agent": agent}
+    part: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    own: dict[str, Any] = {} if run_as is None else {"agent": {"run_as": run_as}}
+    settings = for_up(load(config, data=data, **kafka, cell=cell, up=part, **own))
+    if history is not None and not read_only:
+        raise click.UsageError("history takes no commands: give --read-only beside --history")
+    if read_only:
+        of_a_cell = {"--sim-hosts": sim_hosts, "--agent": agent, "--cell": cell, "--kafka": kafka["kafka"]}
+        unused = [name for name, value in {**of_a_cell, "--data": history and data}.items() if value is not None]
+        if unused:
+            raise click.UsageError(f"history is only shown: there is no use for {', '.join(unused)}")
+        return _show(history, settings)
+    if is_history(settings.data):
+        raise click.UsageError(f"{settings.data} is a stretch of history: give --read-only to look at it")
+    from paceline.services.up import run_up
+
+    return run_up(settings)
+
+
+def _show(history: Path | None, settings: "UpSettings") -> int:
+    """Serves history as it was."""
+    from paceline.history.importer import brought
+    from paceline.history.read_only_api import serve
+
+    with brought(history, settings.data) as data:
+        serve(data or settings.data, settings.listen)
+    return 0

@@ -1,0 +1,133 @@
+"""The `paceline` command. Each command is imported when it is asked for: `--version` and `--help` import none."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from paceline import __version__
+from paceline.client.errors import PacelineError
+
+COMMANDS = {
+    "up": "Run a cell in this process.",
+    "down": "End the cell that runs on a data folder.",
+    "job": "Submit, follow, explain and stop jobs.",
+    "pool": "Define and look at pools.",
+    "host": "Look at hosts; confirm a loss.",
+    "cell": "Check that everything of the cells is there.",
+    "log": "Follow, verify, check and archive the log.",
+    "snapshot": "Keep stores of machines elsewhere, and bring them back.",
+    "admin": "Look after a cell.",
+    "agent": "Run the agent of this machine.",
+    "processor": "Run one machine of a cell as a process of its own.",
+    "projector": "Keep the views in a process of its own.",
+    "api": "Serve the HTTP API in a process of its own.",
+    "gateway": "Serve agents in a process of its own.",
+    "fanout": "Publish each decision as a message of its own.",
+    "simulate": "Run a scenario or a trace in virtual time.",
+    "demo": "Run the main job: a cell, jobs, a verified log.",
+    "completion": "Print the completion script of a shell.",
+}
+EPILOG = """\b
+Exit codes:
+  0    done; the wanted state was reached
+  1    refused by the scheduler; wrong files, a failed job, a log that differs
+  2    wrong usage, wrong settings
+  3    the job was accepted and did not run in time (submit --wait=running)
+  4    there is no such thing
+  6    no cell or no log can be reached, or the token is wrong; try again
+  124  --timeout has passed
+  130  interrupted; jobs go on
+"""
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they run; their lines of help stand here."""
+
+    def __init__(self, *args: Any, lines: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lines = lines
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name; the plural is taken too."""
+        name = cmd_name if cmd_name in self.lines else cmd_name.removesuffix("s")
+        if name not in self.lines:
+            return None
+        command: click.Command = getattr(import_module(f"paceline.cli.commands.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands for the page of help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.lines.items()))
+
+
+@click.group(
+    cls=Lazy,
+    lines=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
+def cli() -> None:
+    """Paceline schedules batch and stateless jobs on one cluster and keeps every decision as an event."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command and exits."""
+    given = list(sys.argv[1:] if args is None else args)
+    sys.exit(run(given))
+
+
+def run(args: list[str]) -> int:
+    """Runs the command and returns its exit code."""
+    try:
+        result = cli.main(args, prog_name="paceline", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if "--debug" in args:
+            raise
+        text, code = _told(error)
+        _complain(text)
+        return code
+
+
+def _complain(text: str) -> None:
+    """The last sentence, in the form that the process was told to write in."""
+    logs = sys.modules.get("paceline.services.process_logs")  # only processes of a cell have it
+    if logs is not None and logs.as_json:
+        logs.logger().error(text)
+    else:
+        from paceline.output import note
+
+        note(f"paceline: {text}")
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    from events.log.port import LogError, LogFault, LogUnavailable
+
+    if isinstance(error, PacelineError):
+        return str(error), error.exit_code
+    if isinstance(error, LogError):
+        return str(error), 6 if isinstance(error, LogUnavailable | LogFault) else 1
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", 1
+    return f"this should not happen: {error!r}. Run it again with `paceline --debug` and report what it prints.", 1

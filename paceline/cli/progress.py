@@ -1,0 +1,151 @@
+"""Waiting for jobs: asks until each has reached what is waited for, and shows how they get on."""
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from paceline.client.client import Client
+from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.client.models import ENDED, FAILED, REJECTED, RUNNING, SUCCEEDED, Job
+from paceline.output import COLOURS, console, live, note, plain
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
+SILENCE_SAID_S = 3.0
+"""A cell that is away for less is not worth a word."""
+BAR = 30
+
+
+class Progress(Protocol):
+    """Shows jobs while they are waited for."""
+
+    def show(self, jobs: Mapping[str, Job]) -> None:
+        """Shows how they stand now."""
+        ...
+
+    def close(self) -> None:
+        """Leaves the last state on the screen."""
+        ...
+
+
+class Lines:
+    """One line on stderr for each change."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def show(self, jobs: Mapping[str, Job]) -> None:
+        """See `Progress`."""
+        for job_id, job in jobs.items():
+            line = f"{job_id}  {job['state']}  {counts(job)}"
+            if self._last.get(job_id) != line:
+                self._last[job_id] = line
+                note(line)
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+class Bars:
+    """A bar for each job on stderr, drawn over."""
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(console=console(sys.stderr), auto_refresh=False)
+        self._live.start()
+
+    def show(self, jobs: Mapping[str, Job]) -> None:
+        """See `Progress`."""
+        self._live.update(_bars(jobs.values()), refresh=True)
+
+    def close(self) -> None:
+        """See `Progress`."""
+        self._live.stop()
+
+
+def progress() -> Progress:
+    """Bars on a terminal, lines elsewhere."""
+    return Bars() if live(sys.stderr) else Lines()
+
+
+def reached(job: Job, goal: str) -> bool | None:
+    """Whether a job has reached a goal; False: it never will; None: not yet."""
+    state = job["state"]
+    if goal == "running" and state in (RUNNING, SUCCEEDED):
+        return True
+    if state not in ENDED:
+        return None
+    return state == SUCCEEDED or (goal == "ended" and state not in (FAILED, REJECTED))
+
+
+def wait_for(
+    client: Client, job_ids: Iterable[str], goal: str, timeout: float | None, shown: Progress | None = None
+) -> dict[str, Job]:
+    """Waits until no job can get nearer to the goal, and returns them. Raises `TimedOut`.
+
+    A cell that goes away while jobs are waited for is waited for too; one that was never there is `Unreachable`.
+    """
+    jobs = {job_id: client.job(job_id) for job_id in job_ids}
+    deadline = None if timeout is None else time.monotonic() + timeout
+    shown = shown or progress()
+    pause, silent_since = FIRST_ASK_S, 0.0
+    try:
+        while True:
+            shown.show(jobs)
+            waiting = [job_id for job_id, job in jobs.items() if reached(job, goal) is None]
+            if not waiting:
+                return jobs
+            left = pause if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut(
+                    f"{', '.join(waiting)}: not {goal} after {timeout:g} s; the wait ended, the job goes on."
+                )
+            time.sleep(min(pause, left))
+            pause = min(SLOWEST_ASK_S, pause * 1.3)
+            try:
+                jobs |= {job_id: client.job(job_id) for job_id in waiting}
+                silent_since = 0.0
+            except (Unreachable, Unavailable):
+                silent_since = _silence(silent_since)
+    finally:
+        shown.close()
+
+
+def counts(job: Job) -> str:
+    """`3/20 ended · 12 running · 5 queued`."""
+    tasks = job.get("tasks") or {}
+    over = sum(tasks.get(state, 0) for state in ("succeeded", "failed", "killed"))
+    parts = [f"{over}/{sum(tasks.values())} ended"]
+    parts += [f"{count} {state}" for state, count in tasks.items() if count and state != "succeeded"]
+    return " · ".join(parts)
+
+
+def _silence(since: float) -> float:
+    """Says once that the cell is away; returns since when, -1 once it was said."""
+    if since == 0.0:
+        return time.monotonic()
+    if since > 0 and time.monotonic() - since > SILENCE_SAID_S:
+        note("the cell does not answer; waiting for it")
+        return -1.0
+    return since
+
+
+def _bars(jobs: Iterable[Job]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for job in jobs:
+        tasks = job.get("tasks") or {}
+        whole = max(1, sum(tasks.values()))
+        bar = Text()
+        for state, colour in (("succeeded", "green"), ("failed", "red"), ("killed", "magenta"), ("running", "blue")):
+            bar.append("━" * (BAR * tasks.get(state, 0) // whole), style=colour)
+        bar.append("━" * (BAR - len(bar)), style="bright_black")
+        state = job["state"]
+        out.add_row(Text(plain(job["job_id"])), Text(state, style=COLOURS.get(state, "")), bar, counts(job))
+    return out

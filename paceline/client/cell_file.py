@@ -1,0 +1,50 @@
+"""Which cell runs on a data folder: `DATA/cell.json`, written by `paceline up`."""
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+DATA_DEFAULT = Path("~/.paceline")
+FILE = "cell.json"
+TOKEN_FILE = "token"
+
+
+class Running(NamedTuple):
+    """The process of a cell and the address of its API, HOST:PORT."""
+
+    pid: int
+    listen: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process with that number is there."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+def data_folder() -> Path:
+    """The data folder where nobody names one: PACELINE_DATA, else `DATA_DEFAULT`."""
+    return Path(os.environ.get("PACELINE_DATA") or DATA_DEFAULT).expanduser().absolute()
+
+
+def read(data: Path) -> Running | None:
+    """What was said last; None where there is nothing that can be read."""
+    try:
+        said = json.loads((data / FILE).read_text())
+        return Running(int(said["pid"]), str(said["listen"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def token(data: Path) -> str | None:
+    """The token that writes need."""
+    try:
+        return (data / TOKEN_FILE).read_text().strip() or None
+    except OSError:
+        return None

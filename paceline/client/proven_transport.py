@@ -1,0 +1,103 @@
+"""HTTP over connections on which the server has proved first that it has the token (`paceline.client.proof`).
+
+A connection over TLS is taken as it is: there the certificate says who the server is.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any
+
+import httpx2
+
+from paceline.client.proof import Challenge, NotProven
+
+CONNECTED = "connection.connect_tcp.complete"
+READ_BYTES = 4096
+PROOF_S = 3.0
+"""How long a server has for all of it: one that drips bytes holds nobody longer."""
+
+
+class Stranger(httpx2.ConnectError):
+    """Who answers at an address doesn't prove that it has the token, which was not shown to it."""
+
+
+class ProvenTransport(httpx2.HTTPTransport):
+    """For a `httpx2.Client`. Requests fail with `Stranger` where the server proves nothing."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(trust_env=False)
+        self._token = token
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2."""
+        if request.url.scheme == "http":
+            request.extensions = {**request.extensions, "trace": self._trace(request)}
+        return super().handle_request(request)
+
+    def _trace(self, request: httpx2.Request) -> Callable[[str, dict[str, Any]], None]:
+        def trace(event: str, info: dict[str, Any]) -> None:
+            if event != CONNECTED:
+                return
+            stream, end = info["return_value"], monotonic() + PROOF_S
+            try:
+                challenge = _challenge(stream, self._token)
+                stream.write(challenge.request, PROOF_S)
+                while not challenge.feed(stream.read(READ_BYTES, _left(end))):
+                    pass
+            except BaseException as error:
+                stream.close()
+                if isinstance(error, NotProven) or not _left(end):
+                    raise _stranger(request, error) from error
+                raise
+
+        return trace
+
+
+class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
+    """The same for a `httpx2.AsyncClient`."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(trust_env=False)
+        self._token = token
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2."""
+        if request.url.scheme == "http":
+            request.extensions = {**request.extensions, "trace": self._trace(request)}
+        return await super().handle_async_request(request)
+
+    def _trace(self, request: httpx2.Request) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, None]]:
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            if event != CONNECTED:
+                return
+            stream = info["return_value"]
+            try:
+                challenge = _challenge(stream, self._token)
+                async with asyncio.timeout(PROOF_S):
+                    await stream.write(challenge.request)
+                    while not challenge.feed(await stream.read(READ_BYTES)):
+                        pass
+            except BaseException as error:
+                await stream.aclose()
+                if isinstance(error, NotProven | TimeoutError):
+                    raise _stranger(request, error) from error
+                raise
+
+        return trace
+
+
+def _left(end: float) -> float:
+    return max(0.0, end - monotonic())
+
+
+def _challenge(stream: Any, token: str) -> Challenge:
+    host, port = stream.get_extra_info("server_addr")[:2]
+    return Challenge(token, host, port)
+
+
+def _stranger(request: httpx2.Request, error: BaseException) -> Stranger:
+    why = error if isinstance(error, NotProven) else f"it has not done so within {PROOF_S:g} s"
+    return Stranger(
+        f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {why}"
+    )

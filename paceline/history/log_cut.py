@@ -1,0 +1,171 @@
+"""Cuts of a log: where its topics were at a time or at a position, and the log as it was then."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import takewhile
+
+from events.codec import CodecError, decode
+from events.log.port import Log, LogFault, LogRecord, NewRecord, Reader, gap
+from events.records.rounds import RoundCommitted
+from events.rounds import key_of
+from events.topics import ALL, BY_NAME, MACHINES, rounds_of
+from paceline.client.errors import PacelineError
+
+
+class CutLog:
+    """A log as it was: topics end where `ends` says, those that it doesn't name where they end now."""
+
+    def __init__(self, log: Log, ends: Mapping[str, int]) -> None:
+        self.cell = log.cell
+        self._log = log
+        self._ends = ends
+
+    def append(self, records: Sequence[NewRecord]) -> list[int]:
+        """Raises `LogFault`."""
+        raise LogFault("This is history: it takes no records.")
+
+    def reader(self, positions: Mapping[str, int]) -> "CutReader":
+        """See `Log.reader`."""
+        return CutReader(self._log.reader(positions), self)
+
+    def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
+        """See `Log.scan`."""
+        first, end = self.bounds(topic)
+        if start > end:
+            raise gap(topic, start, first, end)
+        return takewhile(lambda record: record.offset < end, self._log.scan(topic, start))
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        """See `Log.bounds`."""
+        start, end = self._log.bounds(topic)
+        return start, max(start, min(end, self._ends.get(topic, end)))
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """See `Log.ends`."""
+        return {topic: self.bounds(topic)[1] for topic in topics}
+
+    def wait(self, timeout: float) -> None:
+        """Nothing comes."""
+
+    def close(self) -> None:
+        """See `Log.close`."""
+        self._log.close()
+
+
+class CutReader:
+    """See `Reader`."""
+
+    def __init__(self, reader: Reader, log: CutLog) -> None:
+        self._reader = reader
+        self._log = log
+        self._ends = log.ends(reader.ends())
+
+    def poll(self, limit: int, timeout: float) -> list[LogRecord]:
+        """See `Reader.poll`."""
+        if all(self._reader.position(topic) >= end for topic, end in self._ends.items()):
+            return []
+        return [found for found in self._reader.poll(limit, timeout) if found.offset < self._ends[found.topic]]
+
+    def ends(self) -> dict[str, int]:
+        """See `Reader.ends`."""
+        return dict(self._ends)
+
+    def position(self, topic: str) -> int:
+        """See `Reader.position`."""
+        return min(self._reader.position(topic), self._ends[topic])
+
+    def close(self) -> None:
+        """See `Reader.close`."""
+        self._reader.close()
+
+
+def first_at(log: Log, topic: str, ms: int) -> int:
+    """The first offset of a topic whose record was appended at a time or later; its end where there is none."""
+    low, high = log.bounds(topic)
+    while low < high:
+        middle = (low + high) // 2
+        record = next(log.scan(topic, middle), None)
+        if record is not None and record.at_ms < ms:
+            low = record.offset + 1
+        else:
+            high = middle
+    return low
+
+
+def before(log: Log, ms: int) -> dict[str, int]:
+    """Where each topic ended before a time, in milliseconds since 1970."""
+    return {topic.name: first_at(log, topic.name, ms) for topic in ALL}
+
+
+def up_to(log: Log, topic: str, offset: int) -> dict[str, int]:
+    """Where each topic ended when the record at an offset was appended, that record and what came in the same
+    millisecond included; of its own topic nothing that came after. Raises `PacelineError` where it isn't there.
+    """
+    start, end = log.bounds(topic)
+    record = next(log.scan(topic, offset), None) if start <= offset < end else None
+    if record is None:
+        raise PacelineError(f"{topic} goes from offset {start} to {end - 1}: there is no {topic}:{offset}.")
+    return {**before(log, record.at_ms + 1), topic: record.offset + 1}
+
+
+def closed(log: Log, ends: Mapping[str, int]) -> dict[str, int]:
+    """Those ends, moved on until whatever the rounds before them were decided on, or had seen, is before them too.
+    Clocks of brokers differ; on one clock nothing moves.
+    """
+    out = dict(ends)
+    while True:
+        needed = dict(out)
+        for machine in MACHINES:
+            for round_ in _last_rounds(log, rounds_of(machine), out[rounds_of(machine)]):
+                for segment in round_.inputs:
+                    needed[segment.topic] = max(needed[segment.topic], segment.end)
+                for seen in round_.seen:
+                    if seen.topic in needed:
+                        needed[seen.topic] = max(needed[seen.topic], seen.position)
+        if needed == out:
+            return out
+        out = needed
+
+
+def _last_rounds(log: Log, topic: str, end: int) -> list[RoundCommitted]:
+    """The rounds among the last records in a topic before an offset, at least one if there is any. Some may be late
+    ones of an old epoch; those are decided on less.
+    """
+    start = log.bounds(topic)[0]
+    for first in (max(start, end - 100), start):
+        found = []
+        for record in takewhile(lambda each: each.offset < end, log.scan(topic, first)):
+            try:
+                event = decode(record.value) if key_of(record) is not None else None
+            except CodecError as error:
+                raise PacelineError(f"{record.topic}:{record.offset} can't be read: {error}.") from error
+            if isinstance(event, RoundCommitted):
+                found.append(event)
+        if found:
+            return found
+    return []
+
+
+def read_position(text: str) -> tuple[str, int]:
+    """Topic and offset of a position such as paceline.lifecycle:57 or lifecycle:57. Raises `PacelineError`."""
+    match = re.fullmatch(r"(?:paceline\.)?([a-z]+):(\d{1,18})", text)
+    if match is None or f"paceline.{match[1]}" not in BY_NAME:
+        raise PacelineError(f"{text!r} is no position; one looks like paceline.lifecycle:57.")
+    return f"paceline.{match[1]}", int(match[2])
+
+
+def read_time(text: str) -> int:
+    """Milliseconds since 1970 of a time such as 2026-08-21T10:44:07Z; without an offset it is local time. Raises
+    `PacelineError`.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise PacelineError(f"{text!r} is no time; one looks like 2026-08-21T10:44:07Z.") from error
+    return round(at.timestamp() * 1000)
+
+
+def write_time(ms: int) -> str:
+    """A time in UTC, to the millisecond."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,79 @@
+"""A stretch of history over HTTP: the views as they were at its end. Commands are refused."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from events.topics import ALL
+from hostagent.server import Server
+from paceline.client.cell_file import FILE
+from paceline.history.importer import info, open_history
+from paceline.history.log_cut import write_time
+from paceline.history.views_at import views_at
+from paceline.output import note
+from paceline.services.data_folder import prepare
+from paceline.services.startup import listening, named
+from projections.api.app import create_app
+from projections.api.guards import READS
+from projections.api.problems import Problem
+from projections.views import tables
+from projections.views.reader import Views
+
+GRACE_S = 3
+"""So long requests that are being answered may go on at the end."""
+
+
+class ReadOnly:
+    """Answers what would change something."""
+
+    def __init__(self, app: ASGIApp, what: str) -> None:
+        self._app = app
+        self._what = what
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "http" and scope["method"] not in READS:
+            text = f"this is {self._what}: it can be looked at, and takes no commands"
+            problem = Problem(405, "READ_ONLY", text, headers={"Allow": ", ".join(sorted(READS))})
+            await problem.response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def serve(data: Path, listen: str) -> None:
+    """Serves the stretch in a folder until it is told to end."""
+    held = listening(listen)
+    stretch = info(data)
+    log = open_history(data)
+    what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
+    views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
+    address = named(held, listen)
+    body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
+    app = create_app(views, log, token=prepare(data), listen=address, cell_info=lambda: body)
+    app.add_middleware(ReadOnly, what=what)
+    file = data / FILE
+    file.write_text(json.dumps({"pid": os.getpid(), "listen": address}))
+    server = Server(app, GRACE_S)
+
+    def end(*_: Any) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    try:
+        note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
+        server.run([held])
+    finally:
+        file.unlink(missing_ok=True)
+        log.close()
+
+
+def _standings(views: Views) -> dict[str, Any]:
+    with views.read() as connection:
+        rows = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
+        return {machine: {"epoch": epoch, "round": round_, "hash": "", "lag": {}} for machine, epoch, round_ in rows}

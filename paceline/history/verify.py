@@ -1,0 +1,241 @@
+"""Verifies a log: replays every machine from its first record, decides each round again and compares the bytes.
+
+One machine after the other in this process, or `verify_apart`: each in a process of its own.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent import futures
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+from events.codec import decode
+from events.log.port import Log, LogError, LogUnavailable
+from events.records.parts import Segment
+from events.records.rounds import RoundCommitted
+from events.topics import rounds_of
+from paceline.history.open_log import open_log
+from paceline.history.readable import readable
+from paceline.history.row_diff import row_body
+from paceline.history.start_state import start_of
+from paceline.services.settings import Settings
+from paceline.worker_processes import ended_by_ctrl_c, starting
+from processors.machine import Machine
+from processors.runtime.divergence import Parting
+from processors.runtime.replay import Difference, Replay, Replayed
+from processors.runtime.store import MemoryStore
+
+SAY_EVERY_S = 0.2
+CONTEXT = 30
+"""Characters shown on either side of where two long values part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found of one machine, and how many seconds it took."""
+
+    result: Replayed
+    seconds: float
+
+    @property
+    def events_per_second(self) -> int:
+        """Inputs applied per second."""
+        return round(self.result.events / self.seconds) if self.seconds else 0
+
+    def body(self) -> dict[str, Any]:
+        """As JSON has it."""
+        result = self.result
+        return {
+            "machine": result.machine,
+            "rounds": result.rounds,
+            "begun_after": result.begun,
+            "before": result.before,
+            "folded": result.folded,
+            "decisions": result.decisions,
+            "events": result.events,
+            "events_per_second": self.events_per_second,
+            "hash": result.hash.hex(),
+            "difference": _brief(result.difference) if result.difference else None,
+        }
+
+
+def _brief(found: Difference) -> dict[str, Any]:
+    places = [place_text(each) for each in found.places]
+    return {"round": found.round, "index": found.index, "reason": found.reason, "places": places}
+
+
+class Stretch(NamedTuple):
+    """The rounds that are decided again: from `first` to `last`, None: the end of the log."""
+
+    first: int = 1
+    last: int | None = None
+
+
+WHOLE = Stretch()
+
+
+class Progress(NamedTuple):
+    """How far a machine is: offset in its topic, where that ends, rounds and inputs so far."""
+
+    machine: str
+    position: int
+    end: int
+    round: int
+    events: int
+
+
+Say = Callable[[Progress], None]
+Makes = Mapping[str, Callable[[], Machine]]
+
+
+def verify(
+    log: Log,
+    machines: Makes,
+    say: Say | None = None,
+    stretch: Stretch = WHOLE,
+    starts: Mapping[str, MemoryStore] | None = None,
+) -> list[Checked]:
+    """Verifies machine after machine, each to its end or first difference. `say` is told how far it is, a few times a
+    second; `starts`: the stores that machines begin from, where the log doesn't begin at its start.
+    """
+    return [_one(log, make, say, stretch, (starts or {}).get(name)) for name, make in machines.items()]
+
+
+def verify_apart(
+    settings: Settings, names: Iterable[str], jobs: int, say: Say | None, stretch: Stretch
+) -> list[Checked]:
+    """Verifies machines in so many processes at once, all to their ends or first differences."""
+    plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
+    context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
+    told: Any = context.SimpleQueue()
+    with futures.ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool, ended_by_ctrl_c():
+        with starting():
+            tasks = [pool.submit(_apart, plain, name, stretch) for name in names]
+        while futures.wait(tasks, SAY_EVERY_S).not_done:
+            _hear(told, say)
+        _hear(told, say)
+        return [task.result() for task in tasks]
+
+
+_told: Any = None
+"""In a process of its own: where it says how far it is."""
+
+
+def _begin(told: Any) -> None:
+    global _told
+    _told = told
+
+
+def _hear(told: Any, say: Say | None) -> None:
+    while not told.empty():
+        progress = told.get()
+        if say:
+            say(progress)
+
+
+def _apart(settings: Settings, name: str, stretch: Stretch) -> Checked:
+    from processors.cell_machines import machines
+
+    log = open_log(settings)
+    try:
+        make = machines(log.cell)[name]
+        return _one(log, make, _told.put, stretch, start_of(settings.data, name))
+    finally:
+        log.close()
+
+
+def _one(
+    log: Log, make: Callable[[], Machine], say: Say | None, stretch: Stretch, start: MemoryStore | None
+) -> Checked:
+    machine = make()
+    own = rounds_of(machine.name)
+    end = log.ends([own])[own]
+    run = Replay(machine, log, start or MemoryStore(), make)
+    result = run.result
+    begun = time.perf_counter()
+    said = 0.0
+    try:
+        for record in run.rounds(first=stretch.first, last=stretch.last):
+            if say and time.perf_counter() - said > SAY_EVERY_S:
+                said = time.perf_counter()
+                say(Progress(machine.name, run.fold.own.position, end, record.round, result.events))
+    except LogUnavailable:
+        raise
+    except LogError as error:
+        text = f"the log can't be replayed: {error}"
+        result.difference = Difference(machine.name, run.fold.own.round, 0, None, None, text)
+    if say:
+        say(Progress(machine.name, end, end, run.fold.own.round, result.events))
+    return Checked(result, time.perf_counter() - begun)
+
+
+def first_difference(log: Log, found: Iterable[Checked]) -> Difference | None:
+    """Of the differences of all machines the one that the others may follow from: a round that is decided otherwise
+    before one whose inputs aren't those it names, and one that was an input of another before that.
+    """
+    all_ = [each.result.difference for each in found if each.result.difference is not None]
+    decided = [each for each in all_ if each.recorded is not None or each.decided is not None]
+    causes = [each for each in decided if not any(_followed(log, each, other) for other in decided)]
+    return next(iter(causes or decided or all_), None)
+
+
+def _followed(log: Log, later: Difference, earlier: Difference) -> bool:
+    """Whether the round of a difference had that of another among its inputs."""
+    place, cause = later.places[-1], earlier.places[-1]
+    event = decode(next(iter(log.scan(place.topic, place.start))).value)
+    inputs = event.inputs if isinstance(event, RoundCommitted) else ()
+    return any(each.topic == cause.topic and each.start <= cause.start < each.end for each in inputs)
+
+
+def difference_body(
+    found: Difference, parting: Parting | None = None, machine: Machine | None = None
+) -> dict[str, Any]:
+    """A difference as JSON has it, both sides decoded. `parting` and a machine of its kind: for the rows that the
+    states differ in.
+    """
+    return {
+        "machine": found.machine or None,
+        "round": found.round,
+        "index": found.index,
+        "reason": found.reason,
+        "places": [place_text(each) for each in found.places],
+        "recorded": readable(found.recorded) if found.recorded is not None else None,
+        "decided": readable(found.decided) if found.decided is not None else None,
+        "states_part_after_round": parting.round if parting else None,
+        "states_fault": parting.fault or None if parting else None,
+        "rows": [row_body(row, machine) for row in parting.rows] if parting and machine else [],
+    }
+
+
+def place_text(place: Segment) -> str:
+    """topic:offset, or topic:first-last."""
+    last = f"-{place.end - 1}" if place.end - place.start > 1 else ""
+    return f"{place.topic}:{place.start}{last}"
+
+
+def side_by_side(found: Difference) -> list[tuple[str, str, str, str]]:
+    """Per field: a mark where the sides differ, the name, what was recorded, what was decided again."""
+    body = difference_body(found)
+    recorded, decided = body["recorded"] or {}, body["decided"] or {}
+    rows = []
+    for name in {**recorded, **decided}:
+        old, new = (str(side[name]) if name in side else "(nothing)" for side in (recorded, decided))
+        mark = "" if old == new else "≠"
+        rows.append((mark, name, *_near(old, new)))
+    return rows
+
+
+def _near(old: str, new: str) -> tuple[str, str]:
+    """Two texts, cut to what surrounds the place where they part."""
+    at = next((index for index, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    return _cut(old, at), _cut(new, at)
+
+
+def _cut(text: str, at: int) -> str:
+    if len(text) <= 2 * CONTEXT:
+        return text
+    if at >= len(text):
+        at = 0
+    start, end = max(0, at - CONTEXT), at + CONTEXT
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

@@ -1,0 +1,85 @@
+"""The data folder: its format, and the token of the cells that are kept there."""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import IO
+
+from events.file_locks import hold
+from paceline.client.errors import PacelineError
+
+FORMAT = 2
+TOKEN = "token"
+
+
+class CannotStart(PacelineError):
+    """A process can't start, or can't go on; the message says why and what to do."""
+
+
+def prepare(data: Path) -> str:
+    """Makes the data folder, checks its format, and returns the token that writes need.
+
+    Nobody else may read what stands there: what this process makes from now on is for its user alone, wherever it is.
+    """
+    os.umask(0o077)
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = data / "format"
+    if held.exists() or not any(data.iterdir()):
+        with contextlib.suppress(OSError):  # it belongs to another user, as a mounted volume may
+            data.chmod(data.stat().st_mode & 0o700)
+    if not held.exists():
+        part = data / f"format.{os.getpid()}"
+        part.write_text(f"{FORMAT}\n")
+        part.replace(held)
+    elif not (text := held.read_text().strip()).isdigit():
+        raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
+    elif int(text) > FORMAT:
+        raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
+    elif int(text) < FORMAT:
+        raise CannotStart(
+            f"{data} is of an earlier version of Paceline (format {text}), whose log this one can't read; choose "
+            "another folder, or use the version that wrote it"
+        )
+    return _token(data / TOKEN)
+
+
+def agent_folder(data: Path, named: Path | None) -> Path:
+    """The folder of the agent of this machine: the one that was named, or one beside the data folder. Tasks work below
+    it, so it isn't below the token. Raises `CannotStart`.
+    """
+    folder = named or data.with_name(f"{data.name}-agent")
+    above = next((each for each in folder.absolute().parents if _has_token(each)), None)
+    if above is not None:
+        raise CannotStart(
+            f"{folder} is inside of {above}, where the token of the cell is: tasks would work below it. "
+            f"Choose a folder of the agent outside of {above}."
+        )
+    return folder
+
+
+def _has_token(folder: Path) -> bool:
+    """Whether it is a data folder with a token; one that nobody may look into has none for tasks either."""
+    return os.path.exists(folder / "format") and os.path.exists(folder / TOKEN)
+
+
+def lock(data: Path) -> IO[str]:
+    """Holds a data folder for this process as long as the file is open. Raises `CannotStart` where another has it."""
+    try:
+        return hold(data / "lock")
+    except BlockingIOError as error:
+        raise CannotStart(
+            f"{data} is in use by another `paceline up`. Stop that one, or choose another folder with --data."
+        ) from error
+
+
+def _token(path: Path) -> str:
+    """The token of a data folder; several processes may start on it at once."""
+    if not path.exists():
+        part = path.with_name(f"token.{os.getpid()}")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+        with contextlib.suppress(FileExistsError):
+            os.link(part, path)
+        part.unlink()
+    return path.read_text().strip()

@@ -1,0 +1,276 @@
+"""Settings of processes: flag, then environment (PACELINE_*, `__` between levels), then file, then default.
+
+The file is `--config`, or `paceline.toml` beside the data folder where there is one. What a decision reads is never
+here: that comes as facts (`paceline pool apply`). `origins` says where each value comes from.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from paceline.client.cell_file import DATA_DEFAULT
+from paceline.client.errors import Faults
+
+LISTEN_DEFAULT = "127.0.0.1:7117"
+SERVICE_PORTS = {
+    "api": 7117,
+    "gateway": 7118,
+    "projector": 7119,
+    "fanout": 7120,
+    "lifecycle": 7121,
+    "entitlement": 7122,
+    "placement": 7123,
+    "sla": 7124,
+    "agent": 7125,
+}
+"""Where each kind of process listens on 127.0.0.1, unless it is told otherwise."""
+ADDRESS = r"^[^\s/:]+:[0-9]{1,5}$|^\[[0-9A-Fa-f:]+\]:[0-9]{1,5}$"
+
+
+class WrongSettings(Faults):
+    """Settings make no sense: starting again doesn't help."""
+
+    exit_code = 2
+
+
+class Part(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UpPart(Part):
+    """`[up]`, what `paceline up` needs beside the data folder."""
+
+    listen: str = Field(default=LISTEN_DEFAULT, pattern=ADDRESS)
+    sim_hosts: int = Field(default=0, ge=0, le=1_000_000)
+    agent: bool | None = None
+    """An agent for this machine; None: where there are no simulated hosts."""
+
+
+class AgentPart(Part):
+    """`[agent]`, what an agent needs to know. None: detected, or the name of this machine. `run_as`: the user as whom
+    tasks run, empty: the agent's.
+    """
+
+    host_id: str | None = None
+    folder: Path | None = None
+    attributes: dict[str, str] = {}
+    cpu_milli: int | None = Field(default=None, ge=1)
+    memory_mib: int | None = Field(default=None, ge=1)
+    disk_mib: int | None = Field(default=None, ge=0)
+    gpu_milli: int | None = Field(default=None, ge=0)
+    run_as: str = ""
+    port_first: int = Field(default=31000, ge=1, le=65535)
+    port_last: int = Field(default=31999, ge=1, le=65535)
+
+
+class ServicePart(Part):
+    """`[service]`, what the processes of a cell share where each part is one of its own. `listen`: of health pages,
+    metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `address_file`: gets that address
+    once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
+    folder. `sim_hosts`: hosts that a gateway simulates; `gateways`: addresses that an API asks for the output of runs,
+    and those of the cell of an agent.
+    """
+
+    listen: str = Field(default="", pattern=rf"^$|{ADDRESS}")
+    address_file: Path | None = None
+    name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,100}$")
+    session_timeout_ms: int = Field(default=6000, ge=1000, le=300_000)
+    sim_hosts: int = Field(default=0, ge=0, le=1_000_000)
+    gateways: tuple[str, ...] = ()
+
+
+class LogsPart(Part):
+    """`[logs]`, what processes write to stderr about themselves."""
+
+    form: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(BaseSettings):
+    """All settings. `server` is the address of an API, empty: of the cell that runs on `data`; `kafka` is HOST:PORT,
+    empty: the embedded log; `kafka_options` are librdkafka's by name, for its security;
+    `schema_registry_url`: http://[NAME:PASSWORD@]HOST:PORT, empty: none. `snapshots` and `archive` are addresses of
+    fsspec, empty: none; a processor takes a snapshot after every `snapshot_every` offsets of the log.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="PACELINE_", env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
+    )
+    toml: ClassVar[Path | None] = None
+
+    data: Path = DATA_DEFAULT
+    server: str = ""
+    token: SecretStr | None = None
+    kafka: str = ""
+    kafka_options: dict[str, str] = {}
+    schema_registry_url: str = ""
+    snapshots: str = ""
+    snapshot_every: int = Field(default=20_000, ge=1)
+    archive: str = ""
+    cell: int = Field(default=0, ge=0)
+    up: UpPart = UpPart()
+    agent: AgentPart = AgentPart()
+    service: ServicePart = ServicePart()
+    logs: LogsPart = LogsPart()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, environment, file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, cls.toml)
+
+
+TABLES: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart, "service": ServicePart, "logs": LogsPart}
+
+
+class UpSettings(Part):
+    """What `paceline.services.up.run_up` gets: everything decided. `agent_folder` None: beside the data folder."""
+
+    data: Path
+    listen: str
+    sim_hosts: int
+    agent: bool
+    kafka: str
+    cell: int
+    kafka_options: dict[str, str] = {}
+    schema_registry_url: str = ""
+    agent_folder: Path | None = None
+    run_as: str = ""
+
+
+class Origin(NamedTuple):
+    """Where the value of a setting comes from: flag, the name of a variable, a file, or default."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+def load(config: Path | None = None, **flags: Any) -> Settings:
+    """The settings of this process; flags that are None were not given. Raises `WrongSettings`: all problems."""
+    return _load(config, _given(flags))[0]
+
+
+def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
+    """Every setting of this process, by name, with its origin; secrets are not shown. Raises `WrongSettings`."""
+    given = _given(flags)
+    settings, file = _load(config, given)
+    environment = _leaves(EnvSettingsSource(Settings)())
+    from_file = _leaves(tomllib.loads(file.read_text()) if file else {})
+    from_flags = _leaves(given)
+    out = []
+    for name, value in _leaves(settings.model_dump()).items():
+        if name in from_flags:
+            origin = "flag"
+        elif name in environment:
+            origin = _variable(name)
+        else:
+            origin = str(file) if name in from_file else "default"
+        out.append(Origin(name, _shown(name, value), origin))
+    return out
+
+
+def _variable(name: str) -> str:
+    """The variable that a setting comes from: its own, or the nearest above that holds it in JSON."""
+    parts = name.upper().split(".")
+    known = {each.upper() for each in os.environ}
+    names = ("PACELINE_" + "__".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((each for each in names if each in known), "PACELINE_" + "__".join(parts))
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path | None]":
+    data = _full(given.get("data") or os.environ.get("PACELINE_DATA") or DATA_DEFAULT)
+    beside = data.parent / "paceline.toml"
+    file = config or (beside if beside.is_file() else None)
+    if config is not None and not config.is_file():
+        raise WrongSettings([f"{config}: there is no such file of settings"])
+
+    class FromFile(Settings):
+        toml = file
+
+    try:
+        settings = FromFile(**given)
+    except ValidationError as error:
+        raise WrongSettings([_said(detail) for detail in error.errors(include_url=False)]) from error
+    except SettingsError as error:
+        raise WrongSettings([f"an environment variable can't be read: {error}"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise WrongSettings([f"{file}: {error}"]) from error
+    return settings.model_copy(update={"data": _full(settings.data)}), file
+
+
+def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a tree by dotted name; the tables of `Settings` and its maps are branches, all else is a leaf."""
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict) and value:
+            out |= _leaves(value, f"{prefix}{name}.")
+        else:
+            out[prefix + name] = value
+    return out
+
+
+def _shown(name: str, value: Any) -> Any:
+    if name.startswith("kafka_options.") and any(word in name for word in ("password", "secret", "key")):
+        return "***"
+    if name == "schema_registry_url":
+        return re.sub("//[^/@]*@", "//***@", value)
+    return "***" if isinstance(value, SecretStr) else value
+
+
+def for_up(settings: Settings) -> UpSettings:
+    """What `paceline up` runs with."""
+    up = settings.up
+    return UpSettings(
+        data=settings.data,
+        listen=up.listen,
+        sim_hosts=up.sim_hosts,
+        agent=up.agent if up.agent is not None else up.sim_hosts == 0,
+        kafka=settings.kafka,
+        cell=settings.cell,
+        kafka_options=settings.kafka_options,
+        schema_registry_url=settings.schema_registry_url,
+        agent_folder=settings.agent.folder,
+        run_as=settings.agent.run_as,
+    )
+
+
+def _full(path: Path | str) -> Path:
+    return Path(path).expanduser().absolute()
+
+
+def _said(detail: Any) -> str:
+    """A problem in the words of who set it."""
+    names = [str(part) for part in detail["loc"]]
+    variable = "PACELINE_" + "__".join(names).upper()
+    where = f"setting {'.'.join(names)} (flag, {variable} or file)"
+    if detail["type"] != "extra_forbidden":
+        return f"{where}: {detail['msg']}, not {detail['input']!r}"
+    known = list((TABLES.get(names[0], Settings) if names[1:] else Settings).model_fields)
+    nearest = difflib.get_close_matches(names[-1], known, n=1, cutoff=0.5)
+    return f"{where} is not known; {f'did you mean {nearest[0]}?' if nearest else 'known are ' + ', '.join(known)}"

@@ -1,0 +1,151 @@
+"""What all processes share at their start: a name, a data folder, a broker that answers, topics that are right."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from events.log.port import LogFault, LogUnavailable
+from events.topics import MACHINES
+from hostagent.listen_address import bound
+from paceline.services.data_folder import CannotStart, prepare
+from paceline.services.process_logs import configure, logger
+from paceline.services.settings import SERVICE_PORTS, Settings, WrongSettings
+from paceline.services.waiting_pages import WaitingPages
+
+KAFKA_RETRY_S = 2.0
+PORT_MAX = 65_535
+
+T = TypeVar("T")
+
+
+class Say(Protocol):
+    """Writes a line about the process, or about one of its cells, with what is known of it."""
+
+    def __call__(self, cell: int | None, text: str, **known: Any) -> None: ...  # noqa: D102
+
+
+class Start(NamedTuple):
+    """What a process knows once it may begin: its name, that of its data folder (`place`), the socket on which it
+    listens and the address of that as HOST:PORT, the token of its cells.
+    """
+
+    name: str
+    place: str
+    listening: socket.socket
+    address: str
+    token: str
+    say: Say
+
+
+def begin(settings: Settings, kind: str, **known: Any) -> Start:
+    """Prepares the data folder and the logs, whose every line carries what is `known`, waits for the broker, checks
+    the topics, and registers the schemas where there is a registry. Raises `CannotStart`, `WrongSettings`.
+    """
+    named = {"machine": kind} if kind in MACHINES else {"process": kind}
+    configure(settings.logs.form, settings.logs.level, **named, **known)
+    log = logger()
+    if not settings.kafka:
+        raise CannotStart(
+            "processes of their own meet in Kafka: name it with --kafka HOST:PORT. For one process: paceline up"
+        )
+    token = _prepared(settings)
+    held, address = _listening(settings, kind)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
+    with WaitingPages(held.dup, log.warning) as pages:
+        _await_topics(settings, pages.wait_for)
+        _use_registry(settings.schema_registry_url, pages.wait_for)
+
+    def say(cell: int | None, text: str, **known: Any) -> None:
+        log.info(text, **({} if cell is None else {"cell": cell}), **known)
+
+    say(None, f"listens at http://{address}")
+    place = place_of(settings.data)
+    return Start(settings.service.name or place, place, held, address, token, say)
+
+
+def place_of(data: Path) -> str:
+    """The name of a data folder among all on the machines of a cell."""
+    return f"{socket.gethostname()}-{data.resolve()}".replace("/", "_")[:200]
+
+
+def listening(listen: str) -> socket.socket:
+    """A socket that listens on HOST:PORT, 0 for any port. Raises `CannotStart`, `WrongSettings`."""
+    if int(listen.rpartition(":")[2]) > PORT_MAX:
+        raise WrongSettings([f"setting listen: {listen} has no such port"])
+    try:
+        return bound(listen)
+    except OSError as error:
+        raise CannotStart(str(error)) from error
+
+
+def named(held: socket.socket, listen: str) -> str:
+    """The address of a socket under the name that it was asked for by, HOST:PORT."""
+    return f"{listen.rpartition(':')[0]}:{held.getsockname()[1]}"
+
+
+def reached(ask: Callable[[], T], warn: Callable[[str], None]) -> T:
+    """What the broker answers, once it is there; says once why it isn't."""
+    said = ""
+    while True:
+        try:
+            return ask()
+        except LogUnavailable as away:
+            if str(away) != said:
+                warn(str(away))
+            said = str(away)
+            time.sleep(KAFKA_RETRY_S)
+
+
+def folder_of(settings: Settings, cell: int) -> Path:
+    """Where a process keeps what it has of a cell."""
+    folder = settings.data / f"cell-{cell}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _prepared(settings: Settings) -> str:
+    try:
+        token = prepare(settings.data)
+    except OSError as error:
+        where = error.filename or settings.data
+        raise CannotStart(f"{where}: {error.strerror}. Choose another folder with --data.") from error
+    return settings.token.get_secret_value() if settings.token else token
+
+
+def _listening(settings: Settings, kind: str) -> tuple[socket.socket, str]:
+    """The socket of a process, and its address, which is in the file for it from now on."""
+    listen = settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}"
+    held = listening(listen)
+    address = named(held, listen)
+    file = settings.service.address_file
+    if file is not None:
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            draft.write_text(f"{address}\n")
+            draft.replace(file)
+        except OSError as error:
+            raise CannotStart(f"{file}: {error.strerror}. Choose another file with --address-file.") from error
+    return held, address
+
+
+def _use_registry(url: str, warn: Callable[[str], None]) -> None:
+    if not url:
+        return
+    from events.log.kafka import schema_registry as registry
+
+    try:
+        registry.use(url, warn)
+    except LogFault as fault:
+        raise CannotStart(str(fault)) from fault
+
+
+def _await_topics(settings: Settings, warn: Callable[[str], None]) -> None:
+    from events.log.kafka.topics import check
+
+    differences = reached(lambda: check(settings.kafka, settings.cell + 1, settings.kafka_options), warn)
+    if differences:
+        raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))

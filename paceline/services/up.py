@@ -1,0 +1,248 @@
+"""`paceline up`: a whole cell in one process, on the embedded log or on Kafka.
+
+One thread steps the four machines, the projector, the gateway and the simulated hosts; another serves HTTP; the agent
+of this machine has a third.
+"""
+
+import faulthandler
+import functools
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+
+from events.clock import SystemClock
+from events.log.port import Log, LogError
+from events.records.parts import Amounts
+from hostagent.agent import AgentSettings
+from hostagent.agent_state import AgentFault
+from hostagent.fleet import Fleet, OnOrder, SimHost
+from hostagent.gateway.component import Gateway
+from hostagent.listen_address import address_of
+from hostagent.server import Server
+from paceline.output import note
+from paceline.services.data_folder import CannotStart, agent_folder, lock, prepare
+from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
+from paceline.services.startup import listening, place_of, reached
+from paceline.services.waiting_pages import WaitingPages
+from processors.cell_machines import machines
+from processors.runtime.fold import HistoryDiffers
+from processors.runtime.in_process import Component, Host, Ownership, Processor
+from processors.runtime.store import RocksStore, StoreFault
+from projections.views.projector import Projector, ViewsFault
+
+if TYPE_CHECKING:
+    from paceline.services.settings import UpSettings
+
+SWITCH_INTERVAL_S = 0.0002
+"""The thread that steps the machines gives way this often: the HTTP thread answers within a few milliseconds."""
+GC_THRESHOLDS = (50_000, 20, 100)
+"""State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
+GRACE_S = 3
+"""So long requests that are being answered may go on at the end."""
+SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
+
+
+def run_up(settings: "UpSettings") -> int:
+    """Runs a cell until SIGINT or SIGTERM; returns the exit code. A library that crashes in C says where."""
+    faulthandler.enable(2)  # stderr
+    try:
+        return Up(settings).run()
+    except (AgentFault, CannotStart, LogError, StoreFault, HistoryDiffers, ViewsFault) as error:
+        note(f"paceline: {error}")
+        return 1
+    except OSError as error:
+        note(f"paceline: {error.filename or settings.data}: {error.strerror}. Choose another folder with --data.")
+        return 1
+
+
+class Up:
+    """The parts of a cell in one process."""
+
+    def __init__(self, settings: "UpSettings", on_order: OnOrder | None = None) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        gc.set_threshold(*GC_THRESHOLDS)
+        self._settings = settings
+        self._on_order = on_order
+        self._data = settings.data
+        self._stop = threading.Event()
+        self._token = prepare(self._data)
+        self._lock = lock(self._data)
+        keep_cell(self._data, settings.cell)
+        self._socket = listening(settings.listen)
+        self._others: list[Log] = []
+        self.log = self._open_log()
+        self._ownership: Ownership | None = None
+        components: list[Component] = []
+        claimant = f"{socket.gethostname()}-{os.getpid()}"
+        if settings.kafka:
+            components += [self._join(settings.kafka), self._transactions()]
+        self._processors = [self._processor(make, name, claimant) for name, make in machines(settings.cell).items()]
+        self.projector = Projector(self.log, self._data)
+        self._agent: LocalAgent | None = None
+        self._components = [*components, *self._processors, self._for_hosts()]
+
+    def run(self) -> int:
+        """Serves until stopped."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.stop())
+        server = self._serve()
+        try:
+            self._write_cell_file()
+            note(f"cell {self.log.cell} is up at http://{self.listen()}, data in {self._data}; stop with Ctrl-C")
+            Host(self.log, self._components, self.projector).run(self._stop)
+        finally:
+            server.should_exit = True
+            self._server_thread.join(timeout=5)
+            with ExitStack() as closing:
+                closing.callback(self._lock.close)
+                closing.callback((self._data / "cell.json").unlink, missing_ok=True)
+                for log in (self.log, *self._others):
+                    closing.callback(log.close)
+        if self._agent is not None and self._agent.left:
+            note(f"stopped; {self._agent.left} runs go on on this host, `paceline down --stop-runs` ends them")
+        else:
+            note("stopped")
+        return 0
+
+    def stop(self) -> None:
+        """Ends `run`; from any thread."""
+        self._stop.set()
+
+    def _open_log(self) -> Log:
+        """The log of the cell; on Kafka those of the other cells too, which are told of pools."""
+        cell = self._settings.cell
+        if not self._settings.kafka:
+            from events.log.embedded import EmbeddedLog
+
+            return EmbeddedLog(self._data / "log", cell, on_trouble=note)
+        from events.log.kafka.kafka_log import KafkaLog
+        from events.log.kafka.topics import cells, check
+
+        options = self._settings.kafka_options
+        kafka = self._settings.kafka
+        with WaitingPages(self._socket.dup, note) as pages:
+            differences, count = reached(
+                lambda: (check(kafka, cell + 1, options), cells(kafka, options)), pages.wait_for
+            )
+        if differences:
+            raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))
+        if self._settings.schema_registry_url:
+            from events.log.kafka import schema_registry as registry
+
+            registry.use(self._settings.schema_registry_url, note)
+        logs = [KafkaLog(kafka, each, options, note, shared=each == cell) for each in range(count)]
+        self._others = [log for log in logs if log.cell != cell]
+        return logs[cell]
+
+    def _join(self, bootstrap: str) -> KafkaOwnership:
+        from events.log.kafka.groups import Group, groups
+        from events.log.kafka.membership import Membership
+
+        cell, options, own = self._settings.cell, self._settings.kafka_options, place_of(self._data)
+        name = f"paceline.services.up.{cell}"
+
+        def other() -> str:
+            group = groups(bootstrap, name.__eq__, options).get(name, Group())
+            return "" if own in group.members else group.of(cell) or min(group.members, default="")
+
+        self._ownership = KafkaOwnership(lambda: Membership(bootstrap, name, own, extra=options), other, cell)
+        return self._ownership
+
+    def _transactions(self) -> Component:
+        from events.log.kafka.kafka_log import KafkaLog
+        from events.log.kafka.transactions import Transactions
+        from events.topics import ALL
+
+        assert isinstance(self.log, KafkaLog)
+        return Transactions(self.log, [topic.name for topic in ALL])
+
+    def _processor(self, make: Callable[[], Any], name: str, claimant: str) -> Processor:
+        folder = self._data / "store" / name
+        return Processor(make, self.log, lambda: RocksStore(folder), claimant, self._ownership, note)
+
+    def _for_hosts(self) -> WhileOwned:
+        clock = SystemClock()
+        self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, place_of(self._data))
+        others: list[Component] = []
+        if self._settings.sim_hosts:
+            hosts = [SimHost(self._settings.sim_hosts, SIM_HOST)]
+            others.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
+        if self._settings.agent:
+            self._agent = LocalAgent(
+                AgentSettings(
+                    urls=(f"http://{self.listen()}",),
+                    token=self._token,
+                    folder=agent_folder(self._data, self._settings.agent_folder),
+                    host_id=socket.gethostname().lower()[:100] or "localhost",
+                    run_as=self._settings.run_as,
+                )
+            )
+            others.append(self._agent)
+        return WhileOwned(self._gateway, others, lambda: all(each.decides for each in self._processors))
+
+    def _serve(self) -> Server:
+        server = Server(self._app(), GRACE_S)
+        self._server_thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
+        )
+        self._server_thread.start()
+        return server
+
+    def _app(self) -> FastAPI:
+        from hostagent.gateway.http import read_output, routes
+        from projections.api.app import create_app
+
+        return create_app(
+            self.projector.views,
+            self.log,
+            token=self._token,
+            listen=self._settings.listen,
+            gateway=routes(self._gateway, self._token),
+            cell_info=self._cell_info,
+            task_log=functools.partial(read_output, self._gateway),
+            others=self._others,
+        )
+
+    def listen(self) -> str:
+        """The address that HTTP is served on."""
+        return address_of(self._socket)
+
+    def _cell_info(self) -> dict[str, Any]:
+        standing = {}
+        for processor in self._processors:
+            driver = processor.driver
+            standing[processor.name] = {
+                "epoch": driver.epoch if driver else 0,
+                "round": driver.fold.own.round if driver else 0,
+                "hash": driver.fold.state.hash.hex() if driver else "",
+                "lag": driver.lag() if driver and driver.epoch else {},
+            }
+        log = f"kafka {self._settings.kafka}" if self._settings.kafka else "embedded"
+        return {"cell": self.log.cell, "listen": self.listen(), "log": log, "machines": standing}
+
+    def _write_cell_file(self) -> None:
+        facts = {"pid": os.getpid(), "listen": self.listen(), "kafka": self._settings.kafka}
+        target = self._data / "cell.json"
+        target.with_suffix(".tmp").write_text(json.dumps(facts))
+        target.with_suffix(".tmp").replace(target)
+
+
+def keep_cell(data: Path, cell: int) -> None:
+    """Remembers which cell a data folder is of. Raises `CannotStart` where it is another's."""
+    held = data / "cell"
+    if not held.exists():
+        held.write_text("0\n" if (data / "store").exists() else f"{cell}\n")
+    kept = held.read_text().strip()
+    if kept != str(cell):
+        raise CannotStart(f"{data} is the data folder of cell {kept}, not {cell}: choose another with --data")

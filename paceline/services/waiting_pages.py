@@ -1,0 +1,51 @@
+"""The pages of a process that waits for something at its start: it lives, isn't ready, and says what it waits for."""
+
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from hostagent.server import Server
+from paceline.services.health_pages import waiting
+from projections.health import Health
+
+GRACE_S = 1
+"""So long requests that are being answered may go on when the process comes up."""
+
+
+class WaitingPages:
+    """Serves them from the first thing that is waited for until the end of the `with`, on the socket that `listening`
+    opens; the process then takes over the address. `tell` says it to whoever reads the process's lines.
+    """
+
+    def __init__(self, listening: Callable[[], socket.socket], tell: Callable[[str], object]) -> None:
+        self._listening = listening
+        self._tell = tell
+        self._trouble = ""
+        self._serving: tuple[Server, socket.socket, threading.Thread] | None = None
+
+    def wait_for(self, trouble: str) -> None:
+        """Says it from now on. Raises what `listening` raises."""
+        self._trouble = trouble
+        self._tell(trouble)
+        if self._serving is not None:
+            return
+        held = self._listening()
+        app = waiting(lambda: Health(False, False, {"trouble": self._trouble}), lambda: self._trouble)
+        server = Server(app, GRACE_S)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, name="waiting", daemon=True)
+        self._serving = server, held, thread
+        thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._serving is not None:
+            server, held, thread = self._serving
+            server.should_exit = True
+            thread.join(2 * GRACE_S)
+            held.close()

@@ -1,0 +1,169 @@
+"""Trials one after another, by seed: what was met, and the smallest scenario of one that fails."""
+
+import os
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import click
+
+from paceline.output import note
+from paceline.simulate.faults.injection import KINDS, VIEWS, Faults, Hit
+from paceline.simulate.faults.shrink import Shrink, as_yaml
+from paceline.simulate.faults.trial import Found, Trial
+from paceline.simulate.scenario.random_scenario import draw_scenario
+from paceline.simulate.scenario.scenario import Scenario
+from paceline.simulate.session import with_end
+from paceline.worker_processes import ended_by_ctrl_c, starting
+
+ACTS = 200
+"""What users do in one drawn scenario."""
+SAY_EVERY_S = 60.0
+VIEWS_EACH = 32
+"""Every so many seeds of trials under all kinds views are made too, which takes longer than the rest of the trial."""
+
+
+class Failure(NamedTuple):
+    """A trial that failed: its seed, why, and the faults that had happened."""
+
+    seed: int
+    why: str
+    hits: list[Hit]
+
+
+@dataclass
+class Met:
+    """What trials have met together."""
+
+    seeds: int = 0
+    events: int = 0
+    rounds: int = 0
+    ignored: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    unmet: set[Hit] | None = None
+    """Faults that a scenario names and that no trial has met."""
+
+    def add(self, found: Found) -> None:
+        """One more trial."""
+        self.seeds += 1
+        self.events += found.events
+        self.rounds += found.rounds
+        self.ignored += found.ignored
+        self.faults.update(found.faults)
+        self.unmet = found.unmet if self.unmet is None else self.unmet & found.unmet
+
+    def missing(self, kinds: Collection[str]) -> list[str]:
+        """The kinds that never happened, and the faults that were named and never did."""
+        named = [f"{hit.kind} {hit.number}" for hit in sorted(self.unmet or ())]
+        return [kind for kind in kinds if not self.faults[kind]] + named
+
+
+def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, views: bool = False) -> Found | Failure:
+    """One trial: under the faults that the scenario names, or under drawn ones of some kinds. `views`: with projections
+    that are compared with rebuilt ones.
+    """
+    only = None if scenario.faults is None else [Hit(each.kind, each.number) for each in scenario.faults]
+    faults = Faults(scenario.seed, (*kinds, VIEWS) if views else kinds, only)
+    try:
+        with TemporaryDirectory(prefix="paceline-") as folder:
+            return Trial(scenario, faults, views=Path(folder) if views else None).run()
+    except Exception as error:  # whatever it is: a machine that raises is a bug like one that decides wrong
+        return Failure(scenario.seed, f"{type(error).__name__}: {error}", faults.hits)
+
+
+def shrunk(scenario: Scenario, failure: Failure, views: bool = False) -> Scenario:
+    """The smallest scenario that fails in the same way."""
+
+    def fails(smaller: Scenario) -> bool:
+        found = attempt(smaller, views=views)
+        return isinstance(found, Failure) and _kind(found.why) == _kind(failure.why)
+
+    return Shrink(fails).smallest(scenario, failure.hits)
+
+
+def _kind(why: str) -> list[str]:
+    """The first words of a failure, without names and numbers."""
+    return re.sub(r"\(.*?\)|\S*\d\S*", "", why).split()[:6]
+
+
+def _one(scenario: Scenario | None, kinds: Collection[str], seed: int) -> Found | Failure:
+    return attempt(_scenario(scenario, seed), kinds, _with_views(scenario, kinds, seed))
+
+
+def _with_views(scenario: Scenario | None, kinds: Collection[str], seed: int) -> bool:
+    """Whether views are made too: where their fault is asked for by its name, and under all kinds now and then."""
+    named = scenario is not None and any(each.kind == VIEWS for each in scenario.faults or ())
+    return named or VIEWS in kinds or (seed % VIEWS_EACH == 0 and {*KINDS} <= {*kinds})
+
+
+def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
+    return draw_scenario(seed, ACTS) if scenario is None else scenario.model_copy(update={"seed": seed})
+
+
+def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int], seconds: float, again: Path) -> int:
+    """Runs a scenario, or drawn ones, under faults by seed, on all cores, until the time is over or one fails. In a
+    scenario without an end things go wrong until it would come to rest without them.
+
+    Tells what was met. Returns 1 where a trial failed, and writes the smallest scenario that fails again to the file;
+    1 too where a kind that was asked for never happened, or a fault that the scenario names: it asks for no others.
+    """
+    scenario = None if scenario is None else with_end(scenario)
+    met, started = Met(), time.monotonic()
+    try:
+        failure = _trials(scenario, kinds, iter(seeds), seconds, met)
+    finally:
+        _tell(met, time.monotonic() - started)
+    if failure is not None:
+        click.echo(f"seed {failure.seed} failed: {failure.why}")
+        views = _with_views(scenario, kinds, failure.seed)
+        again.write_text(as_yaml(shrunk(_scenario(scenario, failure.seed), failure, views)))
+        asked = f"'all, {VIEWS}'" if views else "all"
+        click.echo(
+            f"the smallest scenario that fails again: paceline simulate {shlex.quote(str(again))} --faults {asked}"
+        )
+        return 1
+    drawn = scenario is None or scenario.faults is None
+    missing = met.missing(kinds if drawn else ())
+    if missing:
+        click.echo(f"never happened: {', '.join(missing)}" + ("; ask for more seeds" if drawn else ""))
+    return int(bool(missing))
+
+
+def _trials(
+    scenario: Scenario | None, kinds: Collection[str], seeds: Iterator[int], seconds: float, met: Met
+) -> Failure | None:
+    """Adds trials to what was met, on all cores, until one fails; of those that fail then it is the first seed's."""
+    failure, said = None, time.monotonic()
+    ends = said + seconds
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores) as pool, ended_by_ctrl_c():
+        with starting():
+            running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, cores)}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for found in (each.result() for each in done):
+                if isinstance(found, Failure):
+                    failure = min(failure or found, found)
+                else:
+                    met.add(found)
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                note(f"{met.events:,} events in {met.seeds:,} seeds so far")
+            if failure is None and time.monotonic() < ends:
+                running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, len(done))}
+    return failure
+
+
+def _tell(met: Met, wall_s: float) -> None:
+    click.echo(f"{met.events:,} events, {met.rounds:,} rounds, {met.ignored:,} records ignored in {met.seeds:,} seeds")
+    click.echo(f"{met.seeds / wall_s:.2f} seeds/s, {met.events / wall_s:,.0f} events/s, {wall_s:,.1f} s")
+    for kind, times in sorted(met.faults.items()):
+        click.echo(f"{times:>10,} {kind}")

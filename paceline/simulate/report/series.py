@@ -1,0 +1,143 @@
+"""A cell over time: samples of what is used, waits and is split up, few enough to keep however long a run is."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import I64
+from paceline.simulate.scenario.expectations import RESOURCES, Sight
+from processors.entitlement.rows import SaidRow
+
+SAMPLES_MAX = 1000
+"""With so many samples every other one is dropped, and further ones are taken half as often."""
+SHAPES_MAX = 20
+"""Fragmentation goes by so many of the commonest shapes of tasks."""
+ABSENT = 255
+
+
+class Past(NamedTuple):
+    """Totals since the beginning: jobs that ran to their end, runs that were preempted."""
+
+    jobs: int
+    preempted: int
+
+
+class Sample(NamedTuple):
+    """A cell at rest at a moment. Amounts are in the order of RESOURCES."""
+
+    at_ms: int
+    used: tuple[int, ...]
+    capacity: tuple[int, ...]
+    running: int
+    """Tasks that hold a host."""
+    waiting: int
+    """Tasks that wait for admission or for a place."""
+    fragmentation: float
+    """The part of the capacity that is free, but on hosts where a task doesn't fit: the mean over the tasks known."""
+    pools: dict[str, SaidRow]
+    hosts: NDArray[np.uint8]
+    """Of each host, by its number, the percentage used of the resource that it has least left of; ABSENT: not there."""
+    past: Past
+
+
+def main_resource(samples: Sequence[Sample]) -> int:
+    """What is shown of a cell: GPUs where any were ever used or asked for, CPU otherwise."""
+    gpu = RESOURCES.index("gpu")
+    asked = any(each.used[gpu] or any(row.demand[gpu] for row in each.pools.values()) for each in samples)
+    return gpu if asked else RESOURCES.index("cpu")
+
+
+class Series:
+    """Takes samples of a cell; see `run.Observer`."""
+
+    def __init__(self, sight: Sight, past: Callable[[], Past]) -> None:
+        self.samples: list[Sample] = []
+        self._sight = sight
+        self._past = past
+        self._step_ms = 1
+        self._next_ms = 0
+        self._at_ms = 0
+        self._amounts = self._over_time = [0] * 2 * len(RESOURCES)
+        """What is used and there since the last look, and both times the milliseconds that they were."""
+
+    def look(self, now_ms: int) -> None:
+        """See `Observer.look`."""
+        self._pass(now_ms)
+        if now_ms < self._next_ms:
+            return
+        self.samples.append(self._sample(now_ms))
+        if len(self.samples) >= SAMPLES_MAX:
+            self.samples = self.samples[::2]
+            self._step_ms = max(2 * self._step_ms, now_ms // (SAMPLES_MAX // 2))
+        self._next_ms = now_ms + self._step_ms
+
+    def finish(self, now_ms: int) -> None:
+        """The last moment is a sample in any case."""
+        self._pass(now_ms)
+        if not self.samples or self.samples[-1].at_ms < now_ms:
+            self.samples.append(self._sample(now_ms))
+
+    def mean_use(self) -> dict[str, float]:
+        """Of each resource that the cell had, the part that was used over all of the time, between samples too."""
+        return {
+            f"mean_{name}_used_percent": 100 * used / whole
+            for name, used, whole in zip(RESOURCES, self._over_time, self._over_time[len(RESOURCES) :], strict=False)
+            if whole
+        }
+
+    def _pass(self, now_ms: int) -> None:
+        """Time has passed since the last look with what was used then."""
+        hosts = self._sight.placement.hosts
+        passed_ms, self._at_ms = now_ms - self._at_ms, now_ms
+        self._over_time = [
+            before + amount * passed_ms for before, amount in zip(self._over_time, self._amounts, strict=True)
+        ]
+        here = hosts.counts
+        self._amounts = [*hosts.used[:4, here].sum(axis=1).tolist(), *hosts.capacity[:4, here].sum(axis=1).tolist()]
+
+    def host_ids(self) -> list[str]:
+        """The hosts by their numbers."""
+        return self._sight.placement.hosts.ids
+
+    def _sample(self, now_ms: int) -> Sample:
+        hosts, runs = self._sight.placement.hosts, self._sight.placement.runs
+        queues = self._sight.entitlement.queues
+        up = hosts.counts
+        capacity, used = hosts.capacity[:4, up], hosts.used[:4, up]
+        held = int(np.count_nonzero(runs.arena["placed"]))
+        waits = int(np.count_nonzero(runs.arena["waiting"])) + int(np.count_nonzero(queues.arena["queued"]))
+        share = np.where(capacity > 0, 100 * used / np.maximum(capacity, 1), 0.0).max(axis=0, initial=0.0)
+        by_host = np.full(len(up), ABSENT, dtype=np.uint8)
+        by_host[up] = np.ceil(np.minimum(share, 100.0))
+        pools = {path: row for path, row in self._sight.entitlement.shares().items() if path != "/"}
+        return Sample(
+            at_ms=now_ms,
+            used=tuple(self._amounts[: len(RESOURCES)]),
+            capacity=tuple(self._amounts[len(RESOURCES) :]),
+            running=held,
+            waiting=waits,
+            fragmentation=self._fragmentation(capacity, capacity - used),
+            pools=pools,
+            hosts=by_host,
+            past=self._past(),
+        )
+
+    def _fragmentation(self, capacity: I64, free: I64) -> float:
+        """By GPUs where the cell has any, by CPU otherwise."""
+        of = RESOURCES.index("gpu") if capacity[3].any() else 0
+        total = int(capacity[of].sum())
+        shapes: dict[tuple[int, ...], int] = {}
+        for row in self._sight.placement.runs.jobs.values():
+            need = tuple(row.need[:4])
+            shapes[need] = shapes.get(need, 0) + row.instances
+        common = sorted(shapes.items(), key=lambda item: (-item[1], item[0]))[:SHAPES_MAX]
+        tasks = sum(count for _, count in common)
+        if not total or not tasks:
+            return 0.0
+        lost = 0.0
+        for need, count in common:
+            fits = np.logical_and.reduce([free[at] >= want for at, want in enumerate(need)])
+            lost += count / tasks * float(free[of][~fits].sum()) / total
+        return lost

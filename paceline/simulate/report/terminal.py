@@ -1,0 +1,106 @@
+"""What a simulation prints on a terminal."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from paceline.output import Column, cores, gib, span, table
+from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
+from paceline.simulate.report.series import main_resource
+from paceline.simulate.scenario.expectations import RESOURCES
+
+if TYPE_CHECKING:
+    from paceline.simulate.session import Session
+    from paceline.simulate.world.expectation_watch import Verdict
+    from paceline.simulate.world.log_summary import JobStory
+
+
+def summary(session: "Session") -> None:
+    """Jobs, pools and expectations, and the hash of the log."""
+    run, story, jobs = session.run, session.story, session.jobs
+    if len(jobs.first) <= SHOWN_MAX:
+        _jobs(sorted(jobs.first, key=lambda job: (job.submitted_ms, job.job_id)))
+    else:
+        states = ", ".join(f"{count:,} {state}" for state, count in sorted(jobs.states.items()))
+        click.echo(f"{sum(jobs.states.values()):,} jobs: {states}")
+    _pools(session)
+    figures = session.body()["figures"]
+    if figures:
+        click.echo("")
+        for name, value in figures.items():
+            click.echo(f"{name:<26} {value:>14,.3f}")
+    if run.watch.verdicts():
+        click.echo("")
+        for verdict in run.watch.verdicts():
+            _verdict(verdict, session.again)
+    click.echo("")
+    for refusal in story.noes:
+        click.echo(f"refused: {refusal}")
+    for what, count in session.left_out.items():
+        click.echo(f"left out: {count:,} jobs of the trace that {what}")
+    if run.cut_short():
+        click.echo(f"not waited for: {len(story.open)} jobs, open a day after all that is named; say when to `end`")
+    rejected = f", {story.rejected} jobs rejected" if story.rejected else ""
+    moved = f", {jobs.preempted} runs preempted, {jobs.lost} lost" if jobs.preempted or jobs.lost else ""
+    click.echo(f"{session.name}, seed {session.seed}: {span(run.now_ms / 1000)} of virtual time{rejected}{moved}")
+    click.echo(f"{run.cell.log.appended} records, {story.rounds} rounds, hash {run.cell.log.hash()}")
+    failed, looked = len(session.failed()), len(run.watch.verdicts())
+    if failed:
+        click.echo(f"{failed} of {looked} expectations don't hold")
+    if session.unlooked:
+        click.echo(f"not looked at: {session.unlooked} of {looked + session.unlooked} expectations, about a later time")
+
+
+def _jobs(jobs: "list[JobStory]") -> None:
+    def slowdown(job: "JobStory") -> str:
+        wait, run = waited_s(job), ran_s(job)
+        return "-" if wait is None or run is None else f"{bounded_slowdown(wait, run):.2f}"
+
+    table(
+        jobs,
+        [
+            Column("JOB", lambda job: job.job_id),
+            Column("POOL", lambda job: job.pool),
+            Column("STATE", lambda job: job.state),
+            Column("TASKS", lambda job: job.tasks, right=True),
+            Column("RUNS", lambda job: job.runs, right=True),
+            Column("WAITED s", lambda job: _number(waited_s(job)), right=True),
+            Column("RAN s", lambda job: _number(ran_s(job)), right=True),
+            Column("SLOWDOWN", slowdown, right=True),
+        ],
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _pools(session: "Session") -> None:
+    last = session.series.samples[-1]
+    if not last.pools:
+        return
+    at = main_resource(session.series.samples)
+    name = RESOURCES[at]
+    click.echo("")
+    by_pool = session.jobs.by_pool()
+    table(
+        sorted(last.pools.items()),
+        [
+            Column("POOL", lambda item: item[0]),
+            Column("JOBS ENDED", lambda item: by_pool.get(item[0], {}).get("jobs", 0), right=True),
+            Column("MEAN WAIT s", lambda item: _number(by_pool.get(item[0], {}).get("mean_wait_s")), right=True),
+            Column(f"{name.upper()} ENTITLED", lambda item: cores(item[1].entitlement[at]), right=True),
+            Column(f"{name.upper()} HELD", lambda item: cores(item[1].allocation[at]), right=True),
+            Column(f"{name.upper()} ASKED", lambda item: cores(item[1].demand[at]), right=True),
+            Column("GiB HELD", lambda item: gib(item[1].allocation[1]), right=True),
+        ],
+    )
+
+
+def _verdict(verdict: "Verdict", again: str) -> None:
+    if verdict.holds:
+        click.echo(f"holds   {verdict.text}")
+        return
+    click.echo(click.style("FAILED", fg="red") + f"  {verdict.text}")
+    click.echo(f"        at {verdict.at_s}, position {verdict.position}: {verdict.seen}")
+    click.echo(f"        look at it: {again} --until {verdict.at_s}")

@@ -1,0 +1,305 @@
+"""What is expected of a cell, in one line of plain words each, looked up in the state of its machines and in its story.
+
+    job ID is STATE                             job tiles is SUCCEEDED
+    job ID tasks STATE OP N                     job tiles tasks RUNNING >= 3
+    job ID waits for CODE                       job big waits for NEVER_FITS
+    job ID preempted OP N                       runs of the job that were preempted
+    job ID ran on HOST[, HOST...]               all its runs were on these hosts
+    job ID ran on ATTRIBUTE=VALUE               all its runs were on hosts that had it then
+    host ID is STATE                            UP, RETURNING, SILENT or LOST
+    host ID runs OP N                           runs that hold of it
+    pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT
+    cell tasks STATE OP N                       tasks of all jobs
+    cell preempted OP N
+    events NAME, NAME, ...                      these happened, in this order
+
+OP is one of == != < <= > >=.
+"""
+
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from events.codes import Code, JobState, TaskState
+from events.quantities import Mebibytes, Milli, write_mib, write_milli
+from events.records import BY_NAME
+from events.records.lifecycle import JobChanged
+from paceline.simulate.world.log_summary import HostThen, Told
+from processors.entitlement.machine import Entitlement
+from processors.lifecycle.machine import Lifecycle
+from processors.machine import Machine
+from processors.placement.hosts import Phase
+from processors.placement.machine import Placement
+
+OPERATORS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+RESOURCES = ("cpu", "memory", "disk", "gpu")
+TASK_STATES = tuple(state.name for state in TaskState if state is not TaskState.NONE)
+WAITS = (
+    Code.NO_SUCH_POOL,
+    Code.LIMIT_REACHED,
+    Code.RESERVATION_REACHED,
+    Code.ENTITLEMENT_REACHED,
+    Code.WAITING_FOR_PREEMPTION,
+    Code.BEHIND_IN_QUEUE,
+    Code.NEVER_FITS,
+    Code.CONSTRAINT_MISMATCH,
+    Code.NO_HOST_FITS,
+    Code.GANG_INCOMPLETE,
+    Code.NO_HOSTS,
+    Code.BACKOFF,
+)
+"""Why tasks wait."""
+JOB_STATES = (*(state.value for state in JobState), "ABSENT")
+PHASES = tuple(phase.name for phase in Phase)
+
+
+class Malformed(ValueError):
+    """A line that is no expectation; the message says why."""
+
+
+class Sight(NamedTuple):
+    """What an expectation looks at."""
+
+    machines: Mapping[str, Machine]
+    story: Told
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """The state of jobs and tasks."""
+        machine = self.machines["lifecycle"]
+        assert isinstance(machine, Lifecycle)
+        return machine
+
+    @property
+    def placement(self) -> Placement:
+        """The state of hosts."""
+        machine = self.machines["placement"]
+        assert isinstance(machine, Placement)
+        return machine
+
+    @property
+    def entitlement(self) -> Entitlement:
+        """The state of pools."""
+        machine = self.machines["entitlement"]
+        assert isinstance(machine, Entitlement)
+        return machine
+
+
+class Seen(NamedTuple):
+    """Whether an assertion holds, and what was seen."""
+
+    holds: bool
+    what: str
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """One parsed line. `names`: what it names by `job`, `host`, `host with` (an attribute and its value) and `pool`,
+    for whoever checks that there is such a thing.
+    """
+
+    text: str
+    look: Callable[[Sight], Seen]
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def parse(text: str) -> Assertion:
+    """The assertion of a line. Raises `Malformed`."""
+    words = text.split()
+    kind = words[0] if words else ""
+    if kind not in _KINDS:
+        raise Malformed(f"must begin with {', '.join(_KINDS)}")
+    return _KINDS[kind](text, words)
+
+
+def _count(words: list[str], get: Callable[[Sight], int], what: str) -> Callable[[Sight], Seen]:
+    """`OP N` at the end of a line."""
+    test, number = _compared(words)
+    if not number.isdecimal():
+        raise Malformed(f"{number} is no whole number")
+    wanted = int(number)
+
+    def look(sight: Sight) -> Seen:
+        have = get(sight)
+        return Seen(test(have, wanted), f"{what} {have}")
+
+    return look
+
+
+def _compared(words: list[str]) -> tuple[Callable[[int, int], bool], str]:
+    if len(words) != 2 or words[0] not in OPERATORS:
+        raise Malformed(f"must end with one of {' '.join(OPERATORS)} and a number")
+    return OPERATORS[words[0]], words[1]
+
+
+def _known(word: str, known: tuple[str, ...]) -> str:
+    if word not in known:
+        raise Malformed(f"{word or 'nothing'} is none of {', '.join(known)}")
+    return word
+
+
+def _job(text: str, words: list[str]) -> Assertion:
+    job_id, verb, rest = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
+    look: Callable[[Sight], Seen]
+    names: dict[str, tuple[str, ...]] = {"job": (job_id,)}
+    match verb:
+        case "is":
+            state = _known(" ".join(rest), JOB_STATES)
+
+            def look(sight: Sight) -> Seen:
+                have = sight.lifecycle.state_of(job_id) or "ABSENT"
+                reason = _reason(sight, job_id)
+                return Seen(have == state, f"job {job_id} is {have}" + (f", waits for {reason}" if reason else ""))
+
+        case "tasks":
+            state = _known((*rest, "")[0], TASK_STATES)
+            at = TaskState[state]
+            look = _count(rest[1:], lambda sight: _tasks(sight, job_id, at), f"job {job_id} tasks {state}")
+        case "waits":
+            code = _known(" ".join(rest[1:]) if rest[:1] == ["for"] else "", WAITS)
+
+            def look(sight: Sight) -> Seen:
+                have = _reason(sight, job_id)
+                return Seen(have == code, f"job {job_id} waits for {have or 'nothing'}")
+
+        case "preempted":
+            look = _count(rest, lambda sight: sight.story.preempted.get(job_id, 0), f"job {job_id} preempted")
+        case "ran" if rest[:1] == ["on"] and rest[1:]:
+            wanted = tuple(name.strip() for name in " ".join(rest[1:]).split(",") if name.strip())
+            look = _where(job_id, wanted)
+            names["host"] = tuple(name for name in wanted if "=" not in name)
+            names["host with"] = tuple(name for name in wanted if "=" in name)
+        case _:
+            raise Malformed("must go on with is, tasks, waits for, preempted or ran on")
+    return Assertion(text, look, names)
+
+
+def _reason(sight: Sight, job_id: str) -> str:
+    """Why tasks of a job wait, as it was last said; empty: none waits."""
+    waits = any(_tasks(sight, job_id, state) for state in (TaskState.QUEUED, TaskState.BACKOFF))
+    return sight.story.reasons.get(job_id, "") if waits else ""
+
+
+def _tasks(sight: Sight, job_id: str, state: TaskState) -> int:
+    row, ended = sight.lifecycle.jobs.get(job_id), sight.story.ended.get(job_id)
+    if row is not None:
+        return row.counts[state]
+    return _outcomes(ended, state) if ended is not None and sight.lifecycle.state_of(job_id) else 0
+
+
+def _outcomes(ended: JobChanged, state: TaskState) -> int:
+    """How many tasks of a job that has ended are in a state."""
+    return {TaskState.SUCCEEDED: ended.succeeded, TaskState.FAILED: ended.failed, TaskState.KILLED: ended.killed}.get(
+        state, 0
+    )
+
+
+def _where(job_id: str, wanted: tuple[str, ...]) -> Callable[[Sight], Seen]:
+    pairs = [each.partition("=") for each in wanted]
+
+    def fits(host: HostThen) -> bool:
+        return any(host.host_id == name if not sep else (name, value) in host.attributes for name, sep, value in pairs)
+
+    def look(sight: Sight) -> Seen:
+        ran: Mapping[HostThen, int] = sight.story.ran_on.get(job_id, {})
+        counts: Counter[str] = Counter()
+        for host, count in ran.items():
+            counts[host.host_id] += count
+        shown = ", ".join(f"{host_id} {count}" for host_id, count in counts.items()) or "no host"
+        return Seen(bool(ran) and all(map(fits, ran)), f"job {job_id} ran on {shown}")
+
+    return look
+
+
+def _host(text: str, words: list[str]) -> Assertion:
+    host_id, verb, rest = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
+    look: Callable[[Sight], Seen]
+    if verb == "is":
+        phase = _known(" ".join(rest), (*PHASES, "ABSENT"))
+
+        def look(sight: Sight) -> Seen:
+            row = sight.placement.hosts.table.get(host_id)
+            have = Phase(int(sight.placement.hosts.phase[row.number])).name if row is not None else "ABSENT"
+            return Seen(have == phase, f"host {host_id} is {have}")
+
+    elif verb == "runs":
+        look = _count(rest, lambda sight: _runs(sight, host_id), f"host {host_id} runs")
+    else:
+        raise Malformed("must go on with is or runs")
+    return Assertion(text, look, {"host": (host_id,)})
+
+
+def _runs(sight: Sight, host_id: str) -> int:
+    row = sight.placement.hosts.table.get(host_id)
+    if row is None:
+        return 0
+    return int(np.count_nonzero(sight.placement.runs.arena["host"] == row.number + 1))
+
+
+def _pool(text: str, words: list[str]) -> Assertion:
+    if len(words) != 6:
+        raise Malformed("must be: pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT")
+    path, kind = words[1], _known(words[2], ("entitlement", "allocation", "demand"))
+    at = RESOURCES.index(_known(words[3], RESOURCES))
+    test, amount = _compared(words[4:])
+    number = re.fullmatch(r"\d+(\.\d+)?", amount)
+    memory = at in (1, 2)
+    try:
+        value = float(amount) if number and not memory else amount
+        wanted: int = TypeAdapter[int](Mebibytes if memory else Milli).validate_python(value)
+    except ValidationError as error:
+        raise Malformed(f"{amount} {error.errors()[0]['msg']}") from error
+
+    def look(sight: Sight) -> Seen:
+        row = sight.entitlement.shares().get(path)
+        have = getattr(row, kind)[at] if row is not None else 0
+        shown = write_mib(have) if memory else write_milli(have)
+        return Seen(test(have, wanted), f"pool {path} {kind} {RESOURCES[at]} {shown}")
+
+    return Assertion(text, look, {"pool": (path,)})
+
+
+def _cell(text: str, words: list[str]) -> Assertion:
+    if words[1:2] == ["preempted"]:
+        return Assertion(text, _count(words[2:], lambda sight: sum(sight.story.preempted.values()), "cell preempted"))
+    if words[1:2] != ["tasks"]:
+        raise Malformed("must go on with tasks or preempted")
+    state = TaskState[_known((*words[2:3], "")[0], TASK_STATES)]
+
+    def tasks(sight: Sight) -> int:
+        return sum(_tasks(sight, job_id, state) for job_id in {*sight.lifecycle.jobs, *sight.story.ended})
+
+    return Assertion(text, _count(words[3:], tasks, f"cell tasks {state.name}"))
+
+
+def _events(text: str, words: list[str]) -> Assertion:
+    wanted = [name.strip() for name in " ".join(words[1:]).split(",")]
+    for name in wanted:
+        if name not in BY_NAME:
+            raise Malformed(f"{name} is the name of no event")
+
+    def look(sight: Sight) -> Seen:
+        found, at = 0, sight.story.event_after(wanted[0], -1)
+        while at is not None:
+            found += 1
+            at = sight.story.event_after(wanted[found], at) if found < len(wanted) else None
+        missing = "" if found == len(wanted) else f"; {wanted[found]} didn't follow"
+        return Seen(found == len(wanted), f"{', '.join(wanted[:found]) or 'none'}{missing}")
+
+    return Assertion(text, look)
+
+
+_KINDS = {"job": _job, "host": _host, "pool": _pool, "cell": _cell, "events": _events}

@@ -1,0 +1,162 @@
+"""Reads a scenario: its parts together must make sense; each fault is named with its line and column."""
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+
+from paceline.client.errors import Faults
+from paceline.job_files import Document, Fault, read_jobs, read_one, stem
+from paceline.simulate.scenario.parts import ScenarioJob
+from paceline.simulate.scenario.scenario import Scenario
+
+
+def read_scenario(source: str) -> Scenario:
+    """The scenario of a file, with the jobs of the job files that it names in place of those. Raises `Faults`."""
+    if Path(source).is_dir():
+        raise Faults([f"{source} is a folder; name the file of a scenario"])
+    scenario, document = read_one(source, Scenario)
+    brought, wrong = _brought(scenario, Path(source).parent)
+    jobs = [*scenario.jobs, *(job for _, job in brought)]
+    whole = scenario.model_copy(update={"jobs": jobs})
+    faults = list(_cross(whole, document, [document for document, _ in brought]))
+    faults.sort(key=lambda fault: (fault.file != source, fault.file, fault.line, fault.column))
+    if faults or wrong:
+        raise Faults([*map(str, faults), *wrong])
+    return whole.model_copy(update={"job_files": []})
+
+
+def _brought(scenario: Scenario, folder: Path) -> tuple[list[tuple[Document, ScenarioJob]], list[str]]:
+    """The jobs of its job files, each with where it stands, and what is wrong with those files."""
+    jobs: list[tuple[Document, ScenarioJob]] = []
+    wrong: list[str] = []
+    for each in scenario.job_files:
+        try:
+            for found in read_jobs([str(folder / each.file)]):
+                body = {name: value for name, value in found.body.items() if name != "job_id"}
+                job_id = found.spec.job_id or stem(found.document.file)
+                job = ScenarioJob.model_validate({**body, "job_id": job_id, "at": f"{each.at}ms"})
+                jobs.append((found.document, job))
+        except Faults as faults:
+            wrong += faults.lines
+    return jobs, wrong
+
+
+def is_sound(scenario: Scenario) -> bool:
+    """Whether a file with this scenario would be read."""
+    return next(_cross(scenario, Document("", None, {"": (0, 0)})), None) is None
+
+
+def _cross(scenario: Scenario, document: Document, brought: Sequence[Document] = ()) -> Iterator[Fault]:
+    """What is wrong between the parts of a scenario; its last jobs were `brought` from those documents."""
+    own = len(scenario.jobs) - len(brought)
+    groups = [group.name for group in scenario.hosts]
+    hosts: set[str] = set()
+    for index, group in enumerate(scenario.hosts):
+        if not hosts.isdisjoint(group.names()):
+            yield document.fault(f"/hosts/{index}/pattern", "names hosts that another group has")
+        hosts.update(group.names())
+    for index, name in enumerate(groups):
+        if name in groups[:index] or name in hosts:
+            yield document.fault(f"/hosts/{index}/name", "is the name of another group or host")
+    submitted = [(document, f"/jobs/{index}", job) for index, job in enumerate(scenario.jobs[:own])]
+    submitted += [
+        (document, f"/events/{index}/submit", e.submit) for index, e in enumerate(scenario.events) if e.submit
+    ]
+    submitted += [(file, "", job) for file, job in zip(brought, scenario.jobs[own:], strict=True)]
+    seen: set[str] = set()
+    for where, place, job in submitted:
+        if job.job_id in seen:
+            yield where.fault(f"{place}/job_id", f"{job.job_id} is the id of another job")
+        seen.add(str(job.job_id))
+    paths = [pool.path for pool in scenario.pools]
+    for index, path in enumerate(paths):
+        if path in paths[:index]:
+            yield document.fault(f"/pools/{index}/path", "is the path of another pool; change a pool by an event")
+    for index, event in enumerate(scenario.events):
+        named = event.host()
+        if named is not None and named not in hosts and named not in groups:
+            yield document.fault(f"/events/{index}", f"there is no host or group {named}")
+        if event.submit is not None and "at" in event.submit.model_fields_set:
+            yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
+        if event.stop is not None and event.stop not in seen:
+            yield document.fault(f"/events/{index}/stop", f"no job {event.stop} is submitted")
+    yield from _returns(scenario, document)
+    yield from _lost(scenario, document)
+    yield from _named(scenario, document, seen, hosts)
+    yield from _late(scenario, document, own)
+    services = {job.job_id for *_, job in submitted if job.kind == "stateless"} - {e.stop for e in scenario.events}
+    if services and scenario.end is None:
+        yield document.fault("", f"needs `end`: {', '.join(sorted(map(str, services)))} never ends by itself")
+
+
+def _late(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:
+    """What stands after the end never happens; its first `own` jobs stand in the file."""
+    times = [(f"/jobs/{index}/at", job.at) for index, job in enumerate(scenario.jobs[:own])]
+    times += [(f"/job_files/{index}/at", file.at) for index, file in enumerate(scenario.job_files)]
+    times += [(f"/events/{index}/at", event.at) for index, event in enumerate(scenario.events)]
+    times += [(f"/expect/{index}", each.time_ms()) for index, each in enumerate(scenario.expect)]
+    for index, group in enumerate(scenario.hosts):
+        times += [
+            (f"/hosts/{index}/{what}", getattr(group, what) or 0) for what in ("joins", "fails", "returns", "leaves")
+        ]
+    for place, at_ms in times:
+        if scenario.end is not None and at_ms > scenario.end:
+            yield document.fault(place, "is after the end")
+
+
+def _lost(scenario: Scenario, document: Document) -> Iterator[Fault]:
+    """Only what is there is lost, and only what was lost is healed."""
+    lost: set[str] = set()
+    for index, event in sorted(enumerate(scenario.events), key=lambda each: each[1].at):
+        if event.lose is not None:
+            if event.lose in lost:
+                yield document.fault(f"/events/{index}/lose", f"{event.lose} is lost then already")
+            lost.add(event.lose)
+        elif event.heal is not None:
+            if event.heal not in lost:
+                yield document.fault(f"/events/{index}/heal", f"{event.heal} isn't lost then")
+            lost.discard(event.heal)
+
+
+def _returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
+    """Only what failed or fell silent returns, and nothing that has left."""
+    groups = {group.name: group.names() for group in scenario.hosts}
+    happens = [
+        (time, f"/hosts/{index}/{what}", what, group.name)
+        for index, group in enumerate(scenario.hosts)
+        for what in ("joins", "fails", "returns", "leaves")
+        if (time := getattr(group, what)) is not None
+    ]
+    happens += [
+        (event.at, f"/events/{index}/{what}", what, name)
+        for index, event in enumerate(scenario.events)
+        for what in ("fails", "silent", "returns", "leaves")
+        if (name := getattr(event, what)) is not None
+    ]
+    away = dict.fromkeys((host for names in groups.values() for host in names), "joins")
+    """Hosts that aren't there, and what they wait for or what has happened to them."""
+    for _, place, what, name in sorted(happens, key=itemgetter(0)):
+        hosts = groups.get(name, [name])
+        if what in ("joins", "returns"):
+            left = next((host for host in hosts if away.get(host) == "leaves"), None)
+            if what == "returns" and left is not None:
+                yield document.fault(place, f"{left} has left for good")
+            elif what == "returns" and not any(away.get(host) in ("fails", "silent") for host in hosts):
+                yield document.fault(place, f"{name} isn't away then: what failed or fell silent returns")
+            for host in hosts:
+                away.pop(host, None)
+        else:
+            away.update((host, what) for host in hosts if away.get(host) not in ("joins", "leaves"))
+
+
+def _named(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:
+    """What expectations name must be there at some time, or they could hold for a slip of the pen."""
+    pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
+    pairs = {f"hostname={host}" for host in hosts}
+    pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
+    known = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools}
+    for index, expectation in enumerate(scenario.expect):
+        for kind, names in expectation.assertion().names.items():
+            for name in names:
+                if name not in known[kind]:
+                    yield document.fault(f"/expect/{index}", f"there is no {kind} {name}")

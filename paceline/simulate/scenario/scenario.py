@@ -1,0 +1,167 @@
+"""A scenario: one YAML file; `read.py` checks it whole before anything runs.
+
+What a user writes about jobs and pools is what stands in job and pool files; `parts.py` has the hosts, here is what
+happens at which time and what is expected. `docs/scenarios.md` explains every field.
+"""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from events.bounds import INT_MAX
+from events.quantities import Milliseconds
+from events.spec_parts import Spec, at
+from events.topics import MACHINES
+from paceline.simulate.faults.injection import CHANCE
+from paceline.simulate.scenario.expectations import Assertion, Malformed, parse
+from paceline.simulate.scenario.parts import Checked, Host, HostGroup, Job, Pool, ScenarioJob, ScenarioPool, Settings
+
+DAY_MS = 86_400_000
+PARTS = ("gateway", *MACHINES)
+UPDATES = "Paceline can't change a job that it has; stop it and submit another"
+EVENTS = (
+    *("submit", "stop", "pool", "remove_pool", "cell"),
+    *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "lose", "heal"),
+)
+
+
+class JobFile(Checked):
+    """Jobs of a job file or of a folder of them, named from the folder of the scenario on."""
+
+    file: str
+    at: Milliseconds = 0
+
+
+class Happening(Checked):
+    """What a user, an operator or fate does at a time; exactly one thing."""
+
+    later: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("update", "pause", "resume", "abort", "roll_back"), UPDATES),
+        "start": "a stopped job can't be started again",
+        "restart": "tasks can't be restarted by a user",
+        **dict.fromkeys(("drain", "restore"), "hosts can't be drained"),
+        "slack": "Paceline knows no slack",
+    }
+
+    at: Milliseconds
+    submit: ScenarioJob | None = None
+    stop: Job | None = None
+    pool: ScenarioPool | None = None
+    remove_pool: Pool | None = None
+    cell: Settings | None = None
+    fails: Host | None = Field(
+        default=None, description="A host, or all of a group: it is gone with all that ran there."
+    )
+    silent: Host | None = Field(default=None, description="It isn't heard and hears nothing; what runs there goes on.")
+    returns: Host | None = Field(default=None, description="After `fails` or `silent`.")
+    leaves: Host | None = Field(default=None, description="For good.")
+    confirm_loss: Host | None = Field(default=None, description="An operator says that a silent host is lost.")
+    remove: Host | None = Field(default=None, description="An operator removes a host that has left.")
+    lose: Annotated[str, Field(description=f"The process of one of {', '.join(PARTS)} is gone.")] | None = None
+    heal: Annotated[str, Field(description="A new process takes its place.")] | None = None
+
+    @field_validator("lose", "heal")
+    @classmethod
+    def _is_a_part(cls, name: str | None) -> str | None:
+        if name is not None and name not in PARTS:
+            raise PydanticCustomError("part", "{message}", {"message": f"must be one of {', '.join(PARTS)}"})
+        return name
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> "Happening":
+        if len(self.model_fields_set & set(EVENTS)) != 1:
+            raise at("at", f"must stand beside exactly one of {', '.join(EVENTS)}", self.at)
+        return self
+
+    def host(self) -> str | None:
+        """The host or group that it names."""
+        names = (self.fails, self.silent, self.returns, self.leaves, self.confirm_loss, self.remove)
+        return next((name for name in names if name is not None), None)
+
+
+class Expectation(Spec):
+    """What must hold, in a line of plain words, and when; exactly one of at, by, always, never."""
+
+    at: Milliseconds | None = Field(default=None, description="Holds at this time.")
+    by: Milliseconds | None = Field(default=None, description="Holds at some moment up to this time.")
+    that: str | None = Field(default=None, description="What must hold, for `at` and `by`.")
+    always: str | None = Field(default=None, description="Holds at every moment.")
+    never: str | None = Field(default=None, description="Holds at no moment.")
+    since: Milliseconds = Field(default=0, description="For `always` and `never`: from this time on.")
+
+    @field_validator("that", "always", "never")
+    @classmethod
+    def _is_an_assertion(cls, text: str | None) -> str | None:
+        try:
+            if text is not None:
+                parse(text)
+        except Malformed as error:
+            raise PydanticCustomError("assertion", "{message}", {"message": str(error)}) from error
+        return text
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "Expectation":
+        kinds = [name for name in ("at", "by", "always", "never") if name in self.model_fields_set]
+        if len(kinds) != 1:
+            raise at("", "must have exactly one of at, by, always, never", None)
+        if (self.that is None) is (kinds[0] in ("at", "by")):
+            raise at(kinds[0], "needs `that` beside it" if self.that is None else "stands without `that`", None)
+        if kinds[0] in ("at", "by") and "since" in self.model_fields_set:
+            raise at("since", "is for `always` and `never`", self.since)
+        return self
+
+    def time_ms(self) -> int:
+        """The time that it names."""
+        return max(self.at or 0, self.by or 0, self.since)
+
+    def assertion(self) -> Assertion:
+        """What must hold."""
+        return parse(self.that or self.always or self.never or "")
+
+
+class FaultAt(Spec):
+    """A fault of a run under faults: the n-th time that one of its kind can happen, it does."""
+
+    kind: str = Field(json_schema_extra={"enum": list(CHANCE)})
+    number: Annotated[int, Field(ge=1)]
+
+    @field_validator("kind")
+    @classmethod
+    def _is_a_kind(cls, kind: str) -> str:
+        if kind not in CHANCE:
+            raise PydanticCustomError("fault", "{message}", {"message": f"must be one of {', '.join(CHANCE)}"})
+        return kind
+
+
+class Scenario(Checked):
+    """A cell, its users, and what is expected of it."""
+
+    name: str = ""
+    seed: Annotated[int, Field(ge=0, le=INT_MAX)] = 0
+    end: Annotated[Milliseconds, Field(ge=1)] | None = Field(
+        default=None, description="When it ends; otherwise when nothing more can happen, at the latest a day after all."
+    )
+    cell: Settings | None = None
+    hosts: list[HostGroup] = Field(default=[])
+    pools: list[ScenarioPool] = Field(default=[])
+    jobs: list[ScenarioJob] = Field(default=[])
+    job_files: list[JobFile] = Field(default=[])
+    events: list[Happening] = Field(default=[])
+    expect: list[Expectation] = Field(default=[])
+    faults: list[FaultAt] | None = Field(
+        default=None, description="With --faults: these happen and no others; null: drawn by the seed."
+    )
+
+    def last_ms(self) -> int:
+        """The time of the last thing that is named, from the start."""
+        times = [job.at for job in self.jobs] + [event.at for event in self.events]
+        times += [each.time_ms() for each in self.expect]
+        for group in self.hosts:
+            times += [group.joins, group.fails or 0, group.returns or 0, group.leaves or 0]
+        return max(times, default=0)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a scenario, for editors."""
+    return Scenario.model_json_schema()

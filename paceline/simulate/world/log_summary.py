@@ -1,0 +1,265 @@
+"""The story of a cell: what the log says of its past, folded as it comes, a batch of tasks at a time.
+
+For each job when it began, ended and waited, for each moment how much runs and waits. Ended jobs are told to whoever
+wants them and forgotten, so the story of a long trace takes no more room than the jobs that are open.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from events.acceptance import Chain
+from events.codec import decode
+from events.codes import ENDED_JOBS, Code, Outcome
+from events.columns import distinct, ints
+from events.delivery import Inbox
+from events.log.port import Log
+from events.records.base import Event
+from events.records.entitlement import GangsHeld, PoolAnswered
+from events.records.hosts import HostOffered
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import CommandAnswered, JobAccepted, JobChanged, JobRejected, RunsAvailable, RunsEnded
+from events.records.placement import GangsReturned, GangsUnplaced, HostAnswered, TasksPlaced
+from events.records.rounds import RoundCommitted
+from events.rounds import Delivered
+from events.topics import ALL, MACHINES, rounds_of
+
+RECORDS = 2000
+NEVER = -1
+NOES_MAX = 20
+
+
+@dataclass(slots=True)
+class JobStory:
+    """What became of a job. Times in milliseconds of virtual time, NEVER: not yet."""
+
+    job_id: str
+    pool: str
+    tasks: int
+    cpu_milli: int
+    gpu_milli: int
+    gang: int
+    submitted_ms: int
+    state: str = "PENDING"
+    started_ms: int = NEVER
+    """When its first run was available."""
+    ended_ms: int = NEVER
+    waited_ms: int = 0
+    """The waits of all tasks for their first run, together."""
+    began: int = 0
+    """Tasks that have had a first run."""
+    runs: int = 0
+    preempted: int = 0
+    lost: int = 0
+
+
+class HostThen(NamedTuple):
+    """A host as it was when a run was placed there: its id, and its attributes by name."""
+
+    host_id: str
+    attributes: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass
+class Told:
+    """The past of a cell as it was told so far, as far as expectations ask for it."""
+
+    ended: dict[str, JobChanged] = field(default_factory=dict)
+    """How the jobs that have ended did so, with the counts of their tasks."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Of each job that waits the last reason."""
+    preempted: Counter[str] = field(default_factory=Counter)
+    """Runs of each job that were preempted."""
+    ran_on: dict[str, Counter[HostThen]] = field(default_factory=dict)
+    """Runs of each job by host."""
+    events: dict[str, list[int]] = field(default_factory=dict)
+    """Places of the events of each name in the order of all, each run of the same one once."""
+    last_event: tuple[str, int] = ("", -1)
+    """Name and place of the newest."""
+
+    def event(self, name: str) -> None:
+        """The next event."""
+        last, at = self.last_event
+        if name != last:
+            self.events.setdefault(name, []).append(at + 1)
+            self.last_event = (name, at + 1)
+
+    def event_after(self, name: str, place: int) -> int | None:
+        """The place of the first event of a name after a place; None: there is none."""
+        places = self.events.get(name, [])
+        at = bisect_right(places, place)
+        return places[at] if at < len(places) else None
+
+
+class Story:
+    """What was told of a cell. `keep`: whether what only expectations ask for is kept too."""
+
+    def __init__(self, keep: bool, on_end: Callable[[JobStory], None] = lambda job: None) -> None:
+        self.told = Told()
+        self.open: dict[str, JobStory] = {}
+        self.facts = self.rounds = self.decisions = 0
+        self.rejected = 0
+        """Jobs that were not accepted."""
+        self.preempted = 0
+        """Runs that were preempted."""
+        self.noes: list[str] = []
+        """The first refusals of what users and operators asked for: what, code, message."""
+        self.last: tuple[str, int] = (rounds_of("lifecycle"), 0)
+        """Topic and offset of the newest accepted round."""
+        self._keep = keep
+        self.hosts: dict[str, HostThen] = {}
+        """Hosts as they were when they last said what they have."""
+        self._on_end = on_end
+        self._submitted: dict[int, int] = {}
+        """When the jobs came that nobody has answered yet, by the offset of their submission."""
+
+    def at_rest(self) -> bool:
+        """Whether every job that was submitted has ended or was rejected."""
+        return not self.open and not self._submitted
+
+    def take(self, delivered: Delivered) -> None:
+        """Folds the next record in causal order."""
+        record, event = delivered.record, delivered.event
+        if event is None:
+            return
+        if not isinstance(event, RoundCommitted):
+            self.facts += 1
+            self._name(event)
+            if isinstance(event, JobSubmitted):
+                self._submitted[record.offset] = record.at_ms
+            elif isinstance(event, HostOffered) and self._keep:
+                self.hosts[event.host_id] = HostThen(event.host_id, frozenset(event.attributes.items()))
+            return
+        self.rounds += 1
+        self.decisions += len(event.decisions)
+        self.last = (record.topic, record.offset)
+        for value in event.decisions:
+            decision = decode(value)
+            self._name(decision)
+            self._decision(decision, event.now)
+
+    def _name(self, event: Event) -> None:
+        if self._keep:
+            self.told.event(type(event).__name__)
+
+    def _decision(self, event: Event, now: int) -> None:
+        match event:
+            case JobAccepted():
+                self._accepted(event, now)
+            case JobRejected():
+                self.rejected += self._submitted.pop(event.jobs_offset, None) is not None
+                self._refused(f"job {event.job_id}", event)
+            case CommandAnswered():
+                if self._submitted.pop(event.jobs_offset, None) is not None:
+                    self._repeated(event)
+                self._refused(f"job {event.job_id}", event)
+            case PoolAnswered():
+                self._refused("cell" if event.path == "/" else f"pool {event.path}", event)
+            case HostAnswered():
+                self._refused(f"host {event.host_id}", event)
+            case RunsAvailable():
+                self._available(event, now)
+            case RunsEnded():
+                self._ended(event)
+            case JobChanged():
+                self._changed(event, now)
+            case GangsHeld() | GangsUnplaced() if self._keep:
+                self.told.reasons[event.job_id] = event.code
+            case GangsReturned() if self._keep:
+                self.told.reasons |= dict.fromkeys(event.job_ids, event.code)
+            case TasksPlaced() if self._keep:
+                self._placed(event)
+
+    def _refused(self, what: str, event: JobRejected | CommandAnswered | PoolAnswered | HostAnswered) -> None:
+        if event.code not in (Code.DONE, Code.REPEATED) and len(self.noes) < NOES_MAX:
+            self.noes.append(f"{what}: {event.code}: {event.message}")
+
+    def _repeated(self, event: CommandAnswered) -> None:
+        """A job was submitted that is there already."""
+        self.rejected += 1
+        if len(self.noes) < NOES_MAX:
+            self.noes.append(f"job {event.job_id}: {event.code}: it was submitted before")
+
+    def _accepted(self, event: JobAccepted, now: int) -> None:
+        at_ms = self._submitted.pop(event.jobs_offset, now)
+        need = event.need
+        self.open[event.job_id] = JobStory(
+            event.job_id, event.pool, event.instances, need.cpu_milli, need.gpu_milli, event.gang_min, at_ms
+        )
+
+    def _available(self, event: RunsAvailable, now: int) -> None:
+        runs, job_of = ints(event.run), ints(event.job)
+        for at, job_id in enumerate(event.job_ids):
+            job = self.open.get(job_id)
+            if job is None:
+                continue
+            mine = runs[job_of == at]
+            first = int(np.count_nonzero(mine == 1))
+            if job.started_ms == NEVER:
+                job.started_ms = now
+            job.began += first
+            job.waited_ms += first * (now - job.submitted_ms)
+            job.runs += len(mine)
+
+    def _ended(self, event: RunsEnded) -> None:
+        outcome, job_of = ints(event.outcome), ints(event.job)
+        for at in distinct(job_of[(outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)]).tolist():
+            job_id, mine = event.job_ids[at], outcome[job_of == at]
+            preempted = int(np.count_nonzero(mine == Outcome.PREEMPTED))
+            self.preempted += preempted
+            if self._keep and preempted:
+                self.told.preempted[job_id] += preempted
+            job = self.open.get(job_id)
+            if job is not None:
+                job.preempted += preempted
+                job.lost += int(np.count_nonzero(mine == Outcome.LOST))
+
+    def _changed(self, event: JobChanged, now: int) -> None:
+        job = self.open.get(event.job_id)
+        if job is None:
+            return
+        job.state = event.state
+        if event.state in ENDED_JOBS:
+            job.ended_ms = now
+            del self.open[event.job_id]
+            self.told.reasons.pop(event.job_id, None)
+            if self._keep:
+                self.told.ended[event.job_id] = event
+            self._on_end(job)
+
+    def _placed(self, event: TasksPlaced) -> None:
+        jobs, hosts = ints(event.job), ints(event.host)
+        pairs, counts = np.unique(np.stack([jobs, hosts], axis=1), axis=0, return_counts=True)
+        for (job, host), count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            then = self.hosts.get(event.host_ids[host]) or HostThen(event.host_ids[host])
+            self.told.ran_on.setdefault(event.job_ids[job], Counter())[then] += count
+
+
+class StoryPart(Story):
+    """The story as a part of the cell, told from its log. A `Component`."""
+
+    def __init__(self, log: Log, keep: bool, on_end: Callable[[JobStory], None]) -> None:
+        super().__init__(keep, on_end)
+        self._inbox = Inbox({topic.name: 0 for topic in ALL}, {}, {machine: Chain() for machine in MACHINES}, log.cell)
+        self._reader = log.reader(self._inbox.positions)
+
+    def step(self) -> bool:
+        """See `Component.step`."""
+        self._inbox.add(self._reader.poll(RECORDS, 0))
+        taken = 0
+        for delivered in self._inbox.deliver(RECORDS):
+            self.take(delivered)
+            taken += 1
+        return taken > 0
+
+    def wait_ms(self) -> int | None:
+        """See `Component.wait_ms`."""
+        return None
+
+    def close(self) -> None:
+        """See `Component.close`."""
+        self._reader.close()

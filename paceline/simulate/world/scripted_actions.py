@@ -1,0 +1,82 @@
+"""What users, operators and fate do to a cell at which time."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from events.records.hosts import HostLossConfirmed, HostRemovalRequested
+from events.records.jobs import JobStopRequested
+from events.records.pools import PoolRemoved
+from paceline.simulate.scenario.parts import ScenarioJob
+from paceline.simulate.scenario.scenario import Happening, Scenario
+from paceline.simulate.world.cell import World
+from paceline.simulate.world.hosts import Hosts
+
+
+class Act(NamedTuple):
+    """Something that is done at a time, in milliseconds from the start."""
+
+    at_ms: int
+    do: Callable[[], object]
+
+
+def acts(scenario: Scenario, cell: World) -> Iterator[Act]:
+    """All that happens to a cell, by time; at the same time in the order of the file, settings and pools first."""
+    hosts = Hosts(cell, scenario.hosts, {name for event in scenario.events if (name := event.host())})
+    found: list[Act] = []
+    if scenario.cell is not None:
+        found.append(Act(0, partial(cell.append, scenario.cell.fact("scenario"))))
+    for number, pool in enumerate(scenario.pools):
+        found.append(Act(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
+    for group in scenario.hosts:
+        found.append(Act(group.joins, partial(hosts.join, group.name)))
+        if group.fails is not None:
+            found.append(Act(group.fails, partial(hosts.fail, group.name)))
+        if group.returns is not None:
+            found.append(Act(group.returns, partial(hosts.back, group.name)))
+        if group.leaves is not None:
+            found.append(Act(group.leaves, partial(hosts.fail, group.name)))
+    for job in scenario.jobs:
+        found.append(Act(job.at, partial(_submit, cell, job, scenario.seed)))
+    for number, event in enumerate(scenario.events):
+        found.append(Act(event.at, _act(cell, hosts, event, f"event-{number}", scenario.seed)))
+    return iter(sorted(found, key=lambda act: act.at_ms))
+
+
+def _submit(cell: World, job: ScenarioJob, seed: int) -> None:
+    cell.append(job.fact(seed), str(job.job_id).encode())
+
+
+def _act(cell: World, hosts: Hosts, event: Happening, command_id: str, seed: int) -> Callable[[], object]:
+    """What one event of a scenario does."""
+    match event:
+        case Happening(submit=job) if job is not None:
+            return partial(_submit, cell, job, seed)
+        case Happening(stop=job_id) if job_id is not None:
+            return partial(cell.append, JobStopRequested(job_id=job_id, command_id=command_id), job_id.encode())
+        case Happening(pool=pool) if pool is not None:
+            return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
+        case Happening(remove_pool=path) if path is not None:
+            return partial(cell.append, PoolRemoved(path=path, command_id=command_id))
+        case Happening(cell=settings) if settings is not None:
+            return partial(cell.append, settings.fact(command_id))
+        case Happening(lose=name) if name is not None:
+            return partial(cell.lose, name)
+        case Happening(heal=name) if name is not None:
+            return partial(cell.heal, name)
+        case Happening(silent=name) if name is not None:
+            return partial(hosts.silence, name)
+        case Happening(returns=name) if name is not None:
+            return partial(hosts.back, name)
+        case Happening(confirm_loss=name) if name is not None:
+            return partial(_say_of, cell, hosts, name, command_id, HostLossConfirmed)
+        case Happening(remove=name) if name is not None:
+            return partial(_say_of, cell, hosts, name, command_id, HostRemovalRequested)
+    return partial(hosts.fail, event.fails or event.leaves or "")
+
+
+def _say_of(
+    cell: World, hosts: Hosts, name: str, command_id: str, fact: type[HostLossConfirmed | HostRemovalRequested]
+) -> None:
+    for host_id in hosts.named(name):
+        cell.append(fact(host_id=host_id, command_id=f"{command_id}-{host_id}"), host_id.encode())

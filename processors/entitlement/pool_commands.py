@@ -1,0 +1,128 @@
+"""Answers to facts about pools: the rules of the pool tree."""
+
+import re
+from collections.abc import Mapping
+
+from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
+from events.codes import Code
+from events.records.entitlement import PoolAnswered
+from processors.entitlement.pool_tree import Tree, parent_of, pool_row
+from processors.entitlement.rows import NOTHING, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow, plus
+
+PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
+RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
+
+Verdict = tuple[Code, str]
+
+
+def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool) -> PoolAnswered:
+    """The answer to one fact, as the tree is now; `repeated`: its command was done before."""
+    path = "/" if isinstance(fact, ConfiguredRow) else fact.path
+    if len(fact.command_id) > WORD_MAX:
+        characters = len(fact.command_id)
+        code, message = Code.INVALID_POOL, f"command_id has {characters} characters, at most {WORD_MAX} are allowed"
+    elif repeated:
+        code, message = Code.REPEATED, "this command was done before"
+    elif isinstance(fact, DefinedRow):
+        code, message = _defined(fact, tree, open_jobs)
+    elif isinstance(fact, RemovedRow):
+        code, message = _removed(path, tree, open_jobs)
+    else:
+        code, message = _configured(fact)
+    return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
+
+
+def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+    path, pools = fact.path, tree.pools
+    if not PATH.fullmatch(path) or len(path) > WORD_MAX:
+        return (
+            Code.INVALID_POOL,
+            f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles and has at most {WORD_MAX} characters",
+        )
+    for name in ("open_jobs_max", "open_tasks_max", "cell"):
+        if not 0 <= getattr(fact, name) <= INT_MAX:
+            return Code.INVALID_POOL, f"{name} is {getattr(fact, name)}, it must be 0 to {INT_MAX}"
+    if tree.cell_of(path) is None and len(tree) >= POOLS_MAX:
+        return Code.INVALID_POOL, f"the cell knows {len(tree)} pools, at most {POOLS_MAX} are allowed; remove one first"
+    misplaced = _misplaced(fact, tree)
+    if misplaced:
+        return misplaced
+    if fact.cell != tree.cell:
+        return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
+    parent = parent_of(path)
+    if parent not in pools:
+        return Code.NO_SUCH_POOL, f"the pool above, {parent}, doesn't exist; define it first"
+    old, new = pools.get(path), pool_row(fact)
+    if old is not None and _same(old, new):
+        return Code.REPEATED, "the pool is defined like this already"
+    if parent != "/" and open_jobs.get(parent, 0):
+        return Code.POOL_NOT_A_LEAF, f"{parent} has {open_jobs[parent]} open jobs, so it can't get pools below it"
+    return _amounts(path, new, tree) or (Code.DONE, "")
+
+
+def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
+    """A pool stays in its cell until it is removed, and the pools below it are there too."""
+    path, cell = fact.path, fact.cell
+    present, above = tree.cell_of(path), tree.cell_of(parent_of(path))
+    if present is not None and present != cell:
+        return Code.WRONG_CELL, f"{path} belongs to cell {present}, not {cell}; a pool moves by being removed first"
+    if above is not None and above != cell:
+        return Code.WRONG_CELL, f"{parent_of(path)} belongs to cell {above}, so do the pools below it, not to {cell}"
+    if present is None:
+        for below in tree.foreign_below(path):
+            if tree.foreign[below] != cell:
+                return Code.WRONG_CELL, f"{below}, below it, belongs to cell {tree.foreign[below]}, not {cell}"
+    return None
+
+
+def _same(old: PoolRow, new: PoolRow) -> bool:
+    fields = ("reservation", "limit", "share", "open_jobs_max", "open_tasks_max")
+    return all(getattr(old, field) == getattr(new, field) for field in fields)
+
+
+def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
+    parent = parent_of(path)
+    above, old = tree.pools[parent], tree.pools.get(path)
+    siblings = plus(tree.reserved(parent), old.reservation if old else NOTHING, -1)
+    below = tree.reserved(path)
+    for at, resource in enumerate(RESOURCES):
+        reservation, limit, share = new.reservation[at], new.limit[at], new.share[at]
+        problem = ""
+        taken, needed = siblings[at] + reservation, below[at]
+        if not 0 <= reservation <= AMOUNT_MAX or not -1 <= limit <= AMOUNT_MAX:
+            problem = f"reservation {reservation} and limit {limit} must be 0 to {AMOUNT_MAX}"
+        elif not 0 <= share <= SHARE_MAX:
+            problem = f"share {share} must be 0 to {SHARE_MAX}"
+        elif -1 < limit < reservation:
+            problem = f"the limit {limit} is below the reservation {reservation}"
+        elif -1 < above.limit[at] < limit:
+            problem = f"the limit {limit} is above the limit {above.limit[at]} of {parent}"
+        elif parent != "/" and taken > above.reservation[at]:
+            problem = f"the pools of {parent} would reserve {taken}, it has {above.reservation[at]}"
+        elif needed > reservation:
+            problem = f"the pools below reserve {needed}, more than {reservation}"
+        if problem:
+            return Code.INVALID_POOL, f"{resource}: {problem}"
+    return None
+
+
+def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+    pools = tree.pools
+    if path in tree.foreign:
+        return Code.DONE, ""
+    if path not in pools or path == "/":
+        return Code.NO_SUCH_POOL, f"there is no pool {path[:200]}"
+    below = tree.children(path)
+    if below:
+        return Code.POOL_IN_USE, f"{path} has pools below it: {', '.join(below[:5])}"
+    if open_jobs.get(path, 0):
+        return Code.POOL_IN_USE, f"{path} has {open_jobs[path]} open jobs"
+    return Code.DONE, ""
+
+
+def _configured(fact: ConfiguredRow) -> Verdict:
+    for name in fact.settings.__struct_fields__:
+        value, most = getattr(fact.settings, name), 100 if "percent" in name else MS_MAX
+        if not 0 <= value <= most:
+            return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
+    return Code.DONE, ""

@@ -1,0 +1,201 @@
+"""Answers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from events.acceptance import digest
+from events.bounds import RUN_MAX, TASKS_MAX
+from events.codec import body
+from events.codes import Code, no_pool
+from events.columns import pack_ints
+from events.records.base import Event
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
+from events.records.parts import Amounts, Constraint
+from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
+from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, StopRow, SubmittedRow
+from processors.lifecycle.validation import refusal
+from processors.state.cell_settings import SettingsRow
+from processors.state.record_rows import row_of
+from processors.state.table import Table
+
+POOL_WAIT_MS = 500
+"""A pool defined just before the job may be read just after it: an unknown pool is believed after this time."""
+
+
+class View(Protocol):
+    """What the answers look at."""
+
+    jobs: Table[str, JobRow]
+    pools: Table[str, PoolRow]
+    pool_facts: Table[int, PoolFactRow]
+    foreign: Table[str, int]
+    asks: Table[int, AskRow]
+    ended: EndedJobs
+
+    @property
+    def settings(self) -> SettingsRow:
+        """The settings of the cell."""
+        ...
+
+    @property
+    def open_tasks(self) -> int:
+        """The tasks of all jobs that haven't ended."""
+        ...
+
+
+def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested, value: bytes) -> AskRow:
+    """The row of a fact. Submissions are equal if their clients say so by `spec_hash`, else if the log holds the same
+    value: not if this build would write the same, for the next one may write a field more.
+    """
+    if isinstance(event, JobStopRequested):
+        return AskRow(at_ms, row_of(StopRow, event))
+    content = body(value)
+    return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
+
+
+class Answers:
+    """The answers of one `decide`: each may depend on those before it."""
+
+    def __init__(self, view: View, now: int, caught_up: bool) -> None:
+        self._view = view
+        self._now = now
+        self._caught_up = caught_up
+        self._accepted: dict[str, bytes] = {}
+        self._stopped: set[str] = set()
+        self._open: dict[str, tuple[int, int]] = {}
+        self._delayed: set[str] = set()
+        self._fresh: list[tuple[SubmittedRow, int]] = []
+        self._tasks = view.open_tasks
+        self.given = 0
+        """How many facts were answered."""
+
+    def all(self, budget: int) -> Iterator[Event]:
+        """The answers to at most `budget` facts, in the order of the log."""
+        for offset, ask in list(self._view.asks.items())[:budget]:
+            fact = ask.fact
+            if isinstance(fact, SubmittedRow):
+                answer = self._submission(offset, ask, fact)
+            elif fact.job_id not in self._delayed:
+                answer = self._stop(offset, fact)
+            else:
+                continue
+            if answer is not None:
+                self.given += 1
+                yield answer
+        if self._fresh:
+            yield first_queued(self._fresh)
+
+    def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Event | None:
+        """The answer; None: it may have to wait for its pool."""
+        known = self._known_spec(job.job_id)
+        if known is not None:
+            if known == spec_digest(ask.spec_hash):
+                message = "this job was submitted before with the same content; nothing was done again"
+                return CommandAnswered(
+                    job_id=job.job_id, jobs_offset=offset, command_id="", code=Code.REPEATED, message=message
+                )
+            message = f"another job was submitted under the id {job.job_id}; choose another id"
+            return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
+        first_run = self._view.ended.first_run(job.job_id)
+        if first_run > RUN_MAX:
+            message = f"jobs of the id {job.job_id} have had all runs up to {first_run - 1}; choose another id"
+            return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
+        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
+        if why and why[0] is Code.NO_SUCH_POOL and self._may_come(job.pool, ask.at_ms):
+            self._delayed.add(job.job_id)
+            return None
+        if why:
+            cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
+            return JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
+        self._accepted[job.job_id] = spec_digest(ask.spec_hash)
+        jobs, tasks = self._open.get(job.pool, (0, 0))
+        self._open[job.pool] = (jobs + 1, tasks + job.instances)
+        self._tasks += job.instances
+        self._fresh.append((job, first_run))
+        return accepted(offset, job, first_run)
+
+    def _may_come(self, pool: str, at_ms: int) -> bool:
+        """Whether a pool may be defined before the job: what the log holds is not read yet, or not answered."""
+        if any(fact.path == pool and not fact.removed for _, fact in self._view.pool_facts.items()):
+            return True
+        return not (self._caught_up and self._now >= at_ms + POOL_WAIT_MS)
+
+    def _known_spec(self, job_id: str) -> bytes | None:
+        row, ended = self._view.jobs.get(job_id), self._view.ended.get(job_id)
+        if row is not None:
+            return spec_digest(row.spec_hash)
+        return ended.spec if ended is not None else self._accepted.get(job_id)
+
+    def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
+        pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)
+        if cell is not None:
+            return Code.WRONG_CELL, (
+                f"pool {job.pool} belongs to cell {cell}: submit the job there, to partition {cell} of paceline.jobs"
+            )
+        if pool is None:
+            return Code.NO_SUCH_POOL, no_pool(job.pool)
+        if pool.children:
+            return Code.POOL_NOT_A_LEAF, f"pool {job.pool} has pools below it; jobs go to one of those"
+        jobs, tasks = self._open.get(job.pool, (0, 0))
+        if pool.open_jobs + jobs >= pool.open_jobs_max:
+            return Code.OPEN_JOBS_MAX, f"pool {job.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"
+        if pool.open_tasks + tasks + job.instances > pool.open_tasks_max:
+            have = pool.open_tasks + tasks
+            return Code.OPEN_TASKS_MAX, (
+                f"pool {job.pool} has {have} open tasks, {job.instances} more would exceed its {pool.open_tasks_max}"
+            )
+        if self._tasks + job.instances > TASKS_MAX:
+            return Code.OPEN_TASKS_MAX, (
+                f"the cell has {self._tasks} open tasks, {job.instances} more would exceed its {TASKS_MAX}"
+            )
+        return None
+
+    def _stop(self, offset: int, stop: StopRow) -> Event:
+        row, ended = self._view.jobs.get(stop.job_id), self._view.ended.get(stop.job_id)
+        if ended is not None:
+            code, message = Code.ALREADY_ENDED, f"the job is {ended.state}"
+        elif row is None and stop.job_id not in self._accepted:
+            code, message = Code.NOT_FOUND, f"there is no job {stop.job_id[:140]}, or it ended and is forgotten"
+        elif (row is not None and row.stopping) or stop.job_id in self._stopped:
+            code, message = Code.REPEATED, "the job is being stopped already"
+        else:
+            self._stopped.add(stop.job_id)
+            code, message = Code.DONE, ""
+        return CommandAnswered(
+            job_id=stop.job_id, jobs_offset=offset, command_id=stop.command_id, code=code, message=message
+        )
+
+
+def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
+    """What the other machines need of a job."""
+    return JobAccepted(
+        job_id=job.job_id,
+        jobs_offset=offset,
+        pool=job.pool,
+        kind=job.kind,
+        instances=job.instances,
+        need=Amounts(job.cpu_milli, job.memory_mib, job.disk_mib, job.gpu_milli),
+        ports=len(job.ports),
+        priority=job.priority,
+        preemptible=job.preemptible,
+        gang_min=job.gang_min if job.gang_min > 1 else 0,
+        constraints=tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints),
+        strategy=job.strategy,
+        max_unavailable=job.max_unavailable,
+        first_run=first_run,
+    )
+
+
+def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
+    """All gangs of jobs at their first run: of each job its gang as one, the others as a range."""
+    parts: list[tuple[int, int, int, int, int]] = []
+    for number, (job, first_run) in enumerate(jobs):
+        members = job.gang_min if job.gang_min > 1 else 0
+        if members:
+            parts.append((number, 0, members, first_run, 1))
+        if members < job.instances:
+            parts.append((number, members, job.instances - members, first_run, 0))
+    number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))
+    zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _ in jobs)
+    return GangsQueued(job_ids=job_ids, job=number_, first=first, count=count, run=run, gang=gang, admitted=zeros)

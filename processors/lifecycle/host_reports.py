@@ -1,0 +1,173 @@
+"""What hosts say of runs: reports, inventories, and the loss of a host."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from events.codes import RunReport, TaskState
+from events.columns import I32, I64, ints
+from events.records.base import Event
+from events.records.lifecycle import HostReconciled, RunsStopping
+from events.records.placement import HostLost, HostRemoved
+from events.records.tasks import HostInventory, RunsReported
+from events.reused_numbers import Places
+from processors.lifecycle.rows import HostRow
+from processors.lifecycle.run_decisions import orphans
+from processors.lifecycle.tasks import LIVE, LOST, PLACED, Tasks, among
+from processors.state.arena import locate
+from processors.state.table import Table, struct_table
+
+Stretch = Callable[[str], tuple[int, int] | None]
+
+
+class Hosts:
+    """The hosts by id, their numbers in the columns, and what they say."""
+
+    def __init__(self, tasks: Tasks, stretch: Stretch) -> None:
+        self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
+        self._tasks = tasks
+        self._stretch = stretch
+        self._places = Places()
+        self._inventories: dict[str, None] = {}
+
+    def restored(self) -> None:
+        """Finds numbers and unanswered inventories again."""
+        self._places.restored({host_id: row.number - 1 for host_id, row in self.table.items()})
+        self._inventories = {host_id: None for host_id, row in self.table.items() if row.inventory}
+
+    def number(self, host_id: str, session: int) -> int:
+        """The number of a host, from 1; given when it is first seen."""
+        row = self.table.get(host_id)
+        if row is None:
+            row = self.table.put(host_id, HostRow(self._places.take(host_id) + 1, session))
+        return row.number
+
+    def named(self, number: int) -> tuple[str, int]:
+        """Id and session of a number."""
+        host_id = self._places.ids[number - 1]
+        return host_id, self.table[host_id].session
+
+    def reported(self, event: RunsReported, now: int) -> None:
+        """Notes what runs are reported to be; reports of other than the present runs are void."""
+        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        if not len(slots) == len(ints(event.run)) == len(ints(event.state)) == len(ints(event.exit_code)):
+            return
+        self._note(slots[known], ints(event.run)[known], ints(event.state)[known], ints(event.exit_code)[known])
+
+    def _note(self, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
+        """Notes reports and returns the slots whose present runs they are about."""
+        arena = self._tasks.arena
+        live = (arena["run"][slots] == run) & among(arena["state"][slots], LIVE)
+        started = live & (said == RunReport.STARTED)
+        fresh = slots[started]
+        fresh = fresh[(arena["state"][fresh] == TaskState.ORDERED) & (arena["report"][fresh] == 0)]
+        self._tasks.note("report", fresh, RunReport.STARTED)
+        over = live & (said > RunReport.STARTED) & (said <= RunReport.SILENCED)
+        over[over] = arena["report"][slots[over]] <= RunReport.STARTED
+        self._tasks.note("report", slots[over], said[over])
+        arena.set("exit", slots[over], exit_code[over])
+        present: I64 = slots[live]
+        return present
+
+    def lost(self, event: HostLost, now: int) -> None:
+        """Ends what ran on a host that is given up."""
+        row = self.table.get(event.host_id)
+        if row is not None and row.session <= event.session:
+            self._lose(np.flatnonzero(self._tasks.arena["host"] == row.number), (*LIVE, PLACED), LOST)
+
+    def removed(self, event: HostRemoved, now: int) -> None:
+        """A host is forgotten: nothing is there, as placement knows, and its number is free for another. One that has
+        connected since then stays.
+        """
+        row = self.table.get(event.host_id)
+        if row is not None and row.session <= event.session:
+            self._places.give_back(row.number - 1)
+            self.table.remove(event.host_id)
+            self._inventories.pop(event.host_id, None)
+
+    def _lose(self, slots: I64, states: tuple[int, ...], report: int) -> int:
+        arena = self._tasks.arena
+        slots = slots[among(arena["state"][slots], states) & (arena["report"][slots] <= RunReport.STARTED)]
+        self._tasks.note("report", slots, report)
+        return len(slots)
+
+    def inventory(self, event: HostInventory, now: int) -> None:
+        """Compares what a host has with what it should have.
+
+        A run that was ordered and is not there yet may still be on its way, and so may the stop of one that is
+        stopping: the agent answers both. One that was running is lost. A host says this once in a session: what is in
+        the log again, since nobody knew whether it was written, misses runs that have started since.
+        """
+        known_as = self.table.get(event.host_id)
+        if known_as is not None and event.session <= known_as.session:
+            return
+        slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
+        run, said, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
+        if not len(slots) == len(run) == len(said) == len(exit_code):
+            return
+        number = self.number(event.host_id, event.session)
+        row = self.table.change(event.host_id)
+        arena = self._tasks.arena
+        wanted = known.copy()
+        wanted[known] = (
+            (arena["run"][slots[known]] == run[known])
+            & among(arena["state"][slots[known]], LIVE)
+            & (arena["host"][slots[known]] == number)
+        )
+        there = self._note(slots[wanted], run[wanted], said[wanted], exit_code[wanted])
+        believed = np.flatnonzero(arena["host"] == number)
+        missing = np.setdiff1d(believed, there)
+        row.session = event.session
+        row.inventory = True
+        row.stopped = 0
+        row.kept = int((wanted & (said == RunReport.STARTED)).sum())
+        row.ended = int((wanted & (said > RunReport.STARTED)).sum())
+        row.ended += self._lose(missing, (TaskState.RUNNING,), LOST)
+        strange = np.flatnonzero(~wanted & (said == RunReport.STARTED))
+        jobs, instances = ints(event.job), ints(event.instance)
+        row.orphans = [
+            (event.job_ids[jobs[at]], int(instances[at]), int(run[at]))
+            for at in strange.tolist()
+            if 0 <= jobs[at] < len(event.job_ids)
+        ]
+        self._inventories[event.host_id] = None
+
+    def decide(self, most: int) -> tuple[list[Event], int]:
+        """Answers inventories, once all runs that nobody wants were told to stop: at most `most` runs and answers;
+        returns also how many more it might have been.
+        """
+        out: list[Event] = []
+        for host_id in sorted(self._inventories, key=lambda host_id: self.table[host_id].number):
+            row = self.table[host_id]
+            now = row.orphans[:most]
+            if now:
+                out.append(orphans(now, host_id))
+                most -= len(now)
+            if most <= 0:
+                break
+            stopped = row.stopped + len(now)
+            out.append(
+                HostReconciled(host_id=host_id, session=row.session, kept=row.kept, ended=row.ended, stopped=stopped)
+            )
+            most -= 1
+        return out, most
+
+    def stopping(self, event: RunsStopping) -> None:
+        """Runs were told to stop, among them such that nobody wants."""
+        for number, host_id in enumerate(event.host_ids):
+            if host_id in self._inventories and self.table[host_id].orphans:
+                row = self.table.change(host_id)
+                named = zip(*(ints(column).tolist() for column in (event.job, event.instance, event.run)), strict=True)
+                told = {
+                    (event.job_ids[job], instance, run)
+                    for (job, instance, run), host in zip(named, ints(event.host).tolist(), strict=True)
+                    if host == number
+                }
+                had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in told]
+                row.stopped += had - len(row.orphans)
+
+    def reconciled(self, event: HostReconciled, now: int) -> None:
+        """An inventory is answered."""
+        row = self.table.change(event.host_id)
+        row.inventory = False
+        self._inventories.pop(event.host_id, None)

@@ -1,0 +1,214 @@
+"""One decision about waiting tasks: in order onto the board; who finds no place is explained and, in time, returned."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from events.codes import Code
+from events.columns import I64, indexed, pack_ints, pack_longs
+from events.records.base import Event
+from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from processors.placement.cluster_view import Board, Shape
+from processors.placement.explain import LASTING, code, explanation
+from processors.placement.hosts import Hosts
+from processors.placement.rows import JobRow
+from processors.placement.runs import Runs
+
+
+class Left(NamedTuple):
+    """Tasks of a job that found no place: `size` belong together (1: each alone)."""
+
+    job_id: str
+    row: JobRow
+    shape: Shape
+    size: int
+    slots: I64
+
+
+class Match:
+    """One decision. Reads runs and hosts, changes neither."""
+
+    def __init__(self, runs: Runs, hosts: Hosts, budget: int) -> None:
+        self.cut = False
+        """Whether the budget ended it."""
+        self._runs = runs
+        self._hosts = hosts
+        self._board = Board(hosts)
+        self._budget = budget
+        self._waiting = runs.arena["waiting"]
+        self._put: list[tuple[str, I64, I64]] = []
+        self._left: list[Left] = []
+        self._codes: dict[tuple[Shape, int], Code] = {}
+        self._explained: dict[tuple[Shape, int], GangsUnplaced] = {}
+
+    def decide(self, now: int, due: I64) -> list[Event]:
+        """`TasksPlaced`, what is to be said of tasks without a place, and returns; `due` slots have lost patience."""
+        jobs = self._runs.jobs
+        for job_id in sorted(self._runs.waiting, key=lambda one: (-jobs[one].priority, jobs[one].number)):
+            if self._budget <= 0:
+                self.cut = True
+            if self.cut:
+                break
+            self._job(job_id, jobs[job_id])
+        out: list[Event] = [self._placed()] if self._put else []
+        returns: dict[tuple[Code, int], list[Left]] = {}
+        for job_id, parts in self._by_job().items():
+            said = self._code(parts[0])
+            if said != parts[0].row.said:
+                if self._budget <= 0:
+                    self.cut = True
+                    break
+                self._budget -= 1
+                out.append(self._explain(job_id, parts))
+            for part in parts:
+                self._return(part, now, due, returns)
+            if self.cut:
+                break
+        return out + [self._returned(*key, parts) for key, parts in returns.items()]
+
+    def _job(self, job_id: str, row: JobRow) -> None:
+        """Puts what waits of a job on the board: its gang, then the others one by one."""
+        waits = self._waiting[row.base : row.base + row.instances]
+        slots = np.flatnonzero(waits) + row.base if row.instances > 1 else np.array([row.base])
+        shape = self._board.shape(tuple(row.need), row.constraints)
+        level = self._level(row) if row.spread else None
+        if row.gang and waits[0]:
+            gang, slots = slots[: row.gang], slots[row.gang :]
+            if len(gang) > self._budget and self._put:
+                self.cut = True  # a gang over the whole budget is placed by itself: it can't be divided
+                return
+            chosen = self._board.gang(shape, len(gang), level)
+            self._took(job_id, row, shape, len(gang), gang, chosen)
+            self.cut = self._budget <= 0 and len(slots) > 0
+        if len(slots) and not self.cut:
+            self._each(job_id, row, shape, slots, level)
+
+    def _each(self, job_id: str, row: JobRow, shape: Shape, slots: I64, level: I64 | None) -> None:
+        """Puts tasks on the board one by one, as far as the budget goes."""
+        wanted = min(len(slots), self._budget)
+        board = self._board
+        chosen = board.spread(shape, wanted, level) if level is not None else board.pack(shape, wanted)
+        if len(chosen) == wanted < len(slots):
+            self.cut = True
+            slots = slots[:wanted]
+        self._took(job_id, row, shape, 1, slots, chosen)
+
+    def _took(self, job_id: str, row: JobRow, shape: Shape, size: int, slots: I64, chosen: I64) -> None:
+        if len(chosen):
+            self._put.append((job_id, slots[: len(chosen)], chosen))
+            self._budget -= len(chosen)
+        if len(chosen) < len(slots):
+            self._left.append(Left(job_id, row, shape, size, slots[len(chosen) :]))
+
+    def _level(self, row: JobRow) -> I64:
+        """How many tasks of a job each host holds."""
+        host = self._runs.arena["host"][row.base : row.base + row.instances]
+        return np.bincount(host[host > 0] - 1, minlength=len(self._hosts.ids))
+
+    def _placed(self) -> TasksPlaced:
+        job_ids = dict.fromkeys(job_id for job_id, _, _ in self._put)
+        index = {job_id: at for at, job_id in enumerate(job_ids)}
+        counts = [len(slots) for _, slots, _ in self._put]
+        job = np.repeat(np.array([index[job_id] for job_id, _, _ in self._put]), counts)
+        slots = np.concatenate([slots for _, slots, _ in self._put])
+        base = np.array([self._runs.jobs[job_id].base for job_id in job_ids])
+        numbers, host = indexed(np.concatenate([chosen for _, _, chosen in self._put]))
+        host_ids = tuple(self._hosts.ids[number] for number in numbers.tolist())
+        ports = self._ports()
+        return TasksPlaced(
+            job_ids=tuple(job_ids),
+            job=pack_ints(job),
+            instance=pack_ints(slots - base[job]),
+            run=pack_ints(self._waiting[slots]),
+            host_ids=host_ids,
+            host_session=pack_longs([self._hosts.table[host_id].session for host_id in host_ids]),
+            host=pack_ints(host),
+            ports=pack_ints(ports),
+            port_count=pack_ints(self._runs.jobs[job_id].need[-1] for job_id in job_ids) if ports else b"",
+        )
+
+    def _ports(self) -> list[int]:
+        """Port numbers for all that was put, per host the lowest that are free."""
+        free: dict[int, Iterator[int]] = {}
+        out: list[int] = []
+        for job_id, _, chosen in self._put:
+            each = self._runs.jobs[job_id].need[-1]
+            for number in chosen.tolist() if each else ():
+                if number not in free:
+                    free[number] = self._free_ports(number)
+                out += (next(free[number]) for _ in range(each))
+        return out
+
+    def _free_ports(self, number: int) -> Iterator[int]:
+        row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
+        return (port for port in range(row.port_first, row.port_last + 1) if port not in taken)
+
+    def _by_job(self) -> dict[str, list[Left]]:
+        parts: dict[str, list[Left]] = {}
+        for left in self._left:
+            parts.setdefault(left.job_id, []).append(left)
+        return parts
+
+    def _code(self, left: Left) -> Code:
+        key = (left.shape, left.size)
+        found = self._codes.get(key)
+        if found is None:
+            found = self._codes[key] = code(self._board, left.shape, left.size)
+        return found
+
+    def _explain(self, job_id: str, parts: list[Left]) -> GangsUnplaced:
+        tasks = sum(len(part.slots) for part in parts)
+        key = (parts[0].shape, parts[0].size)
+        found = self._explained.get(key)
+        if found is None:
+            found = self._explained[key] = explanation(self._board, *key, self._code(parts[0]), job_id, tasks)
+        return replace(found, job_id=job_id, tasks=tasks)
+
+    def _return(self, left: Left, now: int, due: I64, returns: dict[tuple[Code, int], list[Left]]) -> None:
+        """Returns what can't be placed before hosts change, or has lost patience, as far as the budget goes."""
+        why = self._code(left)
+        lasting = why in LASTING
+        slots = left.slots if lasting else np.intersect1d(left.slots, due, assume_unique=True)
+        alone = left.size == 1
+        most = max(0, self._budget)
+        if (len(slots) if alone else min(1, len(slots))) > most:
+            self.cut = True
+            slots = slots[: most if alone else 0]
+        if not len(slots):
+            return
+        self._budget -= len(slots) if alone else 1  # a gang is one range
+        left = left._replace(slots=slots)
+        if lasting:
+            returns.setdefault((why, 0), []).append(left)
+        else:
+            settings = self._runs.settings.now
+            wait = min(settings.return_backoff_ms << min(left.row.returns, 16), settings.return_backoff_max_ms)
+            returns.setdefault((why, now + wait), []).append(left)
+
+    def _returned(self, why: Code, not_before_ms: int, parts: list[Left]) -> GangsReturned:
+        """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""
+        counts = [len(part.slots) for part in parts]
+        slots = np.concatenate([part.slots for part in parts])
+        part = np.repeat(np.arange(len(parts)), counts)
+        run = self._waiting[slots]
+        breaks = np.ones(len(slots), dtype=np.bool_)
+        breaks[1:] = (np.diff(slots) != 1) | (np.diff(part) != 0) | (np.diff(run) != 0)
+        first = np.flatnonzero(breaks)
+        job_ids = tuple(dict.fromkeys(one.job_id for one in parts))
+        index = {job_id: at for at, job_id in enumerate(job_ids)}
+        job = np.array([index[one.job_id] for one in parts])
+        base = np.array([one.row.base for one in parts])
+        gang = np.array([int(one.size > 1) for one in parts])
+        at = part[first]
+        return GangsReturned(
+            job_ids=job_ids,
+            job=pack_ints(job[at]),
+            first=pack_ints(slots[first] - base[at]),
+            count=pack_ints(np.diff(np.append(first, len(slots)))),
+            run=pack_ints(run[first]),
+            gang=pack_ints(gang[at]),
+            code=why,
+            not_before_ms=not_before_ms,
+        )

@@ -1,0 +1,76 @@
+"""Two ways from one state: a round as it was recorded and as it is decided again, and the rows that tell them apart."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from events.log.port import Log
+from events.rounds import Delivered, follow
+from processors.machine import Machine
+from processors.runtime.fold import Fold, Recorded, decode_decisions
+from processors.runtime.store import MemoryStore
+from processors.state.table import RowChange
+
+
+class RowApart(NamedTuple):
+    """A row that differs, as a store holds it; None: there is none."""
+
+    table: str
+    key: bytes
+    recorded: bytes | None
+    decided: bytes | None
+
+
+class Parting(NamedTuple):
+    """The round after which the state of what was recorded and that of what was decided again have other hashes, and
+    the rows they differ in. `fault`: why there are no rows to show.
+    """
+
+    round: int
+    rows: tuple[RowApart, ...]
+    fault: str = ""
+
+
+def part(make: Callable[[], Machine], log: Log, store: MemoryStore, own: Delivered) -> Parting | None:
+    """Folds an accepted round both ways from where the store stands. None: both come to the same state, and
+    the store stands after the round. The inputs of the round must be those that it was decided on.
+    """
+    assert own.key is not None
+    number = own.key.round
+    again, changes = _fold(make, log, store, own, decide=True)
+    before = {(row.table, row.key): row.row for row in store.rows()}
+    try:
+        as_recorded, recorded = _fold(make, log, store, own, decide=False)
+    except Exception as error:  # decisions that no machine took may be anything
+        return Parting(number, (), f"what was recorded can't be applied: {error!r}")
+    if as_recorded.state.hash == again.state.hash:
+        store.commit(recorded, as_recorded.standing())
+        return None
+    sides = [{(row.table, row.key): row.row for row in side} for side in (recorded, changes)]
+    rows = []
+    for name in sorted({**sides[0], **sides[1]}):
+        old, new = (side.get(name, before.get(name)) for side in sides)
+        if old != new:
+            rows.append(RowApart(*name, old, new))
+    return Parting(number, tuple(rows))
+
+
+def _fold(
+    make: Callable[[], Machine], log: Log, store: MemoryStore, own: Delivered, decide: bool
+) -> tuple[Fold, list[RowChange]]:
+    """A machine after a round, and the rows that changed in it. Where it decides again, it does so pass after pass up
+    to as many decisions as were recorded.
+    """
+    fold = Fold(make(), log.cell)
+    fold.restore(store)
+    follow(own, fold.own)
+    record = Recorded(log, fold).take(own)
+    if not decide:
+        fold.decided(record.now, decode_decisions(record))
+        return fold, fold.finish(record)
+    done = 0
+    while True:
+        decided = fold.machine.decide(record.now, record.caught_up, record.budget)
+        fold.decided(record.now, decided)
+        done += len(decided)
+        if not decided or done >= len(record.decisions):
+            return fold, fold.finish(record)

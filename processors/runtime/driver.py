@@ -1,0 +1,383 @@
+"""The one driver loop: all effects of a machine happen here (design §6).
+
+`recover` and `turn` are generators that stop between any two steps, so that a test can crash or pause a process at
+each of them. A host runs them to their end with `run`.
+"""
+
+from collections.abc import Generator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from events.acceptance import CLAIM
+from events.clock import Clock
+from events.codec import encode
+from events.delivery import Inbox
+from events.log.port import AppendUnknown, Log, LogRecord, NewRecord, Reader
+from events.records.base import Event
+from events.records.parts import Seen
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import UnreadableRound, accept, in_log, sealed
+from events.topics import ROUND_BYTES_MAX
+from processors.machine import Machine
+from processors.runtime.end_offsets import Ends
+from processors.runtime.fold import PARTS_MAX, Fold, Recorded
+from processors.runtime.stops import ForeignRound, RoundTooLarge, StuckTimer, Superseded
+from processors.runtime.store import Store, StoreFault
+from processors.state.table import RowChange
+
+PASSES_BYTES = 64 * 1024
+"""A round that is smaller than this is decided on: what follows from its own decisions goes into it."""
+ENDS_AGE_MS = 500
+"""How old the known ends of the topics may get before they are asked for again; the design allows 2,000."""
+
+HEAD_BYTES, PART_BYTES = 512, 128
+"""More than a round takes without its parts, and more than one of them takes: a segment, a position, a length."""
+
+READ_BACK_POLLS = 30
+"""So often a round that was appended is waited for, a second each time."""
+LAG_AGE_MS = 5000
+STRETCH_MS = 500
+"""A fold of the log stops so often, for its host has other work too: a membership to keep, an end to look for."""
+DUE_WAIT_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one turn: records applied, units of work decided, bytes of a round."""
+
+    records: int = 2000
+    budget: int = 20_000
+    round_bytes: int = ROUND_BYTES_MAX
+
+
+class Observer(Protocol):
+    """Told what happened, for metrics."""
+
+    def committed(self, record: RoundCommitted, decisions: list[Event], size: int) -> None:
+        """A round was accepted."""
+        ...
+
+    def ignored(self, topic: str, cause: str) -> None:
+        """A record of a machine's topic was ignored."""
+        ...
+
+
+class Driver:
+    """Runs one machine of one cell. `claimant` names the process for others to read."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        log: Log,
+        store: Store,
+        clock: Clock,
+        claimant: str,
+        limits: Limits | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.fold = Fold(machine, log.cell)
+        self.machine = machine
+        self.epoch = 0
+        self._log = log
+        self._store = store
+        self._clock = clock
+        self._claimant = claimant
+        self._limits = limits or Limits()
+        self._parts_max = min(PARTS_MAX, self._limits.round_bytes // 4 // PART_BYTES)
+        self._observer = observer
+        self._readers: list[Reader] = []
+        self._again = True
+        self._stale = False
+        """The store holds rows of another format."""
+        self._starved = False
+        """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
+        self._anchor = (0, clock.monotonic_ms())
+
+    def recover(self) -> Generator[str, None, None]:
+        """Restores the state from the store and the log, then takes the cell. Raises `Superseded` where another
+        process took it first, `StoreFault` where the store is damaged or of another log.
+        """
+        fold = self.fold
+        self._stale = not fold.restore(self._store)
+        own = fold.own
+        if own.round and not in_log(self._log, fold.topic, own.position, own.hash):
+            raise StoreFault(
+                f"The store of {self.machine.name} is of another log: its round {own.round} is not at "
+                f"{fold.topic}:{own.position - 1}. Delete it; it is made anew from the log."
+            )
+        recorded = Recorded(self._log, fold)
+        yield from self._catch_up(recorded)
+        yield "folded"
+        claim = EpochStarted(
+            cell=self._log.cell,
+            machine=self.machine.name,
+            epoch=fold.own.epoch + 1,
+            claimant=self._claimant,
+            logic=self.machine.logic,
+            state=self.machine.state,
+            round=fold.own.round,
+            start_hash=fold.state.hash,
+        )
+        offset = self._append(sealed(claim, fold.own.hash))
+        yield "claimed"
+        yield from self._catch_up(recorded, claim=offset)
+        self._inbox = Inbox(fold.positions(), fold.known, fold.chains(), self._log.cell)
+        self._reader = self._open(fold.positions())
+        self._ends = Ends(self._reader, self._clock)
+        self._own_reader = self._open({fold.topic: fold.own.position})
+        self.epoch = claim.epoch  # from here on others may look at it
+        yield "owned"
+
+    def turn(self) -> Generator[str, None, bool]:
+        """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
+        for found in self._own_reader.poll(self._limits.records, 0):
+            self._look(found, None)
+        if self._starved or self._inbox.waiting() < self._limits.records:
+            self._inbox.add(self._reader.poll(self._limits.records, 0))
+        yield "read"
+        applied = self._apply()
+        self._starved = applied == 0
+        yield "applied"
+        wakeup, unrecorded = self.machine.next_wakeup(), self.fold.due_ms()
+        full = self.fold.is_full(self._parts_max)
+        if not (applied or self._again or full or _passed(self._now(True), wakeup, unrecorded)):
+            return False
+        caught_up = self._caught_up()
+        now = self._now(caught_up)
+        due = caught_up and _passed(now, wakeup)
+        forced = full or _passed(now, unrecorded)
+        if not (applied or self._again or forced or due):
+            return False
+        self._again = False
+        made = self._decide(now, caught_up, forced)
+        yield "decided"
+        if made is None:
+            if due:
+                raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
+            return applied > 0
+        record, decisions, new = made
+        offset = self._append(new)
+        yield "appended"
+        self._read_back(offset)
+        yield "read back"
+        changes = self.fold.finish(record)
+        yield "finished"
+        self._keep(changes)
+        if self._observer:
+            self._observer.committed(record, decisions, len(new.value))
+        yield "stored"
+        return True
+
+    def run(self) -> bool:
+        """One turn from end to end; returns what `turn` returns."""
+        turn = self.turn()
+        while True:
+            try:
+                next(turn)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def idle(self) -> bool:
+        """Whether another turn would find nothing to do but for deadlines: all is read, applied and decided on."""
+        if self._again or self._inbox.waiting():
+            return False
+        return all(self._reader.position(topic) >= end for topic, end in self._reader.ends().items())
+
+    def wait(self, seconds: float) -> None:
+        """Returns when an input has come or the next deadline is due, at the latest after `seconds`."""
+        deadline = self.wait_ms()
+        if deadline is not None:  # a deadline that is due waits for the ends of the topics: no reason to spin
+            seconds = min(seconds, max(deadline / 1000, DUE_WAIT_S))
+        if not self._inbox.waiting() or self._starved:
+            self._inbox.add(self._reader.poll(self._limits.records, seconds))
+
+    def wait_ms(self, recording: bool = True) -> int | None:
+        """How long until the next deadline of the machine, or (`recording`) of a round for what was applied, as far as
+        time passes like now; None: no deadline.
+        """
+        due = self.fold.due_ms() if recording else None
+        deadlines = [at for at in (self.machine.next_wakeup(), due) if at is not None]
+        return max(0, min(deadlines) - self._now(True)) if deadlines else None
+
+    def lag(self) -> dict[str, int]:
+        """Records not applied yet, per input topic."""
+        self._ends.look(LAG_AGE_MS)
+        positions = self._inbox.positions
+        return {topic: max(0, end - positions[topic]) for topic, end in self._ends.known.items()}
+
+    def positions(self) -> dict[str, int]:
+        """How far each input topic was applied."""
+        return self._inbox.positions
+
+    def close(self) -> None:
+        """Gives back reader and store; the state is what the store holds."""
+        with ExitStack() as held:
+            held.callback(self._store.close)
+            for reader in self._readers:
+                held.callback(reader.close)
+
+    def _open(self, positions: dict[str, int]) -> Reader:
+        self._readers.append(self._log.reader(positions))
+        return self._readers[-1]
+
+    def _catch_up(self, recorded: Recorded, claim: int | None = None) -> Generator[str, None, None]:
+        """Folds the own topic to its end, or to a claim of ours; `Superseded` if that claim is not the current one."""
+        fold = self.fold
+        accepted, began = False, self._clock.monotonic_ms()
+        for record in self._log.scan(fold.topic, fold.own.position):
+            delivered = accept(record, fold.own, self.machine.name, fold.cell)
+            if isinstance(delivered.event, RoundCommitted):
+                self._keep(recorded.finish(delivered))
+            if record.offset == claim:
+                accepted = delivered.event is not None
+                self._anchor = (record.at_ms, self._clock.monotonic_ms())
+                break
+            if self._clock.monotonic_ms() - began >= STRETCH_MS:
+                yield "folding"
+                began = self._clock.monotonic_ms()
+        if claim is not None and not accepted:
+            raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
+
+    def _keep(self, changes: list[RowChange]) -> None:
+        """Writes the end of a round to the store, which rows of another format leave before."""
+        if self._stale:
+            self._store.clear()
+            self._stale = False
+        self._store.commit(changes, self.fold.standing())
+
+    def _append(self, record: NewRecord) -> int:
+        return self._log.append([record])[0]
+
+    def _look(self, record: LogRecord, mine: int | None) -> bool:
+        """Judges a record of the own topic; True where it is our own round at offset `mine`. A claim is believed by its
+        key alone.
+        """
+        try:
+            delivered = accept(record, self.fold.own, self.machine.name, self.fold.cell)
+        except UnreadableRound as newer:
+            if newer.key.kind == CLAIM:
+                raise self._superseded(f"Paceline {newer.key.build}", newer.key.epoch) from newer
+            raise
+        if isinstance(delivered.event, EpochStarted):
+            raise self._superseded(delivered.event.claimant, delivered.event.epoch)
+        if delivered.event is None:
+            if record.offset == mine:
+                raise Superseded(f"the round at {record.topic}:{mine} was not accepted: {delivered.verdict}")
+            if self._observer:
+                self._observer.ignored(record.topic, delivered.verdict)
+        elif record.offset != mine:
+            raise ForeignRound(
+                f"{delivered.key} at {record.topic}:{record.offset} is of epoch {self.epoch}, which is this process's, "
+                "and this process hasn't written it. Find out who writes to that topic, and stop that."
+            )
+        return record.offset == mine
+
+    def _superseded(self, claimant: str, epoch: int) -> Superseded:
+        return Superseded(f"{claimant} has taken {self.machine.name} of cell {self._log.cell}: epoch {epoch}")
+
+    def _read_back(self, offset: int) -> None:
+        empty = 0
+        while empty < READ_BACK_POLLS and self._own_reader.position(self.fold.topic) <= offset:
+            found = self._own_reader.poll(self._limits.records, 1.0)
+            empty += not found
+            if mine := [record for record in found if self._look(record, offset)]:
+                self._anchor = (mine[0].at_ms, self._clock.monotonic_ms())
+                return
+        raise AppendUnknown(
+            f"the round appended at {self.fold.topic}:{offset} doesn't come back from the log in {READ_BACK_POLLS} s. "
+            "Look whether somebody removes records of that topic."
+        )
+
+    def _apply(self) -> int:
+        applied = 0
+        for delivered in self._inbox.deliver(self._limits.records):
+            self.fold.take(delivered)
+            applied += 1
+            if self._observer and delivered.verdict != "ACCEPTED":
+                self._observer.ignored(delivered.record.topic, delivered.verdict)
+            if self.fold.is_full(self._parts_max):
+                break
+        return applied
+
+    def _decide(self, now: int, caught_up: bool, forced: bool) -> tuple[RoundCommitted, list[Event], NewRecord] | None:
+        """A round and what is to be appended; None: there is nothing to decide, and no round is forced."""
+        budget = self._limits.budget
+        while True:
+            decisions = self.machine.decide(now, caught_up, budget)
+            if not decisions and not forced:
+                return None
+            encoded = [encode(decision) for decision in decisions]
+            size = self._size(encoded)
+            if size <= self._limits.round_bytes:
+                self._decide_on(now, caught_up, budget, decisions, encoded)
+                record = self._round(now, caught_up, budget, encoded)
+                return record, decisions, sealed(record)
+            if budget <= 1:
+                raise RoundTooLarge(f"{self.machine.name}: a round of one unit of work takes {size} bytes")
+            budget //= 2
+
+    def _decide_on(self, now: int, caught_up: bool, budget: int, decisions: list[Event], encoded: list[bytes]) -> None:
+        """Applies decisions and adds what follows from them to both lists, pass after pass, until nothing more does or
+        the round is large. Should the round not be accepted, the machine is given up with it.
+        """
+        latest, size = decisions, self._size(encoded)
+        while latest:
+            self.fold.decided(now, latest)
+            if size >= PASSES_BYTES:
+                self._again = True
+                return
+            latest = self.machine.decide(now, caught_up, budget)
+            more = [encode(decision) for decision in latest]
+            size = self._size([*encoded, *more])
+            if size > self._limits.round_bytes:
+                self._again = True
+                return
+            decisions += latest
+            encoded += more
+
+    def _size(self, encoded: list[bytes]) -> int:
+        """Bytes of a round with these decisions, at most."""
+        parts = len(self.fold.segments) + len(self.fold.skipped) + len(self._inbox.known) + len(encoded)
+        return HEAD_BYTES + parts * PART_BYTES + sum(map(len, encoded))
+
+    def _round(self, now: int, caught_up: bool, budget: int, encoded: list[bytes]) -> RoundCommitted:
+        fold = self.fold
+        known = self._inbox.known
+        return RoundCommitted(
+            cell=self._log.cell,
+            machine=self.machine.name,
+            epoch=self.epoch,
+            round=fold.own.round + 1,
+            now=now,
+            caught_up=caught_up,
+            budget=budget,
+            inputs=tuple(fold.segments),
+            skipped=tuple(fold.skipped),
+            inputs_hash=fold.inputs_hash(),
+            start_hash=fold.state.hash,
+            seen=tuple(Seen(topic=topic, position=known[topic]) for topic in sorted(known)),
+            decisions=tuple(encoded),
+            prev_hash=fold.own.hash,
+            logic=self.machine.logic,
+            state=self.machine.state,
+        )
+
+    def _caught_up(self) -> bool:
+        return self._ends.look(ENDS_AGE_MS) and not self._inbox.waiting() and self._ends.reached()
+
+    def _now(self, caught_up: bool) -> int:
+        """Logical time: the log's, and when caught up the time that has passed since the newest record was read.
+
+        What is read back was written just now, so the time that a clock has got wrong lasts until the next round.
+        """
+        at = self._clock.monotonic_ms()
+        newest, since = self._anchor
+        if self.fold.newest_ms > newest + (at - since):
+            self._anchor = newest, since = (self.fold.newest_ms, at)
+        passed = at - since if caught_up else 0
+        return max(self.fold.now, newest + passed)
+
+
+def _passed(now: int, *deadlines: int | None) -> bool:
+    return any(at is not None and at <= now for at in deadlines)

@@ -1,0 +1,219 @@
+"""The in-process host: all machines of a cell, and whatever else must step, in one thread on any log.
+
+Everything that steps is a `Component`; the host steps each in turn and sleeps when none has anything to do.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
+from typing import Protocol
+
+from events.clock import SystemClock
+from events.log.port import AppendUnknown, Log, LogUnavailable
+from processors.machine import Machine
+from processors.runtime.driver import Driver, Limits
+from processors.runtime.metrics import Metrics
+from processors.runtime.stops import Superseded
+from processors.runtime.store import Store
+
+IDLE_MS = 10
+"""Longest sleep: HTTP handlers hand work over without a record in the log, which would wake the host."""
+BACKGROUND_S = 0.03
+RETRY_MS = 1000
+RETRY_LOOK_S = 0.1
+"""How often a processor without its cell looks whether it may take it."""
+STANDS_EVERY_S = 1.0
+
+
+class Component(Protocol):
+    """Something that steps: bounded work at a time, in one thread."""
+
+    def step(self) -> bool:
+        """Does some work; True: call again soon."""
+        ...
+
+    def wait_ms(self) -> int | None:
+        """How long it may sleep while nothing is appended to the log; None: for ever."""
+        ...
+
+    def close(self) -> None:
+        """Stops cleanly."""
+        ...
+
+
+class Ownership(Protocol):
+    """Says whether this process may take the machines of its cell."""
+
+    def owns(self) -> bool:
+        """Whether the cell is assigned to this process now."""
+        ...
+
+
+class Always:
+    """The ownership of who holds the lock of the log's folder."""
+
+    def owns(self) -> bool:
+        """Yes."""
+        return True
+
+
+class Processor:
+    """A machine with its driver: recovers it, steps it, and recovers it again when an append's outcome is unknown."""
+
+    def __init__(
+        self,
+        machine: Callable[[], Machine],
+        log: Log,
+        store: Callable[[], Store],
+        claimant: str,
+        ownership: Ownership | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._machine = machine
+        self._log = log
+        self._store = store
+        self._claimant = claimant
+        self._ownership = ownership or Always()
+        self._say = say
+        self._limits = limits
+        self._clock = SystemClock()
+        self._retry_at = 0
+        self._said = self.trouble = ""
+        self._stood_at = 0.0
+        self.name = machine().name
+        self._metrics = Metrics(log.cell, self.name)
+        self.driver: Driver | None = None
+        self._recovery: Generator[str, None, None] | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has its machine: recovered, and nobody else took it yet."""
+        return self.driver is not None and self._recovery is None
+
+    def step(self) -> bool:
+        """See `Component.step`."""
+        if self.driver is None and not self._begin():
+            return False
+        if self._recovery is not None:
+            return self._recover(self._recovery)
+        assert self.driver is not None
+        try:
+            more = self._turn(self.driver)
+        except Superseded as lost:
+            self._drop(f"{lost}; this process waits until the cell is its own again", RETRY_MS * 5)
+            return False
+        except (AppendUnknown, LogUnavailable) as trouble:
+            self._drop(f"{self.name} recovers from the log: {trouble}", RETRY_MS)
+            return False
+        if more:
+            self._said = ""
+        return more
+
+    def wait_ms(self) -> int | None:
+        """See `Component.wait_ms`."""
+        if self.driver is None or self._recovery is not None:
+            return max(0, self._retry_at - self._clock.monotonic_ms())
+        return self.driver.wait_ms()
+
+    def wait(self, seconds: float) -> None:
+        """Returns when there is something to do, at the latest after `seconds`; for a host with a thread for each."""
+        if self.driver is not None and self._recovery is None:
+            self.driver.wait(seconds)
+        else:
+            time.sleep(min(seconds, max(0, self._retry_at - self._clock.monotonic_ms()) / 1000 or RETRY_LOOK_S))
+
+    def close(self) -> None:
+        """See `Component.close`."""
+        recovery, self._recovery = self._recovery, None
+        driver, self.driver = self.driver, None
+        if recovery is not None:
+            recovery.close()
+        if driver is not None:
+            self._metrics.stands(0, {})
+            driver.close()
+
+    def _turn(self, driver: Driver) -> bool:
+        turn, before = driver.turn(), time.perf_counter()
+        while True:
+            try:
+                step = next(turn)
+            except StopIteration as end:
+                more = bool(end.value)
+                break
+            after = time.perf_counter()
+            self._metrics.step(step, after - before)
+            before = after
+        if before - self._stood_at >= STANDS_EVERY_S:
+            self._stood_at = before
+            self._metrics.stands(driver.epoch, driver.lag())
+        return more
+
+    def _begin(self) -> bool:
+        """Begins to recover, where and when it may."""
+        if self._clock.monotonic_ms() < self._retry_at or not self._ownership.owns():
+            return False
+        self.driver = Driver(
+            self._machine(), self._log, self._store(), self._clock, self._claimant, self._limits, self._metrics
+        )
+        self._recovery = self.driver.recover()
+        return True
+
+    def _recover(self, recovery: Generator[str, None, None]) -> bool:
+        """Goes on recovering for a stretch. A cell that was lost meanwhile is not taken from who has it now."""
+        if not self._ownership.owns():
+            self._drop(f"{self.name} could not be taken: the cell was given to another process", RETRY_MS)
+            return False
+        try:
+            next(recovery)
+        except StopIteration:
+            self._recovery, self.trouble = None, ""
+        except (Superseded, AppendUnknown, LogUnavailable) as trouble:
+            self._drop(f"{self.name} could not be taken: {trouble}", RETRY_MS)
+            return False
+        return True
+
+    def _drop(self, why: str, wait_ms: int) -> None:
+        if why != self._said:  # it is tried again and again
+            self._say(why)
+        self._said = self.trouble = why
+        self.close()
+        self._retry_at = self._clock.monotonic_ms() + wait_ms
+
+
+class Host:
+    """Steps components in the thread that calls `run`.
+
+    `background` (the views) steps when nothing else is to be done, but often enough: many records at once cost it much
+    less than one by one.
+    """
+
+    def __init__(self, log: Log, components: Sequence[Component], background: Component) -> None:
+        self._log = log
+        self._components = components
+        self._background = background
+        self._background_at = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Steps until `stop` is set, then closes the components, the last first."""
+        everything = [*self._components, self._background]
+        try:
+            while not stop.is_set():
+                if not self.step():
+                    waits = [wait for wait in (each.wait_ms() for each in everything) if wait is not None]
+                    self._log.wait(min([IDLE_MS, *waits]) / 1000)
+        finally:
+            with ExitStack() as closing:  # one that can't be closed keeps no other from it
+                for component in everything:
+                    closing.callback(component.close)
+
+    def step(self) -> bool:
+        """Steps each component once, in order; True where one of them may have more to do."""
+        busy = False
+        for component in self._components:
+            busy = component.step() or busy
+        if not busy or time.monotonic() >= self._background_at:
+            busy = self._background.step() or busy
+            self._background_at = time.monotonic() + BACKGROUND_S
+        return busy

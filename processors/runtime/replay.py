@@ -1,0 +1,232 @@
+"""Replay: the same fold with another reader. It decides every round again and compares, byte for byte."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from events.acceptance import Verdict
+from events.codec import CodecError, decode, encode
+from events.log.port import Log, LogGap, LogRecord
+from events.records.parts import Segment
+from events.records.rounds import EpochStarted, RoundCommitted
+from events.rounds import Delivered, RoundFault, accept
+from processors.machine import Machine
+from processors.runtime.divergence import Parting, part
+from processors.runtime.fold import Fold, HistoryDiffers, Recorded, decode_decisions
+from processors.runtime.store import MemoryStore
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place where a history and its replay part. `index` is the decision within the round; `recorded` and
+    `decided` are its bytes, None where there is none. `places`: stretches of topics, one of which holds what differs;
+    none where it isn't a record.
+    """
+
+    machine: str
+    round: int
+    index: int
+    recorded: bytes | None
+    decided: bytes | None
+    reason: str = "decided otherwise"
+    places: tuple[Segment, ...] = ()
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What the replay of one machine found. `begun`: the round that it began after; `before` counts the rounds that
+    came before those that were asked for, `folded` those of another logic number: both are not decided again. `events`
+    are the inputs applied; `hash` is the state hash after the last round, `inputs` where each input then ends.
+    `parting`: where the states of what was
+    recorded and of what was decided again part, where that was asked for and they do.
+    """
+
+    machine: str
+    rounds: int = 0
+    folded: int = 0
+    decisions: int = 0
+    events: int = 0
+    epochs: int = 0
+    hash: bytes = bytes(32)
+    difference: Difference | None = None
+    begun: int = 0
+    before: int = 0
+    inputs: dict[str, int] = field(default_factory=dict)
+    parting: Parting | None = None
+
+
+class Replay:
+    """Replays one machine of a cell from the start of its history, or from where `store` stands.
+
+    With a store, which holds the rows after each round, and `make`, which makes the machine anew, it goes on after a
+    difference until the state of what was recorded and that of what was decided again part.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        log: Log,
+        store: MemoryStore | None = None,
+        make: Callable[[], Machine] | None = None,
+    ) -> None:
+        self.fold = Fold(machine, log.cell)
+        self.result = Replayed(machine.name)
+        self._log = log
+        self._store = store
+        self._make = make
+        if store is not None:
+            self.fold.restore(store)
+        self._recorded = Recorded(log, self.fold)
+        self._latest = max(0, self.fold.own.position - 1)
+        """Offset of the last round that belongs to the history: what comes next must fit it, claims between or not."""
+        self._stray: Difference | None = None
+        self._over = False
+        self.result.begun, self.result.hash = self.fold.own.round, self.fold.state.hash
+        self.result.inputs = dict(self.fold.own.inputs)
+
+    def rounds(self, decide: bool = True, first: int = 1, last: int | None = None) -> Iterator[RoundCommitted]:
+        """Replays round after round to the present end of the log, to `last`, or to the first difference. Rounds before
+        `first` are folded, not decided again.
+        """
+        own = self.fold.own
+        try:
+            for record in self._log.scan(self.fold.topic, own.position):
+                if last is not None and self.fold.own.round >= last:
+                    return
+                delivered = self._own(record)
+                if delivered is not None and isinstance(delivered.event, RoundCommitted):
+                    self._round(delivered, delivered.event, decide, first)
+                    yield delivered.event
+                if self._over:
+                    return
+        except LogGap as error:
+            self._differs(_unreadable(error))
+        if self._stray is not None:
+            self.result.difference = self.result.difference or self._stray
+
+    def _differs(self, reason: str, *places: Segment) -> None:
+        """A difference that nothing can be folded after."""
+        fold, result = self.fold, self.result
+        self._over = True
+        result.difference = result.difference or Difference(
+            fold.machine.name, fold.own.round, 0, None, None, reason, places
+        )
+
+    def _own(self, record: LogRecord) -> Delivered | None:
+        """Reads a record of the machine's own topic; None: it ends the replay."""
+        fold = self.fold
+        place = Segment(topic=fold.topic, start=self._latest, end=record.offset + 1)
+        try:
+            delivered = accept(record, fold.own, fold.machine.name, fold.cell)
+        except RoundFault as fault:
+            self._differs(str(fault), place)
+            return None
+        if isinstance(delivered.event, EpochStarted):
+            self.result.epochs += 1
+            self._claim(delivered.event, place)
+        elif delivered.event is not None:
+            self._stray, self._latest = None, record.offset
+        elif delivered.verdict is Verdict.DAMAGED and self._stray is None:
+            # It ends the history, and is told where nothing comes after it that continues what stands before it.
+            text = f"{delivered.key} at {place.topic}:{record.offset} has another value than its key says"
+            self._stray = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
+        return delivered
+
+    def _claim(self, claim: EpochStarted, place: Segment) -> None:
+        """A claim says which state its claimant had folded."""
+        fold = self.fold
+        known = claim.round == fold.own.round and claim.state == fold.machine.state
+        if known and claim.start_hash != fold.state.hash:
+            text = f"the claim of epoch {claim.epoch} at {place.topic}:{place.end - 1} was of another state"
+            self._differs(text, place)
+
+    def _round(self, own: Delivered, event: RoundCommitted, decide: bool, first: int) -> None:
+        """Replays an accepted round; a difference ends in the result."""
+        fold, result, record = self.fold, self.result, own.record
+        here = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
+        try:
+            self._recorded.take(own)
+            decisions = decode_decisions(event)
+        except HistoryDiffers as differs:
+            self._differs(str(differs), *differs.places, here)
+            return
+        except (LogGap, CodecError, RoundFault) as error:
+            self._differs(_unreadable(error), *event.inputs, here)
+            return
+        result.events += sum(segment.end - segment.start for segment in event.inputs)
+        result.decisions += len(event.decisions)
+        found = None
+        if decide and event.round >= first and event.logic == fold.machine.logic:
+            found = self._decide_again(event, here)
+            result.rounds += 1
+        else:
+            fold.decided(event.now, decisions)
+            if event.round < first:
+                result.before += 1
+            else:
+                result.folded += 1
+        if found is None:
+            changes = fold.finish(event)
+            if self._store is not None:
+                self._store.commit(changes, fold.standing())
+            result.hash, result.inputs = fold.state.hash, dict(fold.own.inputs)
+        else:
+            result.difference = result.difference or found
+            self._part(own)
+
+    def _part(self, own: Delivered) -> None:
+        """After a round that is decided otherwise: ends where the states part there, else goes on from what both come
+        to.
+        """
+        if self._make is None or self._store is None:
+            self._over = True
+            return
+        self.result.parting = part(self._make, self._log, self._store, own)
+        if self.result.parting is not None:
+            self._over = True
+            return
+        self.fold = Fold(self._make(), self._log.cell)
+        self.fold.restore(self._store)
+        self._recorded = Recorded(self._log, self.fold)
+        self.result.hash = self.fold.state.hash
+
+    def _decide_again(self, record: RoundCommitted, here: Segment) -> Difference | None:
+        """Decides a round pass after pass, as the driver did, and applies what was recorded, up to the first
+        difference.
+        """
+        fold, recorded, done = self.fold, record.decisions, 0
+        events = decode_decisions(record)
+        while True:
+            decided = [encode(event) for event in fold.machine.decide(record.now, record.caught_up, record.budget)]
+            found = self._compare(record, done, decided, here)
+            if found is not None:
+                return found
+            ends = done + len(decided)
+            fold.decided(record.now, events[done:ends])
+            done = ends
+            if done == len(recorded):
+                return None
+
+    def _compare(
+        self, record: RoundCommitted, start: int, decided: Sequence[bytes], here: Segment
+    ) -> Difference | None:
+        """Holds a pass against what stands in the round from `start`; an empty pass is one of a round without any."""
+        recorded = record.decisions
+        for index in range(start, start + max(len(decided), start < len(recorded))):
+            old = recorded[index] if index < len(recorded) else None
+            new = decided[index - start] if index - start < len(decided) else None
+            if old != new and not (old and new and encode(decode(old)) == new):  # a build may add fields
+                return Difference(self.fold.machine.name, record.round, index, old, new, places=(here,))
+        return None
+
+
+def _unreadable(error: Exception) -> str:
+    return f"the log can't be replayed: {error}"
+
+
+def replay(machine: Machine, log: Log, on_round: Callable[[RoundCommitted], None] | None = None) -> Replayed:
+    """Replays a machine's whole history and returns what was found."""
+    run = Replay(machine, log)
+    for record in run.rounds():
+        if on_round:
+            on_round(record)
+    return run.result

@@ -1,0 +1,378 @@
+"""Snapshots: the store of a machine kept elsewhere, so that an owner without one reads only the tail of the log.
+
+A snapshot is a folder `cell-N/MACHINE/round-R` under a URL of fsspec: the files of a RocksDB checkpoint, each named by
+its hash, and `manifest.json`, written last, without which the others don't count. Nothing of it is believed: files,
+rows and the round in the log must have the hashes that the manifest and the store say, or the snapshot is refused and
+the next older one is tried.
+"""
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, cast
+
+import msgspec
+from rocksdict import AccessType, Options, Rdict, WriteBatch
+
+from events import VERSION
+from events.log.object_store import Files
+from events.log.port import Log, LogGap, LogUnavailable
+from events.rounds import in_log
+from events.structs import known
+from events.topics import rounds_of
+from processors.machine import Machine
+from processors.runtime.store import RocksStore, Standing, StoreFault
+from processors.state.table import RowChange, hash_rows
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+KEPT = 3
+"""So many snapshots of a machine are kept: the newest, and older ones in case it is refused."""
+BREATH_ROWS = 20
+"""Beside a machine at work, whoever hashes rows leaves the interpreter to it after so many."""
+COPY_BATCH = 1000
+_ROUND = re.compile(r"round-(\d{20})")
+_NOT_DATA = ("LOCK", "LOG")
+
+
+class SnapshotFault(StoreFault):
+    """A snapshot can't be taken or used; the message says why."""
+
+
+class StoredFile(msgspec.Struct, frozen=True):
+    """A file of a snapshot: its name in the store's folder, its size in bytes, its BLAKE2b-256 in hexadecimal."""
+
+    name: str
+    size: int
+    hash: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a snapshot holds. `position`: the offset after the round in the machine's own topic; `inputs`: where each
+    topic that it reads continues; `now`: its logical time in milliseconds; `state` and `logic`: numbers of the format
+    of its rows and of its decisions; hashes in hexadecimal; `build`: the Paceline that took it.
+    """
+
+    format: int
+    cell: int
+    machine: str
+    round: int
+    epoch: int
+    position: int
+    inputs: dict[str, int]
+    now: int
+    state: int
+    state_hash: str
+    round_hash: str
+    logic: int
+    build: str
+    files: tuple[StoredFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def reach(self) -> int:
+        """How many offsets of all its topics it stands for."""
+        return self.position + sum(self.inputs.values())
+
+    def needs(self) -> dict[str, int]:
+        """Per topic the first offset that the log must still have for it: its own round, and what follows."""
+        return {rounds_of(self.machine): self.position - 1, **self.inputs}
+
+
+class Held(NamedTuple):
+    """A snapshot as it is found: `fault` says why it can't be used, as far as that is known."""
+
+    machine: str
+    round: int
+    place: str
+    manifest: Manifest | None
+    fault: str = ""
+
+
+class Restored(NamedTuple):
+    """What a restore came to: the snapshot taken, None where none was good, and why newer ones were refused."""
+
+    manifest: Manifest | None
+    refused: list[str]
+
+
+def take(store: RocksStore, url: str, cell: int, machine: Machine) -> Manifest:
+    """Takes a snapshot of an open store, as it is after a round, and uploads it; then those that are older than the
+    last few are removed. Raises `SnapshotFault`, `LogUnavailable` where the place can't be reached.
+    """
+    folder = stage(store)
+    try:
+        return put(folder, url, cell, machine)
+    finally:
+        shutil.rmtree(folder)
+
+
+def stage(store: RocksStore) -> Path:
+    """Checkpoints an open store beside its folder; whoever calls it removes what it returns. Raises `StoreFault`."""
+    folder = store.folder.with_name(f"{store.folder.name}.snapshot")
+    shutil.rmtree(folder, ignore_errors=True)
+    store.checkpoint(folder)
+    return folder
+
+
+def take_from(folder: Path, url: str, cell: int, machine: Machine) -> Manifest:
+    """Takes a snapshot of the store in a folder, whether its processor runs or not. Raises as `take`."""
+    with TemporaryDirectory(prefix=f"{folder.name}.snapshot-", dir=folder.parent) as beside:
+        copied = Path(beside) / "store"
+        _copy(folder, copied)
+        return put(copied, url, cell, machine)
+
+
+def put(folder: Path, url: str, cell: int, machine: Machine, breath_s: float = 0.0) -> Manifest:
+    """Uploads a checkpoint in a folder of its own, once its rows hash to its round; `breath_s`: how long it pauses each
+    time that it leaves the interpreter to others. Raises as `take`.
+    """
+    standing = _checked(folder, machine.name, breath_s)
+    own = standing.own
+    files, sources = [], []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(_NOT_DATA):
+            continue
+        files.append(StoredFile(path.name, path.stat().st_size, _hash(path)))
+        sources.append(path)
+    manifest = Manifest(
+        format=FORMAT,
+        cell=cell,
+        machine=machine.name,
+        round=own.round,
+        epoch=own.epoch,
+        position=own.position,
+        inputs=inputs(standing, machine),
+        now=standing.now,
+        state=standing.state,
+        state_hash=standing.hash.hex(),
+        round_hash=own.hash.hex(),
+        logic=machine.logic,
+        build=VERSION,
+        files=tuple(files),
+    )
+    target = Files(url)
+    place = _place(cell, machine.name, own.round)
+    for file, path in zip(files, sources, strict=True):
+        target.put(path, f"{place}/{file.hash}")
+    target.write(f"{place}/{MANIFEST}", msgspec.json.format(msgspec.json.encode(manifest)))
+    with suppress(LogUnavailable):  # it is taken; what can't be removed now, or ever, is no fault of it
+        older = [round_ for round_ in _rounds(target, cell, machine.name) if round_ < own.round]
+        for round_ in older[KEPT - 1 :]:
+            target.remove(_place(cell, machine.name, round_))
+    return manifest
+
+
+def held(url: str, cell: int, machine: str) -> Iterator[Held]:
+    """The snapshots of a machine, the newest first, with what their manifests say; files aren't looked at."""
+    files = Files(url)
+    return (_look(files, cell, machine, round_) for round_ in _rounds(files, cell, machine))
+
+
+def verify(url: str, log: Log, machine: str) -> Iterator[Held]:
+    """Checks every snapshot of a machine of the log's cell, the newest first: files, rows and the round in the log."""
+    for found in held(url, log.cell, machine):
+        with TemporaryDirectory(prefix="paceline-snapshot-") as folder:
+            yield _check(url, log, found, Path(folder) / "store")
+
+
+def restore(url: str, log: Log, machine: Machine, folder: Path) -> Restored:
+    """Puts the newest good snapshot of a machine into the folder of its store, in place of what is there.
+
+    Raises `LogUnavailable` where the place or the log can't be reached. Nobody may have the store open.
+    """
+    refused: list[str] = []
+    fresh = folder.with_name(f"{folder.name}.restoring")
+    for found in held(url, log.cell, machine.name):
+        shutil.rmtree(fresh, ignore_errors=True)
+        manifest, fault = found.manifest, found.fault
+        if manifest is not None and manifest.state != machine.state:
+            fault = f"its rows have format {manifest.state}, this build has {machine.state}"
+        fault = fault or _check(url, log, found, fresh).fault
+        if not fault:
+            shutil.rmtree(folder, ignore_errors=True)
+            fresh.replace(folder)
+            return Restored(manifest, refused)
+        refused.append(f"round {found.round} is refused: {fault}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    return Restored(None, refused)
+
+
+def needs(url: str, log: Log, machines: Mapping[str, Callable[[], Machine]]) -> dict[str, dict[str, int]]:
+    """Who needs the log from where, for `events.log.archive.oldest_needed`: the newest good snapshot of each machine,
+    and the older ones that the log still reaches back to. A machine without a good one needs all of its topics.
+    """
+    out = {}
+    for name, make in machines.items():
+        machine = make()
+        newest = next((each for each in verify(url, log, name) if _good(each, machine)), None)
+        if newest is None:
+            topics = (*machine.facts, *map(rounds_of, (*machine.peers, name)))
+            out[f"{name}, which has no good snapshot"] = dict.fromkeys(topics, 0)
+            continue
+        for each in held(url, log.cell, name):
+            if each.manifest is not None and each.round <= newest.round and not _lacks(log, each.manifest):
+                out[f"the snapshot of {name}, round {each.round}"] = each.manifest.needs()
+    return out
+
+
+def inputs(standing: Standing, machine: Machine) -> dict[str, int]:
+    """Where each topic that a machine reads continues."""
+    topics = (*machine.facts, *map(rounds_of, machine.peers))
+    return {topic: standing.own.inputs.get(topic, 0) for topic in topics}
+
+
+def _good(found: Held, machine: Machine) -> bool:
+    return not found.fault and found.manifest is not None and found.manifest.state == machine.state
+
+
+def _look(files: Files, cell: int, machine: str, round_: int) -> Held:
+    place = _place(cell, machine, round_)
+    found = Held(machine, round_, f"{files.url}/{place}", None)
+    try:
+        manifest = msgspec.json.decode(files.read(f"{place}/{MANIFEST}"), type=known(Manifest))
+    except FileNotFoundError:
+        return found._replace(fault="it has no manifest: it was not uploaded to its end")
+    except msgspec.DecodeError as error:
+        return found._replace(fault=f"its manifest can't be read: {error}")
+    if manifest.format > FORMAT:
+        return found._replace(fault=f"it has format {manifest.format}, which a newer Paceline reads")
+    if (manifest.cell, manifest.machine) != (cell, machine):
+        return found._replace(fault=f"it is of {manifest.machine} of cell {manifest.cell}")
+    if manifest.round != round_:
+        return found._replace(fault=f"its manifest says round {manifest.round}")
+    return found._replace(manifest=manifest)
+
+
+def _check(url: str, log: Log, found: Held, folder: Path) -> Held:
+    """Fetches a snapshot into a folder that isn't there yet and checks all of it."""
+    manifest = found.manifest
+    if manifest is None:
+        return found
+    try:
+        _check_log(log, manifest)
+        _fetch(url, manifest, folder)
+        standing = _checked(folder, manifest.machine)
+    except StoreFault as fault:
+        return found._replace(fault=str(fault))
+    own = standing.own
+    stands = msgspec.structs.replace(
+        manifest,
+        round=own.round,
+        epoch=own.epoch,
+        position=own.position,
+        inputs={topic: own.inputs.get(topic, 0) for topic in manifest.inputs},
+        now=standing.now,
+        state=standing.state,
+        state_hash=standing.hash.hex(),
+        round_hash=own.hash.hex(),
+    )
+    if manifest != stands:
+        return found._replace(fault="its store doesn't stand where its manifest says")
+    return found
+
+
+def _check_log(log: Log, manifest: Manifest) -> None:
+    """That the log has what the snapshot needs, and its very round. Raises `SnapshotFault`."""
+    if lacks := _lacks(log, manifest):
+        raise SnapshotFault(lacks)
+    topic = rounds_of(manifest.machine)
+    try:
+        there = in_log(log, topic, manifest.position, bytes.fromhex(manifest.round_hash))
+    except LogGap as gap:
+        raise SnapshotFault(str(gap)) from gap
+    if not there:
+        raise SnapshotFault(f"its round {manifest.round} is not what the log has at {topic}:{manifest.position - 1}")
+
+
+def _lacks(log: Log, manifest: Manifest) -> str:
+    """What a snapshot needs that the log doesn't have; empty: nothing."""
+    for topic, position in manifest.needs().items():
+        start, end = log.bounds(topic)
+        if not start <= position <= end:
+            return f"it needs offset {position} of {topic}, and the log has {start} to {end}"
+    return ""
+
+
+def _fetch(url: str, manifest: Manifest, folder: Path) -> None:
+    files = Files(url)
+    folder.mkdir(parents=True)
+    place = _place(manifest.cell, manifest.machine, manifest.round)
+    for file in manifest.files:
+        target = folder / Path(file.name).name
+        try:
+            files.get(f"{place}/{file.hash}", target)
+        except FileNotFoundError as error:
+            raise SnapshotFault(f"its file {file.name} is missing") from error
+        if target.stat().st_size != file.size or _hash(target) != file.hash:
+            raise SnapshotFault(f"its file {file.name} has another hash than its manifest says")
+
+
+def _checked(folder: Path, machine: str, breath_s: float = 0.0) -> Standing:
+    """Where the store in a folder stands, once its rows hash to that."""
+    store = RocksStore(folder)
+    try:
+        standing = store.standing()
+        if standing is None:
+            raise SnapshotFault(f"The store of {machine} has no round yet: there is nothing to take a snapshot of.")
+        if hash_rows(_breathing(store.rows(), breath_s)) != standing.hash:
+            raise SnapshotFault(f"The rows of {machine} don't hash to its round {standing.own.round}: it is damaged.")
+    finally:
+        store.close()
+    return standing
+
+
+def _breathing(rows: Iterator[RowChange], breath_s: float) -> Iterator[RowChange]:
+    for number, row in enumerate(rows):
+        if breath_s and number % BREATH_ROWS == 0:
+            time.sleep(breath_s)
+        yield row
+
+
+def _copy(folder: Path, target: Path) -> None:
+    """Copies a store that another process may be writing, as it is at this moment."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(False)
+    options.set_max_open_files(-1)  # it must hold the files that the writer deletes meanwhile
+    with TemporaryDirectory(prefix="paceline-secondary-") as own:
+        try:
+            source = Rdict(str(folder), options, access_type=AccessType.secondary(own))
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise SnapshotFault(f"The store in {folder} can't be read: {error}.") from error
+        copy = Rdict(str(target), Options(raw_mode=True))
+        batch = WriteBatch(raw_mode=True)
+        for key, row in cast(Iterator[tuple[bytes, bytes]], source.items()):
+            batch.put(key, row)
+            if batch.len() >= COPY_BATCH:
+                copy.write(batch)
+                batch = WriteBatch(raw_mode=True)
+        copy.write(batch)
+        copy.close()
+        source.close()
+
+
+def _rounds(files: Files, cell: int, machine: str) -> list[int]:
+    """The rounds that there are snapshots of, the newest first."""
+    found = map(_ROUND.fullmatch, reversed(files.names(f"cell-{cell}/{machine}")))
+    return [int(each[1]) for each in found if each]
+
+
+def _place(cell: int, machine: str, round_: int) -> str:
+    return f"cell-{cell}/{machine}/round-{round_:020d}"
+
+
+def _hash(path: Path) -> str:
+    hasher = blake2b(digest_size=32)
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            hasher.update(piece)
+    return hasher.hexdigest()

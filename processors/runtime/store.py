@@ -1,0 +1,209 @@
+"""The checkpoint of a machine: its rows and where it stands, written together at the end of an accepted round.
+
+It may be behind the log, never ahead of it, so losing its tail costs time and nothing else: writes are not synced.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Protocol, cast
+
+import msgspec
+from rocksdict import Checkpoint, Options, Rdict, WriteBatch
+
+from events.acceptance import Chain
+from events.error_text import Cause
+from events.structs import known
+from processors.state.table import RowChange
+
+FORMAT = 1
+
+
+class StoreFault(Exception):
+    """The store can't be used; the message says what an operator does. The log is unharmed: a store may be deleted."""
+
+    cause = Cause.HARM
+
+
+class StoreWaits(StoreFault):
+    """The store can't be used now: its disk is full, or another process has it."""
+
+    cause = Cause.LACK
+
+
+class Standing(msgspec.Struct):
+    """Where a machine stands after a round of its own. `own` is its chain in its own topic, `known` what it knew of
+    the positions of all topics, `now` its logical time, `state` the format of the rows.
+    """
+
+    own: Chain
+    known: dict[str, int]
+    now: int
+    state: int
+    hash: bytes
+
+
+class Store(Protocol):
+    """Keeps the rows and the standing of one machine."""
+
+    def standing(self) -> Standing | None:
+        """What was written last, or None."""
+        ...
+
+    def rows(self) -> Iterator[RowChange]:
+        """All rows, by table and packed key."""
+        ...
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """Writes both or nothing."""
+        ...
+
+    def clear(self) -> None:
+        """Removes the rows and the standing."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what the store holds."""
+        ...
+
+
+class MemoryStore:
+    """A store that lives as long as this object: what it holds survives the driver, as a disk survives a process."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, bytes], bytes] = {}
+        self._standing: bytes | None = None
+
+    def standing(self) -> Standing | None:
+        """See `Store.standing`."""
+        return None if self._standing is None else msgspec.msgpack.decode(self._standing, type=known(Standing))
+
+    def rows(self) -> Iterator[RowChange]:
+        """See `Store.rows`."""
+        for (table, key), row in sorted(self._rows.items()):
+            yield RowChange(table, key, row)
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.commit`."""
+        for table, key, row in changes:
+            if row is None:
+                self._rows.pop((table, key), None)
+            else:
+                self._rows[table, key] = row
+        self._standing = msgspec.msgpack.encode(standing)
+
+    def clear(self) -> None:
+        """See `Store.clear`."""
+        self._rows, self._standing = {}, None
+
+    def copy(self) -> "MemoryStore":
+        """The store as it is now, as a snapshot on another disk."""
+        other = MemoryStore()
+        other._rows, other._standing = dict(self._rows), self._standing
+        return other
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+_FORMAT = b"\0format"
+_STANDING = b"\0standing"
+_FIRST, _AFTER = b"\1", b"\xff"
+"""The rows are between these keys."""
+
+
+class RocksStore:
+    """A store in a RocksDB folder of its own. Keys are table, 0, packed key; the standing has a key of its own.
+
+    Raises `StoreFault` where the folder is in use, not writable, damaged or of a newer version.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(32 * 1024 * 1024)
+        options.set_max_open_files(128)
+        options.set_keep_log_file_num(2)
+        self.folder = folder
+        self._open = Lock()
+        """Held by a checkpoint: who closes waits for it."""
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._db = Rdict(str(folder), options)
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise _fault_of_opening(folder, error) from error
+        held = cast(bytes | None, self._db.get(_FORMAT))
+        if held is None:
+            self._db[_FORMAT] = str(FORMAT).encode()
+        elif held != str(FORMAT).encode():
+            self._db.close()
+            raise StoreFault(
+                f"The store in {folder} is of a newer version of Paceline (format {held.decode()}). Use that, or "
+                "delete the store: it is made anew from the log."
+            )
+
+    def standing(self) -> Standing | None:
+        """See `Store.standing`."""
+        held = cast(bytes | None, self._db.get(_STANDING))
+        return None if held is None else msgspec.msgpack.decode(held, type=known(Standing))
+
+    def rows(self) -> Iterator[RowChange]:
+        """See `Store.rows`."""
+        for key, row in cast(Iterator[tuple[bytes, bytes]], self._db.items(from_key=_FIRST)):
+            table, packed = key.split(b"\0", 1)
+            yield RowChange(table.decode(), packed, row)
+
+    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.commit`. Raises `StoreFault` where the disk says no."""
+        batch = WriteBatch(raw_mode=True)
+        for table, key, row in changes:
+            name = table.encode() + b"\0" + key
+            if row is None:
+                batch.delete(name)
+            else:
+                batch.put(name, row)
+        batch.put(_STANDING, msgspec.msgpack.encode(standing))
+        self._write(batch)
+
+    def clear(self) -> None:
+        """See `Store.clear`. Raises `StoreFault` where the disk says no."""
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(_FIRST, _AFTER)
+        batch.delete(_STANDING)
+        self._write(batch)
+
+    def _write(self, batch: WriteBatch) -> None:
+        try:
+            self._db.write(batch)
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise _fault(f"The store in {self.folder} can't be written", error, "Look after its disk.") from error
+
+    def checkpoint(self, folder: Path) -> None:
+        """Writes the store as it is after a round to a folder that isn't there yet: on the same disk, as links to its
+        files. Any thread may ask for it. Raises `StoreFault`.
+        """
+        with self._open:
+            try:
+                self._db.flush()  # else the checkpoint does it, and no other thread runs meanwhile
+                Checkpoint(self._db).create_checkpoint(str(folder))
+            except Exception as error:  # rocksdict raises plain exceptions
+                raise StoreFault(f"The store in {self.folder} can't be written to {folder}: {error}.") from error
+
+    def close(self) -> None:
+        """Closes the database; the folder may then be opened by another."""
+        with self._open, suppress(Exception):  # a full disk has no room for a last file; its journal holds the same
+            self._db.close()
+
+
+def _fault_of_opening(folder: Path, error: Exception) -> StoreFault:
+    if "/LOCK: " in str(error):  # "block" stands in many another
+        return StoreWaits(f"The store in {folder} is in use by another process. Stop that one.")
+    return _fault(f"The store in {folder} can't be opened", error, "Delete it: it is made anew from the log.")
+
+
+def _fault(what: str, error: Exception, remedy: str) -> StoreFault:
+    """RocksDB says only in words that its disk is full."""
+    if any(words in str(error).lower() for words in ("no space", "file too large", "quota")):
+        return StoreWaits(f"{what}: {error}. Make room on that disk.")
+    return StoreFault(f"{what}: {error}. {remedy}")

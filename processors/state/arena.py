@@ -1,0 +1,150 @@
+"""Task state as columns: int32 arrays over the tasks of all jobs, kept as rows of 512 tasks.
+
+A job takes a stretch of neighbouring slots; the slot of a task is the base of its job plus its instance. So one numpy
+operation serves tasks of many jobs, and a row is hashed and stored once however many of its tasks changed. Where a job
+goes depends on nothing but what is taken: the first gap that is large enough, so a restored arena goes on alike.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import FEW, I32, I64, distinct, ints
+from events.free_slots import Gaps
+from processors.state.table import Table
+
+BLOCK = 512
+"""Tasks in a row: hashing one of six columns takes about 12 µs; smaller rows cost more per task, larger per change."""
+
+Slots = I32 | I64
+
+
+class Arena:
+    """Columns of int32 by name, 0 where nothing was set. The column `owner` is the base of the job plus 1, 0: free."""
+
+    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
+        self._index = {column: at for at, column in enumerate(("owner", *columns))}
+        self._width = len(self._index)
+        self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
+        self._gaps = Gaps()
+        self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
+        self.table.columns = tuple(self._index)
+
+    def __getitem__(self, column: str) -> I32:
+        """The whole column, to look at; it is replaced when the arena grows, so it isn't kept."""
+        row: I32 = self._matrix[self._index[column]]
+        return row
+
+    def take(self, tasks: int) -> int:
+        """Takes a stretch of slots and returns its base."""
+        start = self._gaps.take(tasks)
+        self._grow()
+        self.fill("owner", start, tasks, start + 1)
+        return start
+
+    def give_back(self, base: int, tasks: int) -> None:
+        """Frees a stretch; its columns are 0 again."""
+        self._matrix[:, base : base + tasks] = 0
+        self._mark(np.arange(base, base + tasks))
+        self._gaps.give_back(base, tasks)
+
+    def fill(self, column: str, start: int, count: int, value: int) -> None:
+        """Sets a column over a stretch."""
+        self._matrix[self._index[column], start : start + count] = value
+        for number in range(start // BLOCK, (start + count - 1) // BLOCK + 1):
+            self.table.put(number, self._view(number))
+
+    def set(self, column: str, slots: Slots, values: Slots | int) -> None:
+        """Sets a column at slots; the last of equal slots wins."""
+        self._matrix[self._index[column]][slots] = values
+        self._mark(slots)
+
+    def restored(self) -> None:
+        """Puts the loaded rows together."""
+        blocks = max(self.table, default=-1) + 1
+        matrix = np.zeros((self._width, max(1, blocks) * BLOCK), dtype=np.int32)
+        for number, row in self.table.items():
+            matrix[:, number * BLOCK : (number + 1) * BLOCK] = row
+        self._matrix = matrix
+        self._point()
+        taken = np.flatnonzero(self["owner"])
+        end = int(taken[-1]) + 1 if len(taken) else 0
+        self._gaps = Gaps(end, _gaps(self["owner"], end))
+
+    def _unpack(self, row: bytes) -> I32:
+        return np.frombuffer(row, dtype="<i4").reshape(self._width, BLOCK).copy()
+
+    def _grow(self) -> None:
+        have = self._matrix.shape[1]
+        if self._gaps.end <= have:
+            return
+        matrix = np.zeros((self._width, max(2 * have, -(-self._gaps.end // BLOCK) * BLOCK)), dtype=np.int32)
+        matrix[:, :have] = self._matrix
+        self._matrix = matrix
+        self._point()
+
+    def _point(self) -> None:
+        """Lets the rows be views of the columns again."""
+        for number in self.table:
+            self.table.replace(number, self._view(number))
+
+    def _view(self, number: int) -> I32:
+        return self._matrix[:, number * BLOCK : (number + 1) * BLOCK]
+
+    def _mark(self, slots: Slots) -> None:
+        if not len(slots):
+            return
+        ends = slots.tolist() if len(slots) <= FEW else (int(slots.min()), int(slots.max()))
+        first, last = min(ends) // BLOCK, max(ends) // BLOCK
+        blocks = [first] if first == last else distinct(slots // BLOCK).tolist()
+        for number in blocks:
+            self.table.put(number, self._view(number))
+
+
+def locate(
+    job_ids: Sequence[str], job: bytes, instance: bytes, stretch: Callable[[str], tuple[int, int] | None]
+) -> tuple[I64, NDArray[np.bool_]]:
+    """The slots that the columns `job` and `instance` of a record name, and which of them there are.
+
+    `stretch` gives base and size of a job, None where it is unknown. Nothing is found in columns that don't fit
+    together: a record from outside may hold anything.
+    """
+    known = [stretch(job_id) or (0, 0) for job_id in job_ids]
+    jobs, instances = ints(job), ints(instance)
+    if len(jobs) != len(instances) or not known:
+        return np.zeros(len(instances), dtype=np.int64), np.zeros(len(instances), dtype=np.bool_)
+    if len(known) == 1:
+        base, size = known[0]
+        slots = instances.astype(np.int64) + base
+        return slots, (jobs == 0) & (instances >= 0) & (instances < size)
+    bases = np.array([base for base, _ in known], dtype=np.int64)
+    sizes = np.array([size for _, size in known], dtype=np.int64)
+    named = (jobs >= 0) & (jobs < len(known))
+    index = np.where(named, jobs, 0)
+    return bases[index] + instances, named & (instances >= 0) & (instances < sizes[index])
+
+
+def locate_ranges(
+    job_ids: Sequence[str], job: bytes, first: bytes, count: bytes, stretch: Callable[[str], tuple[int, int] | None]
+) -> tuple[I64, I64]:
+    """The slots of the ranges of a record, one after another, and for each slot the index of its range.
+
+    Ranges that aren't within a known job are left out.
+    """
+    known = [stretch(job_id) or (0, 0) for job_id in job_ids] or [(0, 0)]
+    base, size = np.array(known, dtype=np.int64).T
+    jobs, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
+    named = (jobs >= 0) & (jobs < len(job_ids)) & (firsts >= 0) & (counts > 0)
+    jobs = np.where(named, jobs, 0)
+    times = np.where(named & (firsts + counts <= size[jobs]), counts, 0)
+    index = np.repeat(np.arange(len(times)), times)
+    within = np.arange(len(index)) - np.repeat(np.cumsum(times) - times, times)
+    return (base[jobs] + firsts)[index] + within, index
+
+
+def _gaps(owner: I32, end: int) -> list[tuple[int, int]]:
+    """The free stretches below `end` as (start, size)."""
+    free = np.concatenate(([0], (owner[:end] == 0).astype(np.int8), [0]))
+    edges = np.flatnonzero(np.diff(free))
+    return [(int(start), int(stop - start)) for start, stop in edges.reshape(-1, 2)]

@@ -1,0 +1,222 @@
+"""One server for several cells: each request goes to the app of its cell.
+
+`?cell=N` names it. Otherwise a job goes to the cell of its pool, what names a job, a pool or a host goes where that is,
+lists are over all cells. Every answer of one cell says so in the header Log-Cell, and positions in headers carry the
+cell: `paceline.jobs@1:17`; those in bodies are of that cell.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from events.codes import Code
+from projections.api import all_cells
+from projections.api.context import Context, client_of, of_cell, spread
+from projections.api.errors import install
+from projections.api.guards import Guards
+from projections.api.problems import Problem, wrong_cell
+from projections.queries import entities
+from projections.views.jobs import REJECTED
+
+NOWHERE, GONE, THERE = range(3)
+"""How much a cell has of a thing."""
+
+
+def create_cells_app(apps: Mapping[int, FastAPI]) -> FastAPI:
+    """The app over the apps of cells, each made by `create_app` with the same token and address. What a cell decides
+    of pools goes to the logs of the others.
+    """
+    contexts: dict[int, Context] = {cell: apps[cell].state.context for cell in sorted(apps)}
+    for cell, context in contexts.items():
+        told = {cell, *(facts.cell for facts in context.others)}
+        context.others.extend(other.facts for number, other in contexts.items() if number not in told)
+        context.beside.extend(other for number, other in contexts.items() if number != cell)
+    app = FastAPI(title="Paceline", version="1", openapi_url=None)
+    app.include_router(all_cells.routes(contexts))
+    app.mount("/", Router(apps, contexts))
+    install(app)
+    app.add_middleware(Guards, **next(iter(apps.values())).state.guards)
+    return app
+
+
+class Router:
+    """Finds the cell of a request and hands it on. Problems are raised."""
+
+    def __init__(self, apps: Mapping[int, FastAPI], contexts: Mapping[int, Context]) -> None:
+        self._apps = apps
+        self._contexts = contexts
+        self._first = next(iter(contexts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._apps[self._first](scope, receive, send)
+            return
+        request = Request(scope, receive)
+        text = request.headers.get("at-least-position")
+        positions = spread(text) if text else {}
+        cell = _named(request)
+        if cell is None:
+            for number in positions.keys() & self._contexts.keys():
+                if number is not None:
+                    await self._contexts[number].at_least(positions[number], client_of(request))
+            if _names_pool(request):
+                body = await request.body()
+                cell, receive = await self._of_body(request, _json(body)), _again(body, receive)
+            else:
+                cell = await self._find(request)
+        self._must_be_served("what was asked for", cell)
+        here = ",".join(positions[number] for number in (None, cell) if number in positions)
+        await self._apps[cell](_with_positions(scope, here), receive, _signed(cell, send))
+
+    async def _find(self, request: Request) -> int:
+        """The cell of what a path names; the first where it says nothing."""
+        match request.scope["path"].split("/")[1:]:
+            case ["v1", "jobs", job_id, *_]:
+                return await self._where(lambda connection: _job(connection, job_id))
+            case ["v1", "hosts", host_id, *_]:
+                return await self._where(lambda connection: _host(connection, host_id))
+            case ["v1", "pools", *parts]:
+                cell = await self._pool_cell("/" + "/".join(parts))
+                return self._first if cell is None else cell
+            case ["v1", "events"] | ["v1", "rounds", *_] if len(self._contexts) > 1:
+                listed = ", ".join(map(str, self._contexts))
+                raise Problem(422, "CELL_NEEDED", f"say which cell with ?cell=N; this server serves {listed}")
+        return self._first
+
+    async def _of_body(self, request: Request, body: Any) -> int:
+        """The cell of what a body defines or submits; the first where nothing says which."""
+        wish = body if isinstance(body, dict) else {}
+        if request.method == "POST":
+            return await self._of_submission(wish.get("pool"), wish.get("job_id"))
+        cell, path = wish.get("cell"), request.scope["path"].removeprefix("/v1/pools")
+        if isinstance(cell, int) and not isinstance(cell, bool) and cell >= 0:
+            return cell
+        while path:
+            cell = await self._pool_cell(path)
+            if cell is not None:
+                return cell
+            path = path.rpartition("/")[0]
+        return self._first
+
+    async def _of_submission(self, pool: Any, job_id: Any) -> int:
+        if not isinstance(pool, str):
+            return self._first
+        cell = await self._pool_cell(pool)
+        if cell is None:
+            for context in self._contexts.values():
+                await context.settle_pools()
+            cell = await self._pool_cell(pool)
+        if cell is None:
+            return self._first
+        self._must_be_served(f"pool {pool}", cell)
+        for other in self._contexts if isinstance(job_id, str) else ():
+            if other != cell and await self._ask(other, lambda connection: _job(connection, job_id)) == THERE:
+                detail = f"another job was submitted under the id {job_id} to cell {other}; choose another id"
+                raise Problem(409, Code.ID_TAKEN, detail)
+        return cell
+
+    async def _pool_cell(self, path: str) -> int | None:
+        """The cell that a pool belongs to, as the cells served here know it."""
+        found = None
+        for cell in self._contexts:
+            known = await self._ask(cell, lambda connection: entities.pools_json(connection, path))
+            if known and known[0]["cell"] == cell:
+                return cell
+            found = known[0]["cell"] if known else found
+        return found
+
+    async def _where(self, rank: Callable[[Connection], int]) -> int:
+        """The cell where something is; the first where it is nowhere, which says so."""
+        ranks = [await self._ask(cell, rank) for cell in self._contexts]
+        return list(self._contexts)[ranks.index(max(ranks))]
+
+    async def _ask(self, cell: int, look: Callable[[Connection], Any]) -> Any:
+        def ask() -> Any:
+            with self._contexts[cell].views.read() as connection:
+                return look(connection)
+
+        return await run_in_threadpool(ask)
+
+    def _must_be_served(self, what: str, cell: int) -> None:
+        if cell not in self._apps:
+            raise wrong_cell(what, cell, list(self._contexts))
+
+
+def _job(connection: Connection, job_id: str) -> int:
+    """How much a cell has of a job: one that was refused here may have been taken elsewhere."""
+    row = entities.job_row(connection, job_id)
+    if row is None:
+        return NOWHERE
+    return GONE if row.state == REJECTED else THERE
+
+
+def _host(connection: Connection, host_id: str) -> int:
+    """How much a cell has of a host: one that was lost here may have come back elsewhere."""
+    row = entities.host_row(connection, host_id)
+    if row is None:
+        return NOWHERE
+    return GONE if entities.host_state(row) == "LOST" else THERE
+
+
+def _named(request: Request) -> int | None:
+    """The cell that the query names."""
+    text = request.query_params.get("cell")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Problem(422, "INVALID_REQUEST", "cell must be the number of a cell", [("/query/cell", "no number")])
+    return int(text)
+
+
+def _names_pool(request: Request) -> bool:
+    """Whether the body says which cell is meant."""
+    path = request.scope["path"]
+    return (request.method, path) == ("POST", "/v1/jobs") or (request.method == "PUT" and path.startswith("/v1/pools/"))
+
+
+def _json(body: bytes) -> Any:
+    """What a body says; None where it can't be read, which the app of a cell tells better."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read once more, then what comes after it."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again
+
+
+def _with_positions(scope: Scope, positions: str) -> Scope:
+    """The request with the positions of its cell."""
+    headers = [pair for pair in scope["headers"] if pair[0] != b"at-least-position"]
+    if positions:
+        headers.append((b"at-least-position", positions.encode()))
+    return {**scope, "headers": headers}
+
+
+def _signed(cell: int, send: Send) -> Send:
+    """Names the cell in an answer."""
+
+    async def signed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["Log-Cell"] = str(cell)
+            if "log-position" in headers:
+                headers["Log-Position"] = of_cell(headers["log-position"], cell)
+        await send(message)
+
+    return signed

@@ -1,0 +1,1 @@
+"""What API and commands read of the views."""

@@ -1,0 +1,294 @@
+"""What the API reads: views as JSON values. Each function takes a connection, so that one answer sees one state."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Select, Table, select, tuple_
+
+from events.codec import decode
+from events.records.jobs import JobSubmitted
+from events.records.parts import Amounts
+from events.records.pools import PoolDefined
+from events.spec import from_event
+from events.topics import ALL
+from projections.queries import explain
+from projections.record_json import at
+from projections.views import tables
+from projections.views.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow
+
+Json = dict[str, Any]
+NONE = Amounts()
+R = TypeVar("R")
+PAGE_BYTES_MAX = 1024 * 1024
+"""Of text that users chose, in one page of a list: many readers may take their time over one each."""
+FETCHED = 50
+
+
+class Page(NamedTuple):
+    """Some of a list, and where to go on; None: that was all."""
+
+    items: list[Json]
+    next: Any
+
+
+class Some(NamedTuple, Generic[R]):
+    """The first rows that a query finds, and whether there are more."""
+
+    rows: list[R]
+    more: bool
+
+
+def some(
+    connection: Connection, row: Callable[..., R], query: Select[Any], size: int, weigh: Callable[[R], int]
+) -> Some[R]:
+    """At most `size` rows, and not many more bytes than an answer may have: `weigh` tells those of a row that have no
+    bound of their own.
+    """
+    rows = (row(*values) for part in connection.execute(query.limit(size + 1)).partitions(FETCHED) for values in part)
+    return first_of(rows, size, weigh)
+
+
+def first_of(found: Iterable[R], size: int, weigh: Callable[[R], int]) -> Some[R]:
+    """The same of rows that a query for one more finds."""
+    rows: list[R] = []
+    weight = 0
+    for row in found:
+        if len(rows) == size or weight > PAGE_BYTES_MAX:
+            return Some(rows, True)
+        rows.append(row)
+        weight += weigh(row)
+    return Some(rows, False)
+
+
+def rows_of(connection: Connection, row: Any, query: Select[Any]) -> list[Any]:
+    """The rows that a query of all columns of a table finds."""
+    return [row(*values) for values in connection.execute(query)]
+
+
+def _one(connection: Connection, row: Any, table: Table, key: Any) -> Any:
+    column = next(iter(table.primary_key))
+    return next(iter(rows_of(connection, row, select(table).where(column == key))), None)
+
+
+# Jobs.
+
+
+def job_row(connection: Connection, job_id: str) -> JobRow | None:
+    """The row of a job."""
+    found: JobRow | None = _one(connection, JobRow, tables.jobs, job_id)
+    return found
+
+
+def submission(connection: Connection, row: JobRow) -> JobSubmitted:
+    """The fact that a job stands on."""
+    values = tables.submissions.c
+    event = decode(connection.execute(select(values.value).where(values.offset == row.offset)).scalar_one())
+    assert isinstance(event, JobSubmitted)
+    return event
+
+
+def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
+    """Jobs as lists show them: all but their specs."""
+    why = explanations(connection, [row.job_id for row in rows])
+    return [_job_json(row, explain.headline(row, why.get(row.job_id, []))) for row in rows]
+
+
+def job_json(connection: Connection, row: JobRow) -> Json:
+    """A job as the API shows it, with its spec."""
+    return {**jobs_json(connection, [row])[0], "spec": from_event(submission(connection, row))}
+
+
+def _job_json(row: JobRow, headline: Json | None) -> Json:
+    position = f"paceline.lifecycle:{row.position - 1}" if row.position else f"paceline.jobs:{row.offset}"
+    return {
+        "job_id": row.job_id,
+        "pool": row.pool,
+        "kind": row.kind,
+        "state": row.state,
+        "instances": row.instances,
+        "priority": row.priority,
+        "owner": row.owner,
+        "labels": msgspec.json.decode(row.labels),
+        "submitted_at": at(row.submitted_ms),
+        "started_at": at(row.started_ms),
+        "ended_at": at(row.ended_ms),
+        "first_run": row.first_run,
+        "tasks": {
+            "queued": row.queued,
+            "ordered": row.ordered,
+            "running": row.running,
+            "stopping": row.stopping_tasks,
+            "backoff": row.backoff,
+            "succeeded": row.succeeded,
+            "failed": row.failed,
+            "killed": row.killed,
+        },
+        "reason": {"code": headline["code"], "message": headline["message"]} if headline else None,
+        "position": position,
+    }
+
+
+def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[ExplanationRow]]:
+    """The reasons of jobs."""
+    out: dict[str, list[ExplanationRow]] = {}
+    rows = tables.explanations
+    for row in rows_of(connection, ExplanationRow, select(rows).where(rows.c.job_id.in_(job_ids))):
+        out.setdefault(row.job_id, []).append(row)
+    return out
+
+
+def explanation(connection: Connection, row: JobRow) -> Json:
+    """Why a job stands where it stands."""
+    rows = explanations(connection, [row.job_id]).get(row.job_id, [])
+    headline = explain.headline(row, rows)
+    return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": explain.reasons(row, rows)}
+
+
+def history_page(connection: Connection, job_id: str, size: int, after: Sequence[int] | None) -> Page:
+    """What happened to a job, the oldest first."""
+    lines = tables.history.c
+    key = (lines.at_ms, lines.depth, lines.topic, lines.offset, lines.place)
+    query = select(*key, lines.round, lines.event, lines.detail).where(lines.job_id == job_id).order_by(*key)
+    if after is not None:
+        query = query.where(tuple_(*key) > tuple_(*after))
+    found = some(connection, lambda *values: values, query, size, lambda values: len(values[-1]))
+    items = []
+    for at_ms, _, rank, offset, place, number, event, detail in found.rows:
+        topic = ALL[rank]
+        items.append(
+            {
+                "position": f"{topic.name}:{offset}",
+                "at": at(at_ms),
+                "machine": topic.machine,
+                "round": number if topic.machine else None,
+                "index": place if topic.machine else None,
+                "event": event,
+                "detail": msgspec.json.decode(detail),
+            }
+        )
+    return Page(items, list(found.rows[-1][:5]) if found.more else None)
+
+
+# Pools.
+
+
+def pools_json(connection: Connection, path: str = "") -> list[Json]:
+    """Pools by path, those of other cells among them; one pool where a path is given."""
+    query = select(tables.pools).order_by(tables.pools.c.path)
+    rows: list[PoolRow] = rows_of(connection, PoolRow, query.where(tables.pools.c.path == path) if path else query)
+    uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}
+    return [_pool_json(row, *uses.get(row.path, (0, 0))) for row in rows]
+
+
+def _pool_json(row: PoolRow, open_jobs: int, open_tasks: int) -> Json:
+    spec = decode(row.spec)
+    assert isinstance(spec, PoolDefined)
+    amounts = {
+        name: msgspec.json.decode(getattr(row, name)) or msgspec.to_builtins(NONE)
+        for name in ("entitlement", "demand", "allocation")
+    }
+    return {
+        "path": row.path,
+        "cell": spec.cell,
+        "parent": row.path.rpartition("/")[0] or "/",
+        "reservation": msgspec.to_builtins(spec.reservation),
+        "limit": msgspec.to_builtins(spec.limit),
+        "share": msgspec.to_builtins(spec.share),
+        "open_jobs_max": spec.open_jobs_max,
+        "open_tasks_max": spec.open_tasks_max,
+        "open_jobs": open_jobs,
+        "open_tasks": open_tasks,
+        **amounts,
+        "defined_at": at(row.at_ms),
+        "position": f"paceline.pools:{row.offset}",
+    }
+
+
+# Hosts.
+
+
+def host_row(connection: Connection, host_id: str) -> HostRow | None:
+    """The row of a host."""
+    found: HostRow | None = _one(connection, HostRow, tables.hosts, host_id)
+    return found
+
+
+def host_rows(connection: Connection, size: int, after: str) -> Some[HostRow]:
+    """Hosts by id."""
+    query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id)
+    return some(connection, HostRow, query, size, lambda row: len(row.attributes))
+
+
+def host_json(row: HostRow) -> Json:
+    """A host as the API shows it."""
+    return {
+        "host_id": row.host_id,
+        "state": host_state(row),
+        "session": row.session,
+        "gateway": row.gateway,
+        "connected_at": at(row.connected_ms),
+        "silent_since": at(row.silent_ms),
+        "offer_refused": row.offer_fault or None,
+        "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
+        "capacity": msgspec.json.decode(row.capacity) or msgspec.to_builtins(NONE),
+        "allocated": {
+            "cpu_milli": row.cpu_milli,
+            "memory_mib": row.memory_mib,
+            "disk_mib": row.disk_mib,
+            "gpu_milli": row.gpu_milli,
+        },
+        "runs": row.runs,
+        "ports": {"first": row.port_first, "last": row.port_last},
+        "attributes": msgspec.json.decode(row.attributes),
+    }
+
+
+def host_state(row: HostRow) -> str:
+    """What may be placed on a host: tasks only while it is UP."""
+    if row.lost_code and row.lost_session >= row.session:
+        return "LOST"
+    if row.silent_ms:
+        return "SILENT"
+    if row.offered and row.reconciled_session >= row.session:
+        return "UP"
+    return "RETURNING" if row.session and row.reconciled_session else "CONNECTING"
+
+
+# The log.
+
+
+def answer(connection: Connection, topic: str, offset: int) -> AnswerRow | None:
+    """The answer to a fact."""
+    answers = tables.answers
+    query = select(answers).where(answers.c.topic == topic, answers.c.offset == offset)
+    return next(iter(rows_of(connection, AnswerRow, query)), None)
+
+
+def pool_pending(connection: Connection, path: str) -> bool:
+    """Whether a fact about a pool isn't answered yet."""
+    facts = tables.pool_facts.c
+    return connection.execute(select(facts.offset).where(facts.path == path).limit(1)).first() is not None
+
+
+def round_offset(connection: Connection, machine: str, number: int) -> int | None:
+    """Where an accepted round stands in its topic."""
+    rounds = tables.rounds.c
+    query = select(rounds.position).where(rounds.machine == machine, rounds.number == number)
+    found: int | None = connection.execute(query).scalar()
+    return found
+
+
+def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> Some[Json]:
+    """Records that were skipped, by topic and offset."""
+    records = tables.quarantine.c
+    key = (records.topic, records.offset)
+    query = select(*key, records.at_ms, records.reason, records.digest, records.size).order_by(*key)
+    if after is not None:
+        query = query.where(tuple_(*key) > tuple_(*after))
+
+    def shown(topic: str, offset: int, at_ms: int, reason: str, digest: bytes, length: int) -> Json:
+        record = {"topic": topic, "offset": offset, "at": at(at_ms), "reason": reason}
+        return {**record, "digest": digest.hex(), "size": length}
+
+    return some(connection, shown, query, size, lambda record: len(record["reason"]))

@@ -1,0 +1,189 @@
+"""Follows the log as events: every fact and every decision of an accepted round, in the order of cause and effect.
+
+A cursor says how far each topic was given, so that a reader who comes back misses nothing and gets nothing twice. Only
+what the views have folded is given: whoever hears of something finds it there.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+
+from events.codec import CodecError, decode
+from events.log.port import Log, LogRecord
+from events.records.base import Event
+from events.records.rounds import RoundCommitted
+from events.topics import ALL, BY_NAME, RANK
+from projections.record_json import at, brief
+from projections.views import tables
+from projections.views.reader import Views, folded
+
+BATCH = 200
+"""Records given in one batch; at most twice as many of each topic are held."""
+BYTES = 512 * 1024
+"""Of records, in one batch; as many of a topic are held, and what one more reading of POLLED records adds."""
+POLLED = 20
+
+
+class BadCursor(ValueError):
+    """A cursor that can't be read."""
+
+
+class Told(NamedTuple):
+    """One event: the cursor after it, its kind, its content."""
+
+    cursor: str
+    event: str
+    data: dict[str, Any]
+
+
+class Tail:
+    """Gives events from a cursor on; without one, from what is folded now. `positions`: how far they were given.
+
+    Raises `BadCursor`, and `LogGap` where the log no longer holds what comes next.
+    """
+
+    def __init__(self, views: Views, log: Log, cursor: str = "") -> None:
+        self._views = views
+        self._log = log
+        self._part = ("", 0)
+        if cursor:
+            self.positions, self._part = read_cursor(cursor)
+        else:
+            with views.read() as connection:
+                have = folded(connection)
+            self.positions = {topic.name: have.get(topic.name, 0) for topic in ALL}
+        self._read = dict(self.positions)
+        self._topics = tuple(self._read)
+        self._reader = log.reader(self._read)
+        self._waiting: dict[str, deque[LogRecord]] = {topic.name: deque() for topic in ALL}
+        self._held = dict.fromkeys(self._waiting, 0)
+
+    def batch(self) -> list[Told]:
+        """The next events, none where there are none yet."""
+        self._fill()
+        out: list[Told] = []
+        with self._views.read() as connection:
+            ends = folded(connection)
+            depths = {topic: self._depths(connection, topic, ends.get(topic, 0)) for topic in self._waiting}
+        count = weight = 0
+        while count < BATCH and weight < BYTES:
+            topic = self._next(ends, depths)
+            if topic is None:
+                break
+            record = self._waiting[topic].popleft()
+            count, weight = count + 1, weight + len(record.value)
+            self._held[topic] -= len(record.value)
+            if BY_NAME[topic].machine is None or record.offset in depths[topic]:
+                out += self._events(record)
+            self.positions[topic] = record.offset + 1
+        return out
+
+    def _fill(self) -> None:
+        """Reads on. Where enough of a topic waits, only the others are read, so that little is held."""
+        for _ in range(-(-BATCH // POLLED)):
+            topics = tuple(
+                topic for topic, waiting in self._waiting.items() if len(waiting) < BATCH and self._held[topic] < BYTES
+            )
+            if topics != self._topics:
+                self._reader.close()
+                self._topics = topics
+                self._reader = self._log.reader({topic: self._read[topic] for topic in topics})
+            found = self._reader.poll(POLLED, 0)
+            for record in found:
+                self._waiting[record.topic].append(record)
+                self._held[record.topic] += len(record.value)
+            for topic in topics:
+                self._read[topic] = self._reader.position(topic)
+            if not found:
+                return
+
+    def close(self) -> None:
+        """Gives back the reader."""
+        self._reader.close()
+
+    def _next(self, ends: dict[str, int], depths: dict[str, dict[int, int]]) -> str | None:
+        """The topic whose next record comes first; None where that can't be said before more is read."""
+        best: tuple[tuple[int, int, int], str] | None = None
+        for topic, waiting in self._waiting.items():
+            if not waiting:
+                if self._read[topic] < ends.get(topic, 0):
+                    return None
+                continue
+            head = waiting[0]
+            if head.offset < ends.get(topic, 0):
+                key = (head.at_ms, depths[topic].get(head.offset, 0), RANK[topic])
+                best = min(best, (key, topic)) if best else (key, topic)
+        return best[1] if best else None
+
+    def _depths(self, connection: Connection, topic: str, end: int) -> dict[int, int]:
+        """The depths of the accepted rounds among those that wait."""
+        machine, waiting = BY_NAME[topic].machine, self._waiting[topic]
+        given = [record.offset for record in takewhile(lambda record: record.offset < end, waiting)]
+        if machine is None or not given:
+            return {}
+        rounds = tables.rounds.c
+        query = select(rounds.position, rounds.depth).where(
+            rounds.machine == machine, rounds.position.between(given[0], given[-1])
+        )
+        return dict(map(tuple, connection.execute(query)))
+
+    def _events(self, record: LogRecord) -> Iterator[Told]:
+        try:
+            event = decode(record.value)
+        except CodecError:
+            return
+        if not isinstance(event, RoundCommitted):
+            if event.topic == record.topic:
+                yield self._told(record, event, None, 0, 0)
+            return
+        last = len(event.decisions) - 1
+        topic, given = self._part
+        self._part = ("", 0) if topic == record.topic else self._part
+        for place, value in enumerate(event.decisions):
+            if topic != record.topic or place >= given:
+                yield self._told(record, decode(value), event, place, 0 if place == last else place + 1)
+
+    def _told(self, record: LogRecord, event: Event, of: RoundCommitted | None, place: int, after: int) -> Told:
+        positions = {**self.positions, record.topic: record.offset + (after == 0)}
+        data = {
+            "position": f"{record.topic}:{record.offset}",
+            "at": at(record.at_ms),
+            "machine": of.machine if of else None,
+            "round": of.round if of else None,
+            "index": place if of else None,
+            "event": type(event).__name__,
+            "data": brief(event),
+        }
+        part = (record.topic, after) if after else self._part
+        return Told(write_cursor(positions, *part), type(event).__name__, data)
+
+
+def write_cursor(positions: dict[str, int], topic: str, place: int) -> str:
+    """Positions by rank of topic; with a place where a round was given in part."""
+    parts = [f"{RANK[name]}:{position}" for name, position in positions.items()]
+    return ",".join(parts) + (f"+{RANK[topic]}:{place}" if place else "")
+
+
+def read_cursor(text: str) -> tuple[dict[str, int], tuple[str, int]]:
+    """Positions, and of which topic the next round was given in part and how much of it. Raises `BadCursor`."""
+    positions = {topic.name: 0 for topic in ALL}
+    whole, _, part = text.partition("+")
+    try:
+        for each in whole.split(","):
+            rank, offset = each.split(":")
+            positions[ALL[_number(rank)].name] = _number(offset)
+        if not part:
+            return positions, ("", 0)
+        rank, given = part.split(":")
+        return positions, (ALL[_number(rank)].name, _number(given))
+    except (ValueError, IndexError) as error:
+        raise BadCursor(f"{text[:100]!r} is no id of an event") from error
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ValueError(text)
+    return int(text)

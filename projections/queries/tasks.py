@@ -1,0 +1,134 @@
+"""Tasks as the API shows them, read from their columns."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Table, select
+
+from events.codes import Outcome, TaskState
+from projections.queries.entities import Json, Page, rows_of
+from projections.views import tables
+from projections.views.blocks import BLOCK, unpack
+from projections.views.cache import LIVE, TASK_COLUMNS
+from projections.views.rows import HostRow, JobRow
+
+_COLUMN = {name: at for at, name in enumerate(TASK_COLUMNS)}
+
+
+def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page:
+    """Tasks of a job by instance."""
+    items: list[Json] = []
+    while job.base >= 0 and first < job.instances and len(items) <= size:
+        number = (job.base + first) // BLOCK
+        stop = min(job.instances, (number + 1) * BLOCK - job.base)
+        columns = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))
+        start = (job.base + first) % BLOCK
+        part = columns[:, start : start + stop - first]
+        wanted = np.isin(part[0], states) if states else part[0] > 0
+        found = np.flatnonzero(wanted)[: size + 1 - len(items)]
+        items += [{"instance": first + place, "columns": part[:, place].tolist()} for place in found.tolist()]
+        first = stop
+    more = items[size]["instance"] if len(items) > size else None
+    return Page(_tasks_json(connection, job, items[:size]), more)
+
+
+def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> Page:
+    """Tasks that hold something of a host; `first` is a slot."""
+    slots: list[int] = []
+    columns: list[list[int]] = []
+    blocks = tables.task_blocks.c
+    query = select(blocks.block, blocks.data).where(blocks.live > 0, blocks.block >= first // BLOCK)
+    for number, data in connection.execute(query.order_by(blocks.block)) if host.number else ():
+        held = unpack(data, len(TASK_COLUMNS))
+        wanted = (held[_COLUMN["host"]] == host.number) & np.isin(held[0], LIVE)
+        for place in np.flatnonzero(wanted).tolist():
+            if number * BLOCK + place >= first:
+                slots.append(number * BLOCK + place)
+                columns.append(held[:, place].tolist())
+        if len(slots) > size:
+            break
+    items: list[Json] = []
+    at = 0
+    while at < min(size, len(slots)):
+        job = _job_of_slot(connection, slots[at])
+        end = bisect_left(slots, job.base + job.instances, at, min(size, len(slots)))
+        some = [{"instance": slots[one] - job.base, "columns": columns[one]} for one in range(at, end)]
+        items += [{"job_id": job.job_id, **task} for task in _tasks_json(connection, job, some)]
+        at = end
+    return Page(items, slots[size] if len(slots) > size else None)
+
+
+def task(connection: Connection, job: JobRow, instance: int) -> Json | None:
+    """One task."""
+    if not 0 <= instance < job.instances:
+        return None
+    page = tasks_page(connection, job, (), 1, instance)
+    return next((task for task in page.items if task["instance"] == instance), None)
+
+
+def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> str | None:
+    """The host of a run that another one of its task came after; None where it had none."""
+    past, hosts = tables.past_runs.c, tables.host_names.c
+    query = select(hosts.host_id).where(
+        past.job_id == job.job_id, past.instance == instance, past.run == run, hosts.number == past.host
+    )
+    return connection.execute(query).scalar()
+
+
+def _job_of_slot(connection: Connection, slot: int) -> JobRow:
+    jobs = tables.jobs
+    query = select(jobs).where(jobs.c.base <= slot, jobs.c.base >= 0).order_by(jobs.c.base.desc()).limit(1)
+    found: JobRow = rows_of(connection, JobRow, query)[0]
+    return found
+
+
+def _block(connection: Connection, table: Table, number: int, columns: int) -> Any:
+    data = connection.execute(select(table.c.data).where(table.c.block == number)).scalar()
+    return unpack(data, columns) if data is not None else np.zeros((columns, BLOCK), dtype=np.int32)
+
+
+def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> list[Json]:
+    reasons = tables.task_reasons.c
+    instances = [item["instance"] for item in items]
+    said = select(reasons.instance, reasons.run, reasons.reason).where(reasons.job_id == job.job_id)
+    if instances:
+        said = said.where(reasons.instance.between(instances[0], instances[-1]))
+    texts = {(instance, run): text for instance, run, text in connection.execute(said)}
+    numbers = {item["columns"][_COLUMN["host"]] for item in items}
+    names = _host_names(connection, numbers)
+    ports = _ports(connection, job, instances)
+    out = []
+    for item in items:
+        state, run, host, exit_code, outcome, _ = item["columns"]
+        on_host = host > 0 and state != TaskState.QUEUED
+        out.append(
+            {
+                "instance": item["instance"],
+                "state": TaskState(state).name,
+                "run": run,
+                "host_id": names.get(host) if on_host else None,
+                "ports": ports.get(item["instance"], []) if on_host else [],
+                "exit_code": exit_code if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
+                "outcome": Outcome(outcome).name if outcome else None,
+                "reason": texts.get((item["instance"], run)),
+            }
+        )
+    return out
+
+
+def _host_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
+    hosts = tables.host_names.c
+    query = select(hosts.number, hosts.host_id).where(hosts.number.in_(list(numbers)))
+    return dict(map(tuple, connection.execute(query)))
+
+
+def _ports(connection: Connection, job: JobRow, instances: Sequence[int]) -> dict[int, list[int]]:
+    if not job.ports or not instances:
+        return {}
+    first, last = (job.port_base + instance * job.ports for instance in (instances[0], instances[-1] + 1))
+    blocks = [_block(connection, tables.port_blocks, at, 1)[0] for at in range(first // BLOCK, (last - 1) // BLOCK + 1)]
+    held = np.concatenate(blocks)
+    start = job.port_base - first // BLOCK * BLOCK
+    return {at: held[start + at * job.ports : start + (at + 1) * job.ports].tolist() for at in instances}

@@ -1,0 +1,1 @@
+"""The views: rows, tables, and the folds that keep them, one module a noun."""

@@ -1,0 +1,166 @@
+"""Rows between the fold and the file: read when needed, changed in memory, written in one piece per batch."""
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Table
+
+from events.codes import TaskState
+from projections.views import rows, tables
+from projections.views.blocks import Blocks
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures")
+"""`exit_code` and `outcome` are those of the last run that ended, 0 from the order of the next one on."""
+LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+"""States of tasks that hold something of a host."""
+KEPT_MAX = 20_000
+"""Rows of one table kept in memory between batches."""
+KEYS_MAX = 400
+"""Keys asked for in one statement."""
+
+
+class Rows(Generic[R]):
+    """The rows of one table by key; a key of several columns is a tuple."""
+
+    def __init__(self, table: Table, row: type[R]) -> None:
+        names = [field.name for field in msgspec.structs.fields(row)]
+        self._keys = [column.name for column in table.primary_key]
+        self._row = row
+        columns = ", ".join(f'"{name}"' for name in names)
+        quoted = ", ".join(f'"{key}"' for key in self._keys)
+        marks = ", ".join("?" * len(names))
+        self._select = f"SELECT {columns} FROM {table.name} WHERE ({quoted}) IN (VALUES "
+        self._insert = f"INSERT OR REPLACE INTO {table.name} ({columns}) VALUES ({marks})"
+        same = " AND ".join(f'"{key}" = ?' for key in self._keys)
+        self._delete = f"DELETE FROM {table.name} WHERE {same}"
+        self._mark = f"({', '.join('?' * len(self._keys))})"
+        self._rows: dict[Any, R | None] = {}
+        self._changed: dict[Any, None] = {}
+        self.connection: Connection | None = None
+
+    def load(self, keys: Iterable[Any]) -> None:
+        """Reads rows that are not in memory, many at a time."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._rows]
+        for start in range(0, len(missing), KEYS_MAX):
+            part = missing[start : start + KEYS_MAX]
+            self._rows.update(dict.fromkeys(part))
+            single = len(self._keys) == 1
+            values = tuple(part) if single else tuple(value for key in part for value in key)
+            assert self.connection is not None
+            text = f"{self._select}{', '.join([self._mark] * len(part))})"
+            for found in self.connection.exec_driver_sql(text, values):
+                row = self._row(*found)
+                self._rows[self._key(row)] = row
+
+    def get(self, key: Any) -> R | None:
+        """The row, to look at."""
+        if key not in self._rows:
+            self.load((key,))
+        return self._rows[key]
+
+    def change(self, key: Any) -> R | None:
+        """The row, to change in place; None where there is none."""
+        row = self.get(key)
+        if row is not None:
+            self._changed[key] = None
+        return row
+
+    def put(self, row: R) -> R:
+        """Sets a row and returns it."""
+        key = self._key(row)
+        self._rows[key] = row
+        self._changed[key] = None
+        return row
+
+    def remove(self, key: Any) -> None:
+        """Removes a row, if it is there."""
+        self._rows[key] = None
+        self._changed[key] = None
+
+    def flush(self) -> None:
+        """Writes what changed."""
+        assert self.connection is not None
+        gone = [self._values(key) for key in self._changed if self._rows[key] is None]
+        rows = [row for row in map(self._rows.__getitem__, self._changed) if row is not None]
+        if gone:
+            self.connection.exec_driver_sql(self._delete, gone)
+        if rows:
+            self.connection.exec_driver_sql(self._insert, [msgspec.structs.astuple(row) for row in rows])
+        self._changed.clear()
+        if len(self._rows) > KEPT_MAX:
+            for key in list(self._rows)[: len(self._rows) - KEPT_MAX // 2]:
+                del self._rows[key]
+
+    def _key(self, row: R) -> Any:
+        if len(self._keys) == 1:
+            return getattr(row, self._keys[0])
+        return tuple(getattr(row, key) for key in self._keys)
+
+    def _values(self, key: Any) -> tuple[Any, ...]:
+        return (key,) if len(self._keys) == 1 else tuple(key)
+
+
+class Lines(Generic[R]):
+    """Rows that are only added; the same row twice is one."""
+
+    def __init__(self, table: Table, row: type[R]) -> None:
+        names = [field.name for field in msgspec.structs.fields(row)]
+        columns = ", ".join(f'"{name}"' for name in names)
+        self._insert = f"INSERT OR REPLACE INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(names))})"
+        self._new: list[tuple[Any, ...]] = []
+        self.connection: Connection | None = None
+
+    def add(self, *values: Any) -> None:
+        """Adds a row, its values in the order of the columns."""
+        self._new.append(values)
+
+    def __len__(self) -> int:
+        return len(self._new)
+
+    def flush(self) -> None:
+        """Writes what was added."""
+        assert self.connection is not None
+        if self._new:
+            self.connection.exec_driver_sql(self._insert, self._new)
+            self._new = []
+
+
+class Cache:
+    """All rows that the folds change, and the one transaction that they are written in."""
+
+    def __init__(self) -> None:
+        self.submissions = Rows(tables.submissions, rows.SubmissionRow)
+        self.jobs = Rows(tables.jobs, rows.JobRow)
+        self.pools = Rows(tables.pools, rows.PoolRow)
+        self.pool_facts = Rows(tables.pool_facts, rows.PoolFactRow)
+        self.pool_use = Rows(tables.pool_use, rows.PoolUseRow)
+        self.hosts = Rows(tables.hosts, rows.HostRow)
+        self.host_names = Rows(tables.host_names, rows.HostNameRow)
+        self.explanations = Rows(tables.explanations, rows.ExplanationRow)
+        self.positions = Rows(tables.positions, rows.PositionRow)
+        self.chains = Rows(tables.chains, rows.ChainRow)
+        self.meta = Rows(tables.meta, rows.MetaRow)
+        self.history = Lines(tables.history, rows.HistoryRow)
+        self.answers = Lines(tables.answers, rows.AnswerRow)
+        self.rounds = Lines(tables.rounds, rows.RoundRow)
+        self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
+        self.task_reasons = Lines(tables.task_reasons, rows.TaskReasonRow)
+        self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
+        self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE)
+        self.ports = Blocks(tables.port_blocks, ("port",))
+        self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(
+            held for held in vars(self).values() if isinstance(held, Rows | Lines | Blocks)
+        )
+
+    def begin(self, connection: Connection) -> None:
+        """Reads and writes through this connection from now on."""
+        for held in self._all:
+            held.connection = connection
+
+    def flush(self) -> None:
+        """Writes everything that changed; the caller commits."""
+        for held in self._all:
+            held.flush()

@@ -1,0 +1,98 @@
+"""Folds the topic of hosts and what placement decides of hosts."""
+
+import msgspec
+
+from events.host_offers import offer_fault
+from events.records.base import Event
+from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
+from events.records.placement import HostAnswered, HostLost, HostRemoved
+from projections.views.cache import Cache
+from projections.views.record_context import Moment
+from projections.views.rows import HostRow, to_json
+
+CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
+OFFER = ("capacity", "attributes", "port_first", "port_last")
+
+
+class HostFold:
+    """See above. What is said of an earlier session than the present one is void."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def fact(self, moment: Moment, event: Event) -> None:
+        """Folds a fact of the topic of hosts."""
+        if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack):
+            return
+        row = self._cache.hosts.change(event.host_id)
+        if isinstance(event, HostConnected):
+            row = row or self._cache.hosts.put(HostRow(event.host_id))
+            if event.session > row.session:
+                row.session, row.gateway, row.connected_ms = event.session, event.gateway, moment.at_ms
+                row.silent_ms, row.offered, row.offer_fault = 0, 0, ""
+            return
+        if row is None or event.session != row.session:
+            return
+        match event:
+            case HostOffered():
+                row.offer_fault = offer_fault(event)
+                row.offered = int(not row.offer_fault)
+                offered = HostRow("") if row.offer_fault else _offer(event)
+                for name in OFFER:
+                    setattr(row, name, getattr(offered, name))
+            case HostSilent():
+                row.silent_ms = moment.at_ms
+            case HostBack():
+                row.silent_ms = 0
+
+    def decision(self, moment: Moment, event: Event) -> None:
+        """Folds a decision of placement."""
+        match event:
+            case HostLost():
+                row = self._row(event.host_id)
+                row.lost_session, row.lost_code, row.lost_ms = event.session, event.code, moment.now
+            case HostRemoved():
+                self._removed(event)
+            case HostAnswered():
+                self._cache.answers.add(
+                    "paceline.hosts",
+                    event.hosts_offset,
+                    event.host_id,
+                    event.command_id,
+                    event.code,
+                    event.message,
+                    moment.machine,
+                    moment.round,
+                )
+
+    def _removed(self, event: HostRemoved) -> None:
+        """Leaves of the row what is of later sessions, mostly nothing: the same whichever topic came first."""
+        row = self._cache.hosts.get(event.host_id)
+        if row is None:
+            return
+        left = HostRow(row.host_id)
+        if row.session > event.session:
+            for name in CONNECTION + (OFFER if row.offered else ()):
+                setattr(left, name, getattr(row, name))
+        if row.lost_session > event.session:
+            left.lost_session, left.lost_code, left.lost_ms = row.lost_session, row.lost_code, row.lost_ms
+        if row.reconciled_session > event.session:
+            left.reconciled_session = row.reconciled_session
+        if left == HostRow(row.host_id):
+            self._cache.hosts.remove(row.host_id)
+        else:
+            self._cache.hosts.put(left)
+
+    def _row(self, host_id: str) -> HostRow:
+        return self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))
+
+
+def _offer(event: HostOffered) -> HostRow:
+    """The columns of an offer."""
+    return HostRow(
+        event.host_id,
+        capacity=to_json(msgspec.to_builtins(event.capacity)),
+        attributes=to_json(event.attributes),
+        port_first=event.port_first,
+        port_last=event.port_last,
+    )

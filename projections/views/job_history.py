@@ -1,0 +1,112 @@
+"""What happened to each job: one row per fact or decision and job, however many tasks it is about."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.codes import Outcome
+from events.columns import ints
+from events.records.base import Event
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.lifecycle import JobAccepted, JobRejected, JobsForgotten, RunsEnded
+from events.topics import JOBS, RANK
+from projections.views.cache import Cache
+from projections.views.record_context import Moment
+from projections.views.rows import JobRow, to_json
+
+HOSTS_SHOWN = 3
+ANSWERS = (JobAccepted, JobRejected)
+_LEFT_OUT = frozenset(("job_id", "jobs_offset", "constraints", "hosts_by_reason", "nearest", "need"))
+
+
+def record(cache: Cache, moment: Moment, event: Event) -> list[str]:
+    """Adds the rows of one fact or decision; of a decision only those about jobs that it `concerns`. Returns
+    the jobs.
+    """
+    details = _details(event)
+    if moment.machine:
+        cache.jobs.load(job_id for job_id, _ in details)
+        details = [each for each in details if isinstance(event, ANSWERS) or concerns(cache.jobs.get(each[0]), moment)]
+    for job_id, detail in details:
+        cache.history.add(
+            job_id,
+            moment.at_ms,
+            moment.depth,
+            moment.rank,
+            moment.offset,
+            moment.place,
+            moment.round,
+            type(event).__name__,
+            to_json(detail),
+        )
+    return [job_id for job_id, _ in details]
+
+
+def concerns(job: JobRow | None, moment: Moment) -> bool:
+    """Whether a decision that names the id of a job is about that job: its machine knew that it was accepted."""
+    return job is not None and job.base >= 0 and (moment.machine == "lifecycle" or moment.seen > job.accepted)
+
+
+def strike(cache: Cache, job_id: str, offset: int) -> None:
+    """A fact of the topic of jobs was about no job: it is no part of the history of one that may come."""
+    assert cache.history.connection is not None
+    cache.history.flush()
+    text = "DELETE FROM history WHERE job_id = ? AND topic = ? AND offset = ?"
+    cache.history.connection.exec_driver_sql(text, (job_id, RANK[JOBS.name], offset))
+
+
+def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
+    if isinstance(event, JobSubmitted):
+        return [(event.job_id, {"pool": event.pool, "instances": event.instances, "owner": event.owner})]
+    if isinstance(event, JobStopRequested):
+        return [(event.job_id, {"command_id": event.command_id, "reason": event.reason})]
+    if isinstance(event, JobsForgotten):
+        return []
+    if hasattr(event, "job_ids"):
+        return _of_many(event)
+    if hasattr(event, "job_id"):
+        detail: dict[str, Any] = msgspec.to_builtins(event)
+        return [(event.job_id, {name: value for name, value in detail.items() if name not in _LEFT_OUT})]
+    return []
+
+
+def _of_many(event: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The details of a record with columns over tasks or ranges of tasks: how many, and the first of each job."""
+    job = ints(event.job)
+    count = ints(event.count) if hasattr(event, "count") else np.ones(len(job), dtype=np.int32)
+    tasks = np.zeros(len(event.job_ids), dtype=np.int64)
+    np.add.at(tasks, job, count)
+    found, first = np.unique(job, return_index=True)
+    instance = ints(event.first if hasattr(event, "first") else event.instance)[first].tolist()
+    run = ints(event.run)[first].tolist()
+    out: list[tuple[str, dict[str, Any]]] = []
+    for at, index in enumerate(found.tolist()):
+        detail = {"tasks": int(tasks[index]), "instance": instance[at], "run": run[at]}
+        if hasattr(event, "code"):
+            detail["code"] = event.code
+        out.append((event.job_ids[index], detail))
+    if hasattr(event, "host_ids"):
+        _add_hosts(event, job, out)
+    if isinstance(event, RunsEnded):
+        _add_outcomes(event, job, out, found.tolist())
+    return out
+
+
+def _add_hosts(event: Any, job: Any, out: list[tuple[str, dict[str, Any]]]) -> None:
+    order = np.argsort(job, kind="stable")
+    host = ints(event.host)[order].tolist()
+    start = 0
+    for _, detail in out:
+        some = dict.fromkeys(host[start : start + 4 * HOSTS_SHOWN])
+        detail["hosts"] = [event.host_ids[number] for number in list(some)[:HOSTS_SHOWN]]
+        start += detail["tasks"]
+
+
+def _add_outcomes(event: RunsEnded, job: Any, out: list[tuple[str, dict[str, Any]]], found: list[int]) -> None:
+    kinds = len(Outcome) + 1
+    counts = np.bincount(job * kinds + ints(event.outcome), minlength=len(event.job_ids) * kinds).tolist()
+    for (_, detail), index in zip(out, found, strict=True):
+        detail["outcomes"] = {
+            kind.name: counts[index * kinds + kind] for kind in Outcome if counts[index * kinds + kind]
+        }

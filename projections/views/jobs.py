@@ -1,0 +1,153 @@
+"""Folds the topic of jobs and what lifecycle decides of jobs into their rows."""
+
+from sqlalchemy import Connection
+
+from events.codec import decode
+from events.codes import ENDED_JOBS, Code
+from events.id_digests import job_digest
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import (
+    CommandAnswered,
+    HostReconciled,
+    JobAccepted,
+    JobChanged,
+    JobRejected,
+)
+from projections.views import job_history
+from projections.views.cache import Cache
+from projections.views.reasons import KINDS
+from projections.views.record_context import Moment
+from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
+from projections.views.tasks import TaskFold
+
+SUBMITTED = "SUBMITTED"
+REJECTED = "REJECTED"
+
+
+class JobFold:
+    """See above. A second submission of an id changes the row only when lifecycle has answered it."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._tasks = TaskFold(cache)
+
+    def restore(self, connection: Connection) -> None:
+        """Finds again what is derived from rows."""
+        self._tasks.restore(connection)
+
+    def fact(self, moment: Moment, event: Event, value: bytes) -> None:
+        """Folds a fact of the topic of jobs."""
+        if isinstance(event, JobSubmitted):
+            submission = SubmissionRow(moment.offset, event.job_id, moment.at_ms, value)
+            self._cache.submissions.put(submission)
+            if self._cache.jobs.get(event.job_id) is None:
+                self._cache.jobs.put(row_of(moment.offset, moment.offset, moment.at_ms, event))
+
+    def decision(self, moment: Moment, event: Event) -> None:
+        """Folds a decision of lifecycle."""
+        match event:
+            case JobAccepted():
+                self._accepted(moment, event)
+            case JobRejected():
+                self._answer(moment, event.jobs_offset, event.job_id, "", event.code, event.message)
+                self._rejected(moment, event)
+            case CommandAnswered():
+                self._answered(moment, event)
+            case JobChanged():
+                self._changed(moment, event)
+            case HostReconciled():
+                row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
+                row.reconciled_session = max(row.reconciled_session, event.session)
+            case _:
+                self._tasks.take(moment, event)
+
+    def _answer(self, moment: Moment, offset: int, job_id: str, command_id: str, code: str, message: str) -> None:
+        self._cache.answers.add(
+            "paceline.jobs", offset, job_id, command_id, code, message, moment.machine, moment.round
+        )
+
+    def _show(self, moment: Moment, job_id: str, offset: int) -> JobRow | None:
+        """The row of a job, showing the submission at an offset from now on."""
+        row = self._cache.jobs.change(job_id)
+        submission = self._cache.submissions.get(offset)
+        if row is None or submission is None:
+            return None
+        if row.offset != offset:
+            self._cache.submissions.remove(row.offset)
+            event = decode(submission.value)
+            assert isinstance(event, JobSubmitted)
+            row = self._cache.jobs.put(row_of(row.number, offset, submission.at_ms, event))
+        row.position = moment.offset + 1
+        return row
+
+    def _accepted(self, moment: Moment, event: JobAccepted) -> None:
+        self._answer(moment, event.jobs_offset, event.job_id, "", Code.DONE, "")
+        row = self._show(moment, event.job_id, event.jobs_offset)
+        if row is None:
+            return
+        row.state, row.code, row.message = "PENDING", "", ""
+        row.accepted, row.first_run = moment.offset, event.first_run
+        row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * event.ports)
+        row.ports, row.gang_min = event.ports, event.gang_min
+        row.cpu_milli, row.memory_mib = event.need.cpu_milli, event.need.memory_mib
+        row.disk_mib, row.gpu_milli = event.need.disk_mib, event.need.gpu_milli
+        self._use(row.pool, 1, event.instances)
+
+    def _rejected(self, moment: Moment, event: JobRejected) -> None:
+        row = self._cache.jobs.get(event.job_id)
+        if row is not None and row.base >= 0:
+            # Another job holds the id; this submission leaves no trace but its answer and its history.
+            self._cache.submissions.remove(event.jobs_offset)
+            return
+        row = self._show(moment, event.job_id, event.jobs_offset)
+        if row is not None:
+            row.state, row.code, row.message = REJECTED, event.code, event.message
+            row.ended_ms = moment.now
+
+    def _answered(self, moment: Moment, event: CommandAnswered) -> None:
+        self._answer(moment, event.jobs_offset, event.job_id, event.command_id, event.code, event.message)
+        row = self._cache.jobs.get(event.job_id)
+        if row is not None and row.offset != event.jobs_offset:
+            self._cache.submissions.remove(event.jobs_offset)
+        if row is None or row.base < 0:
+            job_history.strike(self._cache, event.job_id, event.jobs_offset)
+        if event.code == Code.DONE and row is not None:
+            row = self._cache.jobs.change(event.job_id)
+            assert row is not None
+            row.stopping, row.position = 1, moment.offset + 1
+
+    def _changed(self, moment: Moment, event: JobChanged) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is None:
+            return
+        row.state, row.position = event.state, moment.offset + 1
+        if event.state in ENDED_JOBS and not row.ended_ms:
+            row.ended_ms = moment.now
+            self._use(row.pool, -1, -row.instances)
+            for kind in KINDS:
+                self._cache.explanations.remove((event.job_id, kind))
+
+    def _use(self, path: str, jobs: int, tasks: int) -> None:
+        row = self._cache.pool_use.change(path) or self._cache.pool_use.put(PoolUseRow(path))
+        row.open_jobs += jobs
+        row.open_tasks += tasks
+
+
+def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
+    """A job as it stands on a submission that isn't answered yet."""
+    return JobRow(
+        job_id=event.job_id,
+        number=number,
+        offset=offset,
+        submitted_ms=at_ms,
+        pool=event.pool,
+        kind=event.kind,
+        instances=event.instances,
+        priority=event.priority,
+        owner=event.owner,
+        labels=to_json(event.labels),
+        state=SUBMITTED,
+        retries_max=event.retries_max,
+        digest=job_digest(event.job_id),
+    )

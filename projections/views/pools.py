@@ -1,0 +1,68 @@
+"""Folds what entitlement decides of pools. Facts wait until they are answered; only what was answered DONE shows."""
+
+from events.codec import decode
+from events.codes import Code
+from events.columns import longs
+from events.records.base import Event
+from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from projections.views.cache import Cache
+from projections.views.record_context import Moment
+from projections.views.rows import PoolFactRow, PoolRow, to_json
+from projections.views.tasks import AMOUNTS
+
+
+class PoolFold:
+    """See above."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def fact(self, moment: Moment, event: Event, value: bytes) -> None:
+        """Folds a fact of the topic of pools."""
+        match event:
+            case PoolDefined(path=path) | PoolRemoved(path=path):
+                self._cache.pool_facts.put(PoolFactRow(moment.offset, path, value))
+            case CellConfigured():
+                self._cache.pool_facts.put(PoolFactRow(moment.offset, "/", value))
+
+    def decision(self, moment: Moment, event: Event) -> None:
+        """Folds a decision of entitlement."""
+        match event:
+            case PoolAnswered():
+                self._answered(moment, event)
+            case EntitlementsSet():
+                self._set(moment, event)
+
+    def _answered(self, moment: Moment, event: PoolAnswered) -> None:
+        self._cache.answers.add(
+            "paceline.pools",
+            event.pools_offset,
+            event.path,
+            event.command_id,
+            event.code,
+            event.message,
+            moment.machine,
+            moment.round,
+        )
+        pending = self._cache.pool_facts.get(event.pools_offset)
+        self._cache.pool_facts.remove(event.pools_offset)
+        if pending is None or event.code != Code.DONE:
+            return
+        fact = decode(pending.value)
+        if isinstance(fact, PoolRemoved):
+            self._cache.pools.remove(fact.path)
+        elif isinstance(fact, PoolDefined):
+            row = self._cache.pools.change(fact.path) or self._cache.pools.put(PoolRow(fact.path, 0, b""))
+            row.offset, row.spec, row.at_ms = event.pools_offset, pending.value, moment.now
+
+    def _set(self, moment: Moment, event: EntitlementsSet) -> None:
+        kinds = {
+            kind: list(zip(*(longs(getattr(event, f"{kind}_{name}")).tolist() for name in AMOUNTS), strict=True))
+            for kind in ("entitlement", "demand", "allocation")
+        }
+        for at, path in enumerate(event.pools):
+            row = self._cache.pools.change(path)
+            if row is not None:
+                for kind, amounts in kinds.items():
+                    setattr(row, kind, to_json(dict(zip(AMOUNTS, amounts[at], strict=True))))

@@ -1,0 +1,336 @@
+"""The projector: follows the log of a cell and keeps the views.
+
+Positions, the chains of the machines and all rows of a batch are written in one transaction, so that a restart goes on
+where the rows stand. Nothing in a row depends on how records came in batches or on a clock: `rebuild` from the start of
+the log gives the same rows.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from prometheus_client import Counter, Gauge, Histogram
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import OperationalError
+
+from events.acceptance import Chain, digest
+from events.codec import decode
+from events.delivery import Inbox
+from events.error_text import Cause
+from events.log.port import Log, LogFault, LogRecord, LogUnavailable
+from events.records.base import Event
+from events.records.lifecycle import JobsForgotten
+from events.records.rounds import RoundCommitted
+from events.records.tasks import RunsReported
+from events.rounds import Delivered, in_log
+from events.topics import ALL, HOSTS, JOBS, MACHINES, POOLS, TASKS, rounds_of
+from projections.views import job_history, tables
+from projections.views.cache import Cache
+from projections.views.hosts import HostFold
+from projections.views.jobs import JobFold
+from projections.views.pools import PoolFold
+from projections.views.reader import Views
+from projections.views.reasons import ReasonFold
+from projections.views.record_context import Moment, of_fact
+from projections.views.retention import Leaving
+from projections.views.rows import ChainRow, PositionRow, to_json
+from projections.views.run_reports import reasons_of
+
+RECORDS = 1000
+"""Records read and folded at most in a step."""
+DECISIONS_BYTES = 256 * 1024
+"""After so many bytes of rounds a step ends: about 20,000 tasks, some tens of milliseconds."""
+ROW_BYTES = 64
+"""What a row that is removed counts for in that: it takes about as long."""
+RETRY_MS = 1000
+DEPTHS_KEPT = 4096
+WAIT_S = 0.1
+
+LAG = Gauge("paceline_projection_lag_records", "Records not in the views yet.", ("cell", "topic"))
+FOLDED = Counter("paceline_projection_records_total", "Records folded into the views.", ("cell",))
+STEP = Histogram(
+    "paceline_projection_step_duration_seconds",
+    "Time per batch.",
+    ("cell",),
+    buckets=(0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2.0),
+)
+
+
+class Depths:
+    """How deep the rounds of a machine stand in the order of cause and effect: the newest in memory, the others in the
+    views.
+    """
+
+    def __init__(self, machine: str, older: bool) -> None:
+        self._machine = machine
+        self._older = older
+        """Whether the views hold rounds that aren't in memory."""
+        self._offsets: list[int] = []
+        self._depths: list[int] = []
+
+    def add(self, offset: int, depth: int) -> None:
+        """The next accepted round."""
+        self._offsets.append(offset)
+        self._depths.append(depth)
+        if len(self._offsets) > 2 * DEPTHS_KEPT:
+            del self._offsets[:DEPTHS_KEPT], self._depths[:DEPTHS_KEPT]
+            self._older = True
+
+    def before(self, position: int, connection: Connection) -> int:
+        """The depth of the last round before a position; 0 where there is none."""
+        at = bisect_left(self._offsets, position)
+        if at or not self._older:
+            return self._depths[at - 1] if at else 0
+        rounds = tables.rounds.c
+        last = select(rounds.depth).where(rounds.machine == self._machine, rounds.position < position)
+        return connection.execute(last.order_by(rounds.position.desc()).limit(1)).scalar() or 0
+
+
+class ViewsFault(Exception):
+    """The views can't be written; the message says what an operator does."""
+
+    cause = Cause.LACK
+
+
+class Projector:
+    """Keeps the views of one cell in `engine`, or in the file views.sqlite of a folder. A `Component`. Raises
+    `ViewsFault` where the file can't be written.
+    """
+
+    def __init__(self, log: Log, target: Path | Engine) -> None:
+        self._log = log
+        self._engine = target if isinstance(target, Engine) else tables.open_engine(target / "views.sqlite")
+        self.views = Views(self._engine)
+        self._cache = Cache()
+        self._jobs = JobFold(self._cache)
+        self._pools = PoolFold(self._cache)
+        self._hosts = HostFold(self._cache)
+        self._reasons = ReasonFold(self._cache)
+        self._leaving = Leaving(self._cache)
+        self._retry_ms: int | None = None
+        self._blocked = False
+        self._soon: list[str] = []
+        self._stood_at = 0.0
+        self._labels = {"cell": str(log.cell)}
+        with self._writing() as connection:
+            self._restore(connection)
+        self._checked = False
+        self._reader = log.reader(self._inbox.positions)
+
+    def step(self) -> bool:
+        """Folds up to a bounded number of records; returns whether there may be more."""
+        started = time.perf_counter()
+        read = self._read(started)
+        folded = self._fold() if self._inbox.waiting() else 0
+        # What was read may wait for topics that were not: then reading goes on, however much is waiting.
+        blocked = not folded and self._inbox.waiting() > 0
+        newly, self._blocked = blocked and not self._blocked, blocked
+        if folded:
+            FOLDED.labels(**self._labels).inc(folded)
+            STEP.labels(**self._labels).observe(time.perf_counter() - started)
+            self.views.changed()
+        return bool(folded or read or newly)
+
+    def _read(self, now: float) -> int:
+        self._retry_ms = None
+        if self._inbox.waiting() >= RECORDS and not self._blocked:
+            return 0
+        try:
+            self._check()
+            records = self._reader.poll(RECORDS, 0)
+        except LogUnavailable:
+            self._retry_ms = RETRY_MS
+            return 0
+        self._take_in(records)
+        self._note_lag(now)
+        return len(records)
+
+    def _check(self) -> None:
+        """That the views are of this log: it has the last round of each machine. Raises `LogFault`."""
+        if self._checked:
+            return
+        with self._engine.connect() as connection:
+            for machine, chain in self._chains.items():
+                last = (tables.rounds.c.machine == machine) & (tables.rounds.c.number == chain.round)
+                offset = connection.execute(select(tables.rounds.c.position).where(last)).scalar()
+                if offset is not None and not in_log(self._log, rounds_of(machine), offset + 1, chain.hash):
+                    raise LogFault(
+                        f"The views in {self._engine.url.database} are of another log: round {chain.round} of "
+                        f"{machine} is not at {rounds_of(machine)}:{offset}. Delete them; they are made anew from the "
+                        "log."
+                    )
+        self._checked = True
+
+    def _take_in(self, records: Sequence[LogRecord]) -> None:
+        self._inbox.add(records)
+        # A fact's key is the id of its job: those rows are read at once instead of one by one.
+        self._soon += [record.key.decode("utf-8", "replace") for record in records if record.topic == JOBS.name]
+
+    def wait(self, seconds: float) -> None:
+        """Returns when records have come, at the latest after `seconds`; for a host with a thread for each cell."""
+        if not self._inbox.waiting() or self._blocked:
+            self._take_in(self._reader.poll(RECORDS, seconds))
+
+    def positions(self) -> dict[str, int]:
+        """How far each topic was folded."""
+        return self._inbox.positions
+
+    def fold_whole(self, progress: Callable[[int], None] | None = None) -> None:
+        """Folds the log as it stands; `progress` is told how many records are in the views. Raises `LogUnavailable`."""
+        ends = self._log.ends(topic.name for topic in ALL)
+        while self.step() or any(self._reader.position(topic) < end for topic, end in ends.items()):
+            if progress is not None:
+                progress(sum(self.positions().values()))
+            self.wait(WAIT_S)
+
+    def wait_ms(self) -> int | None:
+        """See `Component.wait_ms`."""
+        return self._retry_ms
+
+    def close(self) -> None:
+        """Gives back the reader and the file."""
+        self.stop_reading()
+        self._engine.dispose()
+
+    def stop_reading(self) -> None:
+        """Gives back the reader; the views stay."""
+        self._reader.close()
+
+    def _restore(self, connection: Connection) -> None:
+        positions = {topic.name: 0 for topic in ALL}
+        positions.update(map(tuple, connection.execute(select(tables.positions))))
+        self._chains = {machine: Chain() for machine in MACHINES}
+        for machine, epoch, number, hash_, position, inputs in connection.execute(select(tables.chains)):
+            self._chains[machine] = Chain(epoch, number, hash_, position, msgspec.json.decode(inputs))
+        self._depths = {machine: Depths(machine, bool(chain.round)) for machine, chain in self._chains.items()}
+        self._jobs.restore(connection)
+        self._leaving.restore(connection, self._chains["lifecycle"].inputs)
+        self._inbox = Inbox(positions, {}, self._chains, self._log.cell)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            raise ViewsFault(
+                f"The views in {self._engine.url.database} can't be written: {error.orig}. Make room on that disk, or "
+                "give this user the right to write there; they are made anew from the log if the file is removed."
+            ) from error
+
+    def _fold(self) -> int:
+        folded = size = 0
+        removed = self._leaving.removed
+        with self._writing() as connection:
+            self._cache.begin(connection)
+            self._cache.jobs.load(self._soon)
+            self._soon = []
+            for delivered in self._inbox.deliver(RECORDS):
+                self._take(connection, delivered)
+                folded += 1
+                if isinstance(delivered.event, RoundCommitted):
+                    size += len(delivered.record.value)
+                if size + ROW_BYTES * (self._leaving.removed - removed) > DECISIONS_BYTES:
+                    break
+            if folded:
+                self._note_standing()
+                self._cache.flush()
+        return folded
+
+    def _take(self, connection: Connection, delivered: Delivered) -> None:
+        record, event = delivered.record, delivered.event
+        if event is None:
+            reason = delivered.fault or delivered.verdict
+            value = record.value
+            self._cache.quarantine.add(
+                record.topic, record.offset, record.at_ms, str(reason), digest(value), len(value)
+            )
+        elif isinstance(event, RoundCommitted):
+            self._round(connection, delivered, event)
+        elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
+            self._fact(of_fact(record), event, record.value)
+
+    def _fact(self, moment: Moment, event: Event, value: bytes) -> None:
+        jobs = job_history.record(self._cache, moment, event)
+        if moment.topic == JOBS.name:
+            self._jobs.fact(moment, event, value)
+        elif moment.topic == POOLS.name:
+            self._pools.fact(moment, event, value)
+        elif moment.topic == HOSTS.name:
+            self._hosts.fact(moment, event)
+        elif moment.topic == TASKS.name:
+            for job_id in jobs:
+                self._leaving.said(moment.offset, job_id)
+            for row in reasons_of(event) if isinstance(event, RunsReported) else ():
+                self._cache.task_reasons.add(*row, moment.offset)
+                self._leaving.said(moment.offset, *row[:3])
+
+    def _round(self, connection: Connection, delivered: Delivered, round_: RoundCommitted) -> None:
+        record, machine = delivered.record, round_.machine
+        seen = {rounds_of(name): depths for name, depths in self._depths.items()}
+        before = [self._depths[machine].before(record.offset, connection)]
+        before += [seen[each.topic].before(each.position, connection) for each in round_.seen if each.topic in seen]
+        depth = 1 + max(before)
+        self._depths[machine].add(record.offset, depth)
+        self._cache.rounds.add(
+            machine,
+            round_.round,
+            record.offset,
+            record.at_ms,
+            round_.now,
+            round_.epoch,
+            len(round_.decisions),
+            depth,
+            self._chains[machine].hash,
+        )
+        covered = self._chains["lifecycle"].inputs
+        if machine == "lifecycle":
+            self._leaving.covered(covered.get(TASKS.name, 0))
+        known = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
+        first = Moment(record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known)
+        for place, value in enumerate(round_.decisions):
+            self._decision(first._replace(place=place), decode(value))
+        self._leaving.sweep(first, covered)
+
+    def _decision(self, moment: Moment, event: Event) -> None:
+        job_history.record(self._cache, moment, event)
+        self._reasons.decision(moment, event)
+        if isinstance(event, JobsForgotten):
+            self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
+        elif moment.machine == "lifecycle":
+            self._jobs.decision(moment, event)
+        elif moment.machine == "entitlement":
+            self._pools.decision(moment, event)
+        elif moment.machine == "placement":
+            self._hosts.decision(moment, event)
+
+    def _note_standing(self) -> None:
+        for topic, position in self._inbox.positions.items():
+            self._cache.positions.put(PositionRow(topic, position))
+        for machine, chain in self._chains.items():
+            inputs = to_json(chain.inputs)
+            self._cache.chains.put(ChainRow(machine, chain.epoch, chain.round, chain.hash, chain.position, inputs))
+
+    def _note_lag(self, now: float) -> None:
+        if now - self._stood_at < 1.0:
+            return
+        self._stood_at = now
+        try:
+            ends = self._reader.ends()
+        except LogUnavailable:
+            return
+        for topic, end in ends.items():
+            LAG.labels(**self._labels, topic=topic).set(max(0, end - self._inbox.positions[topic]))
+
+
+def rebuild(log: Log, target: Path | Engine, progress: Callable[[int], None] | None = None) -> Engine:
+    """Folds the log as it stands into a target and returns the engine; `progress` is told how many records are in the
+    views. Raises `LogGap`, `LogUnavailable`.
+    """
+    projector = Projector(log, target)
+    projector.fold_whole(progress)
+    projector.stop_reading()
+    return projector.views.engine

@@ -1,0 +1,135 @@
+"""The views as readers see them: one snapshot per answer, and the positions that it stands on.
+
+A position is `topic:offset` of a record. One of a machine's topic is reached when that round is in the views; one of a
+topic of facts, when a round of the topic's owner that covers it is: then the fact is answered.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine, select
+
+from events.topics import BY_NAME, HOSTS, JOBS, POOLS, TASKS
+from projections.views import tables
+
+OWNERS = {JOBS.name: "lifecycle", TASKS.name: "lifecycle", POOLS.name: "entitlement", HOSTS.name: "placement"}
+
+# Each answer asks these, as text: making statements of them would take as long as the rest of a page.
+_POSITIONS = str(select(tables.positions))
+_CHAINS = str(select(tables.chains.c.machine, tables.chains.c.inputs))
+
+
+class BadPosition(ValueError):
+    """A position that can't be read; the message says how one looks."""
+
+
+class ViewsAway(Exception):
+    """There are no views to read now; the message says where they should be and what to do."""
+
+
+class Views:
+    """Reads from any thread. `version` grows with each batch, where the projector is in this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.version = 0
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection whose selects all see the same state."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def changed(self) -> None:
+        """The projector calls this after each batch."""
+        self.version += 1
+
+    def has(self, wanted: Mapping[str, int]) -> bool:
+        """Whether these offsets are reached."""
+        with self.read() as connection:
+            have = reached(connection)
+        return all(have.get(topic, -1) >= offset for topic, offset in wanted.items())
+
+
+class AttachedViews(Views):
+    """Those in a file that a projector in another process keeps. They may be made anew meanwhile: a file that has taken
+    the place of another is read from then on. Raises `ViewsAway` where there is none, or it isn't made to the end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._file, engine = self._attach()
+        super().__init__(engine)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """See `Views.read`. What is being read of a file that is replaced goes on to its end."""
+        self._follow()
+        with super().read() as connection:
+            yield connection
+
+    def _follow(self) -> None:
+        if _identity(self._path) == self._file:
+            return
+        with self._lock:
+            if _identity(self._path) != self._file:  # no other thread has been here meanwhile
+                old = self.engine
+                self._file, self.engine = self._attach()
+                old.dispose()
+
+    def _attach(self) -> tuple[tuple[int, int], Engine]:
+        # in this order: a file that is replaced in between is looked at again by the next read
+        file, engine = _identity(self._path), tables.attach(self._path)
+        if file is None or engine is None:
+            raise ViewsAway(f"There are no views in {self._path}: does `paceline projector` run here?")
+        return file, engine
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of its name; its number stays taken as long as a connection holds it open."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def reached(connection: Connection) -> dict[str, int]:
+    """Per topic the last offset that is reached; topics without one are left out."""
+    standing = folded(connection)
+    covered = {machine: msgspec.json.decode(inputs) for machine, inputs in rows_as_text(connection, _CHAINS)}
+    for topic, owner in OWNERS.items():
+        standing[topic] = min(standing.get(topic, 0), covered.get(owner, {}).get(topic, 0))
+    return {topic: position - 1 for topic, position in standing.items() if position}
+
+
+def folded(connection: Connection) -> dict[str, int]:
+    """Per topic the offset after the last record that the views know, answered or not."""
+    return dict(rows_as_text(connection, _POSITIONS))
+
+
+def rows_as_text(connection: Connection, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query in text, without what SQLAlchemy adds to each: for what every answer or a long list asks."""
+    found: Iterator[tuple[Any, ...]] = connection.connection.cursor().execute(query, values)
+    return found
+
+
+def write_positions(positions: Mapping[str, int]) -> str:
+    """The text of positions: `topic:offset,topic:offset`."""
+    return ",".join(f"{topic}:{positions[topic]}" for topic in BY_NAME if topic in positions)
+
+
+def read_positions(text: str) -> dict[str, int]:
+    """Positions from text. Raises `BadPosition`."""
+    out: dict[str, int] = {}
+    for part in text.split(","):
+        topic, _, offset = part.strip().rpartition(":")
+        if topic not in BY_NAME or not offset.isascii() or not offset.isdigit() or len(offset) > 18:
+            raise BadPosition(f"{part.strip()[:80]!r} is no position; one looks like paceline.jobs:17")
+        out[topic] = max(out.get(topic, 0), int(offset))
+    return out

@@ -1,0 +1,170 @@
+"""What leaves the views, so that they grow with what a cell knows and not with its age.
+
+A job goes with all its rows by the same fact as from the machines: JobsForgotten. What came of a newer submission of
+its id stays. Rejected jobs, answers and rounds go `KEPT_MS` after they were written, by the time of their machine.
+Each rule depends on the log alone and not on how topics interleave, so that a rebuild gives the same rows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sqlalchemy import Connection, select
+
+from events.codec import decode
+from events.codes import ENDED_JOBS
+from events.id_digests import DIGEST_BYTES, job_digest
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import JobsForgotten
+from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
+from projections.views import tables
+from projections.views.cache import KEYS_MAX, Cache
+from projections.views.jobs import REJECTED, row_of
+from projections.views.record_context import Moment
+from projections.views.rows import JobRow
+
+KEPT_MS = 7 * 24 * 3600 * 1000
+SWEEP_ROUNDS = 16
+"""Every so many rounds of a machine what is too old is looked for."""
+SWEPT_MAX = 1000
+"""Rejected jobs that leave at once."""
+ANSWERED = {"lifecycle": JOBS.name, "entitlement": POOLS.name, "placement": HOSTS.name}
+
+Unread = tuple[int, str, int, int]
+"""Offset in the topic of tasks, job, instance and run; instance and run are 0 where it isn't about a reason."""
+
+
+class Leaving:
+    """See above."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._unread: list[Unread] = []
+        """What hosts have said of jobs, and lifecycle hasn't read yet."""
+        self.removed = 0
+        """Rows removed so far, to bound a transaction by."""
+
+    def restore(self, connection: Connection, covered: Mapping[str, int]) -> None:
+        """Finds again what lifecycle hasn't read."""
+        rows, lines, read = tables.task_reasons.c, tables.history.c, covered.get(TASKS.name, 0)
+        reasons = select(rows.offset, rows.job_id, rows.instance, rows.run).where(rows.offset >= read)
+        said = select(lines.offset, lines.job_id).where(lines.topic == RANK[TASKS.name], lines.offset >= read)
+        found = [(offset, job_id, 0, 0) for offset, job_id in connection.execute(said)]
+        self._unread = sorted([*found, *map(tuple, connection.execute(reasons))])
+
+    def said(self, offset: int, job_id: str, instance: int = 0, run: int = 0) -> None:
+        """A host says something of a job, or gives a reason for a run: that stays if lifecycle knows the job, and the
+        run for one of that job, when it reads it.
+        """
+        self._unread.append((offset, job_id, instance, run))
+
+    def covered(self, position: int) -> None:
+        """Lifecycle has read the reports before a position."""
+        due = [each for each in self._unread if each[0] < position]
+        if not due:
+            return
+        self._unread = [each for each in self._unread if each[0] >= position]
+        self._cache.jobs.load(job_id for _, job_id, _, _ in due)
+        reasons, lines = [], []
+        for offset, job_id, instance, run in due:
+            job = self._cache.jobs.get(job_id)
+            if run and (job is None or job.base < 0 or run < job.first_run):
+                reasons.append((job_id, instance, run, position))
+            elif job is None or job.base < 0:
+                lines.append((job_id, RANK[TASKS.name], offset))
+        if reasons:
+            self._delete("task_reasons WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
+        if lines:
+            self._delete("history WHERE job_id = ? AND topic = ? AND offset = ?", lines)
+
+    def forgotten(self, event: JobsForgotten, covered: Mapping[str, int]) -> None:
+        """Lifecycle keeps nothing of these jobs any more; `covered`: what it had read."""
+        digests = [event.digests[at : at + DIGEST_BYTES] for at in range(0, len(event.digests), DIGEST_BYTES)]
+        digests += map(job_digest, event.job_ids)
+        self._cache.jobs.flush()
+        found = [job_id for digest in digests for job_id in self._named(digest)]
+        self._cache.jobs.load(found)
+        rows = [row for row in map(self._cache.jobs.get, found) if row is not None and row.state in ENDED_JOBS]
+        self._drop(rows, covered)
+
+    def sweep(self, moment: Moment, covered: Mapping[str, int]) -> None:
+        """After a round of a machine: what it wrote too long ago goes."""
+        if moment.round % SWEEP_ROUNDS:
+            return
+        machine, limit = moment.machine, moment.now - KEPT_MS
+        rounds, answers, jobs = tables.rounds.c, tables.answers.c, tables.jobs.c
+        self._cache.rounds.flush()
+        kept = select(rounds.number).where(rounds.machine == machine, rounds.now >= limit)
+        oldest = self._connection.execute(kept.order_by(rounds.number).limit(1)).scalar_one()
+        self._delete("rounds WHERE machine = ? AND number < ?", [(machine, oldest)])
+        topic = ANSWERED.get(machine)
+        if topic is not None:
+            self._cache.answers.flush()
+            first = select(answers.offset).where(answers.topic == topic, answers.round >= oldest)
+            before = self._connection.execute(first.order_by(answers.offset).limit(1)).scalar()
+            everything = before is None
+            self._delete("answers WHERE topic = ? AND (? OR offset < ?)", [(topic, everything, before or 0)])
+        if machine == "lifecycle":
+            self._cache.jobs.flush()
+            old = select(jobs.job_id).where(jobs.state == REJECTED, jobs.ended_ms < limit)
+            found = self._connection.scalars(old.order_by(jobs.ended_ms, jobs.job_id).limit(SWEPT_MAX)).all()
+            rows = [row for row in map(self._cache.jobs.get, found) if row is not None]
+            self._drop(rows, covered)
+
+    @property
+    def _connection(self) -> Connection:
+        connection = self._cache.jobs.connection
+        assert connection is not None
+        return connection
+
+    def _named(self, digest: bytes) -> Sequence[str]:
+        jobs = tables.jobs.c
+        return self._connection.scalars(select(jobs.job_id).where(jobs.digest == digest)).all()
+
+    def _drop(self, gone: Sequence[JobRow], covered: Mapping[str, int]) -> None:
+        if not gone:
+            return
+        cache, ids = self._cache, [row.job_id for row in gone]
+        for row in gone:
+            cache.jobs.remove(row.job_id)
+            cache.submissions.remove(row.offset)
+        cache.flush()
+        jobs, tasks = covered.get(JOBS.name, 0), covered.get(TASKS.name, 0)
+        newer = "offset >= ? OR offset IN (SELECT offset FROM submissions WHERE job_id = history.job_id)"
+        newer = f"topic = ? AND ({newer}) OR topic = ? AND offset >= ?"
+        facts = (RANK[JOBS.name], jobs, RANK[TASKS.name], tasks)
+        self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
+        self._delete("past_runs WHERE job_id = ?", [(each,) for each in ids])
+        self._delete("task_reasons WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
+        for base, size in _stretches((row.base, row.instances) for row in gone):
+            cache.tasks.clear(base, size)
+        for base, size in _stretches((row.port_base, row.instances * row.ports) for row in gone):
+            cache.ports.clear(base, size)
+        for start in range(0, len(ids), KEYS_MAX):
+            self._show_newer(ids[start : start + KEYS_MAX])
+
+    def _show_newer(self, ids: Sequence[str]) -> None:
+        """Jobs that were submitted again meanwhile stand on the first of those submissions."""
+        rows = tables.submissions.c
+        for offset, at_ms, value in self._connection.execute(
+            select(rows.offset, rows.at_ms, rows.value).where(rows.job_id.in_(ids)).order_by(rows.offset)
+        ):
+            event = decode(value)
+            assert isinstance(event, JobSubmitted)
+            if self._cache.jobs.get(event.job_id) is None:
+                self._cache.jobs.put(row_of(offset, offset, at_ms, event))
+
+    def _delete(self, text: str, values: Sequence[tuple[object, ...]]) -> None:
+        for lines in (self._cache.history, self._cache.past_runs, self._cache.task_reasons):
+            lines.flush()
+        done = self._connection.exec_driver_sql(f"DELETE FROM {text}", list(values))
+        self.removed += max(0, done.rowcount)
+
+
+def _stretches(parts: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches of slots as (first, size), neighbours as one; a job that was never accepted has none."""
+    out: list[tuple[int, int]] = []
+    for base, size in sorted((base, size) for base, size in parts if base >= 0 and size):
+        if out and sum(out[-1]) == base:
+            out[-1] = (out[-1][0], out[-1][1] + size)
+        else:
+            out.append((base, size))
+    return out

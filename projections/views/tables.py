@@ -1,0 +1,122 @@
+"""The tables of the views in SQLite, made from the rows, and the engine over their file.
+
+The file is a fold of the log and may be deleted at any time; one of another format is deleted on opening.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Engine,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    select,
+)
+
+from events.topics import RANK, TASKS
+from projections.views import rows
+
+FORMAT = "5"
+"""Raised whenever a row changes."""
+
+_TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
+metadata = MetaData()
+
+
+def _table(name: str, row: type[msgspec.Struct], *key: str) -> Table:
+    columns = [
+        Column(field.name, _TYPES[field.type], primary_key=field.name in key, nullable=False, autoincrement=False)
+        for field in msgspec.structs.fields(row)
+    ]
+    return Table(name, metadata, *columns, sqlite_with_rowid=row in (rows.SubmissionRow, rows.BlockRow))
+
+
+positions = _table("positions", rows.PositionRow, "topic")
+chains = _table("chains", rows.ChainRow, "machine")
+submissions = _table("submissions", rows.SubmissionRow, "offset")
+jobs = _table("jobs", rows.JobRow, "job_id")
+task_blocks = _table("task_blocks", rows.BlockRow, "block")
+port_blocks = _table("port_blocks", rows.BlockRow, "block")
+task_reasons = _table("task_reasons", rows.TaskReasonRow, "job_id", "instance", "run")
+past_runs = _table("past_runs", rows.PastRunRow, "job_id", "instance", "run")
+pools = _table("pools", rows.PoolRow, "path")
+pool_facts = _table("pool_facts", rows.PoolFactRow, "offset")
+pool_use = _table("pool_use", rows.PoolUseRow, "path")
+hosts = _table("hosts", rows.HostRow, "host_id")
+host_names = _table("host_names", rows.HostNameRow, "number")
+rounds = _table("rounds", rows.RoundRow, "machine", "number")
+explanations = _table("explanations", rows.ExplanationRow, "job_id", "kind")
+history = _table("history", rows.HistoryRow, "job_id", "at_ms", "depth", "topic", "offset", "place")
+answers = _table("answers", rows.AnswerRow, "topic", "offset")
+quarantine = _table("quarantine", rows.QuarantineRow, "topic", "offset")
+meta = _table("meta", rows.MetaRow, "name")
+
+Index("jobs_by_number", jobs.c.number, unique=True)
+Index("jobs_by_base", jobs.c.base)
+Index("jobs_by_digest", jobs.c.digest)
+Index("rejected_jobs", jobs.c.ended_ms, jobs.c.job_id, sqlite_where=jobs.c.state == "REJECTED")
+Index("submissions_by_job", submissions.c.job_id)
+Index("history_of_tasks", history.c.offset, sqlite_where=history.c.topic == RANK[TASKS.name])
+Index("task_reasons_by_offset", task_reasons.c.offset)
+Index("jobs_by_state", jobs.c.state, jobs.c.number)
+Index("jobs_by_pool", jobs.c.pool, jobs.c.number)
+Index("rounds_by_position", rounds.c.machine, rounds.c.position)
+Index("live_blocks", task_blocks.c.block, sqlite_where=task_blocks.c.live > 0)
+
+
+def open_engine(path: Path) -> Engine:
+    """An engine over the file of the views, made where it isn't there."""
+    engine = _engine(path)
+    if _format_of(engine) != FORMAT:
+        engine.dispose()
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        engine = _engine(path)
+        metadata.create_all(engine)
+        with engine.begin() as connection:
+            connection.execute(meta.insert().values(name="format", value=FORMAT))
+    return engine
+
+
+def attach(path: Path) -> Engine | None:
+    """An engine over a file that a projector in another process keeps; None until it is there."""
+    if not path.exists():
+        return None
+    engine = _engine(path)
+    if _format_of(engine) == FORMAT:
+        return engine
+    engine.dispose()
+    return None
+
+
+def _engine(path: Path) -> Engine:
+    engine = create_engine(f"sqlite:///{path}", pool_size=16, max_overflow=48)
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000", "cache_size=-16000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Any) -> None:
+        # Explicitly, so that several selects of one answer see one state of the views.
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def _format_of(engine: Engine) -> str | None:
+    try:
+        with engine.connect() as connection:
+            return connection.execute(select(meta.c.value).where(meta.c.name == "format")).scalar()
+    except Exception:  # whatever is wrong with the file, it is made anew from the log
+        return None

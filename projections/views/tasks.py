@@ -1,0 +1,277 @@
+"""Folds what lifecycle decides of runs into the columns of tasks, the counts of jobs and what hosts have allocated."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from events.codes import Outcome, TaskState
+from events.columns import I64, distinct, indexed, ints
+from events.records.base import Event
+from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from projections.views import tables
+from projections.views.cache import LIVE, Cache
+from projections.views.record_context import Moment
+from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow
+
+STATES = 9
+COUNTS = {
+    TaskState.QUEUED: "queued",
+    TaskState.ORDERED: "ordered",
+    TaskState.RUNNING: "running",
+    TaskState.STOPPING: "stopping_tasks",
+    TaskState.BACKOFF: "backoff",
+    TaskState.SUCCEEDED: "succeeded",
+    TaskState.FAILED: "failed",
+    TaskState.KILLED: "killed",
+}
+AMOUNTS = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
+
+
+class Named(NamedTuple):
+    """Tasks that a record names: their jobs, and per task the index of its job, its instance, its place in the
+    columns, and where it stands in the record.
+    """
+
+    jobs: list[JobRow]
+    job: I64
+    instance: I64
+    places: I64
+    at: I64
+
+
+class TaskFold:
+    """See above. Ports stand in a column of their own, for each task as many slots as its job has ports."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._host_ids: list[str] = []
+        self._ends = {"next_base": 0, "next_port_base": 0}
+
+    def restore(self, connection: Connection) -> None:
+        """Finds the host numbers and the ends of the columns again."""
+        names, settings = tables.host_names.c, tables.meta.c
+        self._host_ids = list(connection.scalars(select(names.host_id).order_by(names.number)))
+        ends = select(settings.name, settings.value).where(settings.name.in_(self._ends))
+        self._ends.update((name, int(value)) for name, value in connection.execute(ends))
+
+    def take_slots(self, tasks: int, ports: int) -> tuple[int, int]:
+        """The first slots of a job that is accepted, in the task and the port columns; none is ever another job's."""
+        bases = self._ends["next_base"], self._ends["next_port_base"]
+        self._ends = {"next_base": bases[0] + tasks, "next_port_base": bases[1] + ports}
+        for name, end in self._ends.items():
+            self._cache.meta.put(MetaRow(name, str(end)))
+        return bases
+
+    def take(self, moment: Moment, event: Event) -> None:
+        """Folds one decision of lifecycle; those that are about no run change nothing."""
+        match event:
+            case GangsQueued():
+                self._queued(moment, event)
+            case RunsOrdered():
+                self._ordered(moment, event)
+            case RunsAvailable():
+                named = self._named(moment, event)
+                self._move(named, TaskState.RUNNING)
+                for row in named.jobs:
+                    row.started_ms = row.started_ms or moment.now
+            case RunsStopping():
+                self._stopping(moment, event)
+            case RunsEnded():
+                self._ended(moment, event)
+
+    def _jobs(self, moment: Moment, job_ids: tuple[str, ...]) -> list[JobRow]:
+        jobs = self._cache.jobs
+        jobs.load(job_ids)
+        rows = [row for row in map(jobs.change, job_ids) if row is not None]
+        for row in rows:
+            row.position = moment.offset + 1
+        return rows
+
+    def _named(self, moment: Moment, event: Any) -> Named:
+        """The tasks of a record with the columns job and instance, without those that no view knows of."""
+        rows = self._jobs(moment, event.job_ids)
+        job = ints(event.job).astype(np.int64)
+        instance = ints(event.instance).astype(np.int64)
+        at = np.arange(len(job))
+        if len(rows) < len(event.job_ids) or any(row.base < 0 for row in rows):
+            # Runs that a host has and no job wants may be of jobs that never were.
+            rows = [row for row in rows if row.base >= 0]
+            index = {row.job_id: number for number, row in enumerate(rows)}
+            renamed = np.array([index.get(job_id, -1) for job_id in event.job_ids], dtype=np.int64)
+            at = np.flatnonzero(renamed[job] >= 0)
+            job, instance = renamed[job[at]], instance[at]
+        bases = np.array([row.base for row in rows], dtype=np.int64)
+        sizes = np.array([row.instances for row in rows], dtype=np.int64)
+        inside = (instance >= 0) & (instance < sizes[job])
+        if not inside.all():
+            job, instance, at = job[inside], instance[inside], at[inside]
+        return Named(rows, job, instance, self._cache.tasks.place(bases[job] + instance), at)
+
+    def _move(self, named: Named, after: NDArray[Any] | int) -> None:
+        """Gives tasks new states and counts them in their jobs."""
+        tasks = self._cache.tasks
+        state = tasks["state"]
+        first = named.job * STATES
+        size = len(named.jobs) * STATES
+        counted = np.bincount(first + after, minlength=size) - np.bincount(first + state[named.places], minlength=size)
+        state[named.places] = after
+        tasks.touch(named.places)
+        for at in np.flatnonzero(counted).tolist():
+            name = COUNTS.get(TaskState(at % STATES))
+            if name:
+                row = named.jobs[at // STATES]
+                setattr(row, name, getattr(row, name) + int(counted[at]))
+
+    def _queued(self, moment: Moment, event: GangsQueued) -> None:
+        rows = self._jobs(moment, event.job_ids)
+        job, first, count, run, gang = (
+            ints(column).astype(np.int64) for column in (event.job, event.first, event.count, event.run, event.gang)
+        )
+        for index in job[gang == 1].tolist():
+            rows[index].gang_restarts = 0
+        starts = np.cumsum(count) - count
+        total = int(count.sum())
+        instance = np.arange(total) + np.repeat(first - starts, count)
+        of = np.repeat(job, count)
+        bases = np.array([row.base for row in rows], dtype=np.int64)
+        tasks = self._cache.tasks
+        named = Named(rows, of, instance, tasks.place(bases[of] + instance), np.arange(total))
+        self._keep_hosts(named)
+        tasks["run"][named.places] = np.repeat(run, count)
+        tasks["host"][named.places] = 0
+        self._move(named, TaskState.QUEUED)
+
+    def _keep_hosts(self, named: Named) -> None:
+        """Where runs were that others come after."""
+        tasks = self._cache.tasks
+        hosts = tasks["host"][named.places]
+        for at in np.flatnonzero(hosts).tolist():
+            row, run = named.jobs[named.job[at]], tasks["run"][named.places[at]]
+            self._cache.past_runs.add(row.job_id, int(named.instance[at]), int(run), int(hosts[at]))
+
+    def _ordered(self, moment: Moment, event: RunsOrdered) -> None:
+        named = self._named(moment, event)
+        hosts = [self._host(host_id) for host_id in event.host_ids]
+        index = ints(event.host)[named.at]
+        tasks = self._cache.tasks
+        tasks["run"][named.places] = ints(event.run)[named.at]
+        tasks["host"][named.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
+        tasks["exit_code"][named.places] = 0
+        tasks["outcome"][named.places] = 0
+        self._move(named, TaskState.ORDERED)
+        self._allocate(named, hosts, index, 1)
+        if event.ports:
+            self._note_ports(named, ints(event.ports))
+
+    def _stopping(self, moment: Moment, event: RunsStopping) -> None:
+        named = self._named(moment, event)
+        tasks = self._cache.tasks
+        state = tasks["state"][named.places]
+        current = tasks["run"][named.places] == ints(event.run)[named.at]
+        current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
+        self._move(_some(named, current), TaskState.STOPPING)
+
+    def _ended(self, moment: Moment, event: RunsEnded) -> None:
+        named = self._named(moment, event)
+        tasks = self._cache.tasks
+        outcome = ints(event.outcome)[named.at]
+        self._note_failures(named, outcome, ints(event.exit_code)[named.at])
+        self._gang_failures(named, outcome)
+        state = tasks["state"][named.places]
+        live = (state >= LIVE[0]) & (state <= LIVE[-1])
+        self._release(_some(named, live))
+        after, failures = self._after(named, outcome)
+        tasks["run"][named.places] = ints(event.run)[named.at]
+        tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
+        tasks["outcome"][named.places] = outcome
+        tasks["failures"][named.places] = failures
+        self._move(named, after)
+
+    def _after(self, named: Named, outcome: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The states of tasks whose runs ended, and how often they have failed: as lifecycle says in the records that
+        follow, known here a round earlier.
+        """
+        traits = np.array(
+            [
+                (row.stopping, row.kind == "stateless", row.gang_min, row.retries_max, row.gang_final)
+                for row in named.jobs
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 5)[named.job]
+        again, stateless, final = traits[:, 0] == 0, traits[:, 1] == 1, traits[:, 4] == 1
+        member = again & (named.instance < traits[:, 2]) & (outcome != Outcome.SUCCEEDED)
+        failures = self._cache.tasks["failures"][named.places]
+        failed = outcome == Outcome.FAILED
+        own_end = failed | (outcome == Outcome.SUCCEEDED)
+        next_run = (outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)
+        next_run |= (failed & (failures < traits[:, 3])) | (own_end & stateless)
+        state = np.full(len(outcome), TaskState.KILLED, dtype=np.int64)
+        state[outcome == Outcome.SUCCEEDED] = TaskState.SUCCEEDED
+        state[failed] = TaskState.FAILED
+        state[(again & next_run) | member] = TaskState.BACKOFF
+        state[member & final] = TaskState.FAILED
+        return state, failures + (failed | (own_end & stateless))
+
+    def _gang_failures(self, named: Named, outcome: NDArray[Any]) -> None:
+        """A member that ends before its time ends its gang; a failure counts once for all members."""
+        gangs = np.array([0 if row.stopping else row.gang_min for row in named.jobs], dtype=np.int64)
+        early = (named.instance < gangs[named.job]) & (outcome != Outcome.SUCCEEDED)
+        for index in distinct(named.job[early]).tolist():
+            row = named.jobs[index]
+            if row.gang_restarts or row.gang_final:
+                continue
+            row.gang_failures += bool((outcome[early & (named.job == index)] == Outcome.FAILED).any())
+            row.gang_final = int(row.gang_failures > row.retries_max)
+            row.gang_restarts = 1 - row.gang_final
+
+    @staticmethod
+    def _note_failures(named: Named, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:
+        failed = np.flatnonzero(outcome == Outcome.FAILED)[::-1]
+        jobs, last = np.unique(named.job[failed], return_index=True)
+        for index, at in zip(jobs.tolist(), failed[last].tolist(), strict=True):
+            row = named.jobs[index]
+            row.failed_instance, row.failed_exit_code = int(named.instance[at]), int(exit_code[at])
+
+    # Hosts.
+
+    def _host(self, host_id: str) -> HostRow:
+        """The row of a host that something is ordered on; it gets its number here."""
+        row = self._cache.hosts.change(host_id) or self._cache.hosts.put(HostRow(host_id))
+        if not row.number:
+            self._host_ids.append(host_id)
+            row.number = len(self._host_ids)
+            self._cache.host_names.put(HostNameRow(row.number, host_id))
+        return row
+
+    def _release(self, named: Named) -> None:
+        numbers, index = indexed(self._cache.tasks["host"][named.places])
+        hosts = [self._host(self._host_ids[number - 1]) for number in numbers.tolist()]
+        self._allocate(named, hosts, index, -1)
+
+    def _allocate(self, named: Named, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
+        needs = np.array([[1, *(getattr(row, name) for name in AMOUNTS)] for row in named.jobs], dtype=np.int64)
+        sums = np.zeros((len(hosts), 1 + len(AMOUNTS)), dtype=np.int64)
+        np.add.at(sums, index, needs.reshape(-1, 1 + len(AMOUNTS))[named.job])
+        for host, (runs, *amounts) in zip(hosts, (sign * sums).tolist(), strict=True):
+            host.runs += runs
+            for name, amount in zip(AMOUNTS, amounts, strict=True):
+                setattr(host, name, getattr(host, name) + amount)
+
+    def _note_ports(self, named: Named, ports: NDArray[Any]) -> None:
+        """The port numbers stand one after another in the record, for each task as many as its job has."""
+        count = np.array([row.ports for row in named.jobs], dtype=np.int64)[named.job]
+        base = np.array([row.port_base for row in named.jobs], dtype=np.int64)[named.job]
+        starts = np.cumsum(count) - count
+        total = int(count.sum())
+        slots = np.arange(total) + np.repeat(base + named.instance * count - starts, count)
+        places = self._cache.ports.place(slots)
+        self._cache.ports["port"][places] = ports[:total]
+        self._cache.ports.touch(places)
+
+
+def _some(named: Named, mask: NDArray[np.bool_]) -> Named:
+    return named._replace(
+        job=named.job[mask], instance=named.instance[mask], places=named.places[mask], at=named.at[mask]
+    )
