@@ -4,6 +4,20 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 
+def room_to_grow(size: int) -> int:
+    """How many slots a stretch of `size` gets when it moves: half as many again. A stretch that moves next time has
+    grown by a third of what is moved, so growing one by one moves each slot a few times, however long it gets.
+    """
+    return (3 * size + 1) // 2
+
+
+def slots_kept(size: int, capacity: int) -> int:
+    """How many of its slots a stretch keeps of which `size` are in use, at least one: all, until fewer than half are.
+    So growing and shrinking by turns moves nothing.
+    """
+    return capacity if 2 * size >= capacity else max(1, room_to_grow(size))
+
+
 class Gaps:
     """The free stretches below `end`, ascending; neighbours are one, and none reaches `end`. So where the next stretch
     goes depends on nothing but what is taken.
@@ -22,6 +36,18 @@ class Gaps:
                 return start
         self.end += size
         return self.end - size
+
+    def take_behind(self, end: int, size: int) -> bool:
+        """Takes the slots right behind a stretch that ends at `end`, if so many are free there."""
+        if end == self.end:
+            self.end += size
+            return True
+        at = bisect_left(self.free, (end, 0))
+        if at == len(self.free) or self.free[at][0] != end or self.free[at][1] < size:
+            return False
+        room = self.free[at][1] - size
+        self.free[at : at + 1] = [(end + size, room)] if room else []
+        return True
 
     def give_back(self, start: int, size: int) -> None:
         """Frees a stretch that was taken."""

@@ -214,8 +214,8 @@ class Fleet:
         for job_id, spec in zip(orders.job_ids, orders.jobs, strict=True):
             if spec is not None and job_id not in self._slots:
                 self._slots.take(job_id, spec.instances)
-            elif spec is not None:  # a host that was away may still have runs of an earlier job of this id
-                self._slots.widen(job_id, spec.instances)
+            elif spec is not None and spec.instances > self._slots.size(job_id):
+                self._slots.resize(job_id, spec.instances)  # it has grown, or has runs of an earlier job of this id
         slots, known = self._slots.find(orders.job_ids, orders.job[items], orders.instance[items])
         fresh = known & (orders.run[items] > self._slots["run"][slots])
         items, slots = items[fresh], slots[fresh]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from events.free_slots import Gaps
+from events.free_slots import Gaps, room_to_grow, slots_kept
 
 Column = NDArray[Any]
 
@@ -19,7 +19,8 @@ class Slots:
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns: dict[str, Column] = {name: np.zeros(1024, dtype=kind) for name, kind in columns.items()}
-        self._stretches: dict[str, tuple[int, int]] = {}
+        self._stretches: dict[str, tuple[int, int, int]] = {}
+        """Of each job: first slot, tasks, and slots, some of which may be spare."""
         self._gaps = Gaps()
 
     def __getitem__(self, column: str) -> Column:
@@ -31,43 +32,51 @@ class Slots:
 
     def take(self, job_id: str, tasks: int) -> None:
         """Gives a job its slots: the first free stretch that is large enough."""
-        start = self._gaps.take(tasks)
-        self._grow()
-        self._stretches[job_id] = (start, tasks)
+        self._put(job_id, tasks, tasks)
 
-    def widen(self, job_id: str, tasks: int) -> None:
-        """Gives a job that has slots more of them, if it has fewer."""
-        start, size = self._stretches[job_id]
-        if size >= tasks:
+    def size(self, job_id: str) -> int:
+        """How many tasks a job has; 0 where it isn't known."""
+        return self._stretches.get(job_id, (0, 0, 0))[1]
+
+    def resize(self, job_id: str, tasks: int) -> None:
+        """Gives a job that has slots so many as are wanted; it keeps what its tasks hold. Where the slots behind it are
+        taken, it moves, with slots to spare.
+        """
+        start, size, capacity = self._stretches[job_id]
+        if tasks > capacity and not self._gaps.take_behind(start + capacity, tasks - capacity):
+            held = {name: column[start : start + size].copy() for name, column in self._columns.items()}
+            self._put(job_id, tasks, max(tasks, room_to_grow(capacity)))
+            self._free(start, capacity)
+            start = self._stretches[job_id][0]
+            for name, column in self._columns.items():
+                column[start : start + size] = held[name]
             return
-        held = {name: column[start : start + size].copy() for name, column in self._columns.items()}
-        self.give_back(job_id)
-        self.take(job_id, tasks)
-        start, _ = self._stretches[job_id]
-        for name, column in self._columns.items():
-            column[start : start + size] = held[name]
+        kept = max(tasks, capacity)
+        if tasks < size:
+            kept = slots_kept(tasks, capacity)
+            for column in self._columns.values():
+                column[start + tasks : start + size] = 0
+            self._free(start + kept, capacity - kept)
+        self._grow()
+        self._stretches[job_id] = (start, tasks, kept)
 
     def give_back(self, job_id: str) -> None:
         """Frees the slots of a job, if it has any; their columns are 0 again."""
-        start, tasks = self._stretches.pop(job_id, (0, 0))
-        if not tasks:
-            return
-        for column in self._columns.values():
-            column[start : start + tasks] = 0
-        self._gaps.give_back(start, tasks)
+        start, _, capacity = self._stretches.pop(job_id, (0, 0, 0))
+        self._free(start, capacity)
 
     def find(self, job_ids: Sequence[str], job: Column, instance: Column) -> tuple[Column, Column]:
         """The slots of tasks given by index into `job_ids` and instance, and which of them there are (bool)."""
         if not len(job_ids):
             return np.zeros(len(job), dtype=np.int64), np.zeros(len(job), dtype=np.bool_)
-        stretches = np.array([self._stretches.get(job_id, (0, 0)) for job_id in job_ids], dtype=np.int64)
+        stretches = np.array([self._stretches.get(job_id, (0, 0, 0))[:2] for job_id in job_ids], dtype=np.int64)
         known = (instance >= 0) & (instance < stretches[job, 1])
         return np.where(known, stretches[job, 0] + instance, 0), known
 
     def owners(self) -> tuple[tuple[str, ...], Column, Column]:
-        """Job ids in the order of their slots, with first slot and number of slots of each."""
+        """Job ids in the order of their slots, with first slot and number of tasks of each."""
         ordered = sorted(self._stretches.items(), key=lambda item: item[1])
-        starts, sizes = np.array([place for _, place in ordered], dtype=np.int64).reshape(-1, 2).T
+        starts, sizes = np.array([place[:2] for _, place in ordered], dtype=np.int64).reshape(-1, 2).T
         return tuple(job_id for job_id, _ in ordered), starts, sizes
 
     def dump(self) -> dict[str, Any]:
@@ -77,11 +86,22 @@ class Slots:
 
     def load(self, dumped: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        self._stretches = {job_id: (start, tasks) for job_id, (start, tasks) in dumped["stretches"].items()}
+        self._stretches = {job_id: tuple(place) for job_id, place in dumped["stretches"].items()}
         self._gaps = Gaps(dumped["end"], ((start, tasks) for start, tasks in dumped["free"]))
         self._grow()
         for name, column in self._columns.items():
             column[: self._gaps.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
+
+    def _put(self, job_id: str, tasks: int, slots: int) -> None:
+        start = self._gaps.take(slots)
+        self._grow()
+        self._stretches[job_id] = (start, tasks, slots)
+
+    def _free(self, start: int, slots: int) -> None:
+        if slots:
+            for column in self._columns.values():
+                column[start : start + slots] = 0
+            self._gaps.give_back(start, slots)
 
     def _grow(self) -> None:
         for name, column in self._columns.items():

@@ -3,6 +3,9 @@
 A job takes a stretch of neighbouring slots; the slot of a task is the base of its job plus its instance. So one numpy
 operation serves tasks of many jobs, and a row is hashed and stored once however many of its tasks changed. Where a job
 goes depends on nothing but what is taken: the first gap that is large enough, so a restored arena goes on alike.
+
+A job that grows keeps its base while the slots behind it are free, else it moves, with slots to spare. Spare slots are
+owned like the others and otherwise 0, so the owners tell how many a job has.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import FEW, I32, I64, distinct, ints
-from events.free_slots import Gaps
+from events.free_slots import Gaps, room_to_grow, slots_kept
 from processors.state.table import Table
 
 BLOCK = 512
@@ -43,11 +46,37 @@ class Arena:
         self.fill("owner", start, tasks, start + 1)
         return start
 
+    def resize(self, base: int, tasks: int, wanted: int) -> int:
+        """Gives the stretch of a job with `tasks` in use so many as are wanted; returns its base, another one where it
+        moved. Columns of tasks that are new, or were there, are 0.
+        """
+        capacity = self.capacity(base, tasks)
+        if wanted > capacity and not self._gaps.take_behind(base + capacity, wanted - capacity):
+            return self._move(base, tasks, max(wanted, room_to_grow(capacity)))
+        if wanted > capacity:
+            self._grow()
+            self.fill("owner", base + capacity, wanted - capacity, base + 1)
+        elif wanted < tasks:
+            self._matrix[1:, base + wanted : base + tasks] = 0
+            self._mark(np.arange(base + wanted, base + tasks))
+            kept = slots_kept(wanted, capacity)
+            self._free(base + kept, capacity - kept)
+        return base
+
+    def capacity(self, base: int, tasks: int) -> int:
+        """How many slots a job has of which `tasks` are in use."""
+        owner, step = self["owner"], 1
+        end = base + max(1, tasks)
+        while step:  # longer steps while they stay within the stretch, then shorter ones, to its end
+            if end + step <= len(owner) and owner[end + step - 1] == base + 1:
+                end, step = end + step, 2 * step
+            else:
+                step //= 2
+        return end - base
+
     def give_back(self, base: int, tasks: int) -> None:
-        """Frees a stretch; its columns are 0 again."""
-        self._matrix[:, base : base + tasks] = 0
-        self._mark(np.arange(base, base + tasks))
-        self._gaps.give_back(base, tasks)
+        """Frees the stretch of a job with `tasks` in use; its columns are 0 again."""
+        self._free(base, self.capacity(base, tasks))
 
     def fill(self, column: str, start: int, count: int, value: int) -> None:
         """Sets a column over a stretch."""
@@ -74,6 +103,18 @@ class Arena:
 
     def _unpack(self, row: bytes) -> I32:
         return np.frombuffer(row, dtype="<i4").reshape(self._width, BLOCK).copy()
+
+    def _move(self, base: int, tasks: int, capacity: int) -> int:
+        start = self.take(capacity)
+        self._matrix[1:, start : start + tasks] = self._matrix[1:, base : base + tasks]
+        self.give_back(base, tasks)
+        return start
+
+    def _free(self, start: int, size: int) -> None:
+        if size:
+            self._matrix[:, start : start + size] = 0
+            self._mark(np.arange(start, start + size))
+            self._gaps.give_back(start, size)
 
     def _grow(self) -> None:
         have = self._matrix.shape[1]

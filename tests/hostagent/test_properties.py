@@ -13,32 +13,52 @@ from tests.hostagent.test_gateway import Host, settle
 TASKS, HOSTS = 4, ("h1", "h2")
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 2000), st.booleans()), max_size=40))
-@settings(max_examples=50)
-def test_no_two_jobs_share_a_slot_and_freed_slots_are_clean(steps: list[tuple[str, int, bool]]) -> None:
+changes = st.tuples(st.sampled_from("abcd"), st.integers(0, 2000), st.sampled_from(["come or go", "resize", "restore"]))
+
+
+@given(st.lists(changes, max_size=40))
+@settings(max_examples=80)
+def test_no_two_jobs_share_a_slot_and_tasks_keep_what_they_hold(steps: list[tuple[str, int, str]]) -> None:
     slots = Slots({"value": "i4"})
-    held: dict[str, int] = {}
-    for number, (job_id, tasks, restore) in enumerate(steps):
-        if held.pop(job_id, None):
-            slots.give_back(job_id)
-        else:
-            slots.take(job_id, tasks)
-            held[job_id] = tasks
-            place, known = slots.find((job_id,), np.zeros(tasks, np.int32), np.arange(tasks))
-            assert known.all()
-            assert not slots["value"][place].any()
-            slots["value"][place] = number + 1
-        if restore:
+    held: dict[str, list[int]] = {}
+    for number, (job_id, tasks, what) in enumerate(steps):
+        if what == "restore":
             dumped = slots.dump()
             slots = Slots({"value": "i4"})
             slots.load(dumped)
-        for name, size in held.items():
+        elif what == "resize" and job_id in held:
+            slots.resize(job_id, tasks)
+            held[job_id] = (held[job_id] + [0] * tasks)[:tasks]
+        elif held.pop(job_id, None) is not None:
+            slots.give_back(job_id)
+        else:
+            slots.take(job_id, tasks + 1)
+            held[job_id] = [number + 1] * (tasks + 1)
+            place, _ = slots.find((job_id,), np.zeros(tasks + 1, np.int32), np.arange(tasks + 1))
+            assert not slots["value"][place].any(), "freed slots are clean"
+            slots["value"][place] = number + 1
+        for name, values in held.items():
+            size = len(values)
             place, known = slots.find((name,), np.zeros(size + 1, np.int32), np.arange(size + 1))
             assert known.tolist() == [True] * size + [False]
-            assert len(set(slots["value"][place[:size]].tolist())) == 1
+            assert slots["value"][place[:size]].tolist() == values
     ids, starts, sizes = slots.owners()
-    assert dict(zip(ids, sizes.tolist(), strict=True)) == held
+    assert dict(zip(ids, sizes.tolist(), strict=True)) == {name: len(values) for name, values in held.items()}
     assert (starts[1:] >= (starts + sizes)[:-1]).all()
+    assert int(np.count_nonzero(slots["value"])) == sum(map(np.count_nonzero, held.values()))
+
+
+def test_a_job_that_grows_one_by_one_moves_a_few_times() -> None:
+    slots = Slots({"value": "i4"})
+    moves, starts = 0, [0, 1]
+    for job_id in "ab":
+        slots.take(job_id, 1)
+    for size in range(2, 2000):  # each is in the way of the other
+        for job_id in "ab":
+            slots.resize(job_id, size)
+        now = sorted(slots.owners()[1].tolist())
+        moves, starts = moves + (now != starts), now
+    assert moves <= 2 * 20
 
 
 step = st.tuples(st.integers(0, TASKS - 1), st.sampled_from(HOSTS), st.sampled_from(["order", "stop", "end", "round"]))
