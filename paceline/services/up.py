@@ -150,7 +150,7 @@ class Up:
         from events.log.kafka.membership import Membership
 
         cell, options, own = self._settings.cell, self._settings.kafka_options, place_of(self._data)
-        name = f"paceline.services.up.{cell}"
+        name = f"paceline.up.{cell}"
 
         def other() -> str:
             group = groups(bootstrap, name.__eq__, options).get(name, Group())

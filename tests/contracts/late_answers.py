@@ -4,7 +4,7 @@ import sys
 from threading import Thread
 from time import monotonic
 
-from events.log.kafka import kafka_log as kafka
+from events.log.kafka import offsets
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import LogUnavailable
 
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     address, *topics = sys.argv[1:]
     log = KafkaLog(address, on_trouble=lambda _: None)
     assert log.ends(topics) == dict.fromkeys(topics, 0)
-    kafka.ANSWER_SECONDS, kafka.RETRY_SECONDS = HURRY_SECONDS, 0.0
+    offsets.ANSWER_SECONDS, offsets.RETRY_SECONDS = HURRY_SECONDS, 0.0
     threads = [Thread(target=ask, args=(log, topics)) for _ in range(THREADS)]
     for thread in threads:
         thread.start()

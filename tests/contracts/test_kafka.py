@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
 )
 
 from events.codec import decode
-from events.log.kafka import kafka_log as kafka
 from events.log.kafka import membership as kafka_membership
+from events.log.kafka import offsets
 from events.log.kafka import reader as kafka_reader
 from events.log.kafka import topics as kafka_topics
 from events.log.kafka.connection import COMMON, CONSUMER, PRODUCER
@@ -70,15 +70,19 @@ def until(come: Callable[[], bool], step: Callable[[], object] = lambda: None) -
 @contextmanager
 def hasty(log: KafkaLog, patience: float = 0.3) -> Iterator[None]:
     """A log that soon gives up waiting for a broker that isn't there."""
-    patient, log._patience, log._appender._patience = log._patience, patience, patience
+    waits = (log, log._appender, log._offsets)
+    patient = log._patience
+    for each in waits:
+        each._patience = patience
     try:
         yield
     finally:
-        log._patience = log._appender._patience = patient
+        for each in waits:
+            each._patience = patient
 
 
 def test_a_broker_that_never_was_there_is_named_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(offsets, "ASK_SECONDS", 0.3)
     said: list[str] = []
     address = kept_address()
     log = KafkaLog(address, on_trouble=said.append, patience=0.2)
@@ -121,7 +125,7 @@ def test_a_record_that_a_client_passes_over_is_asked_for_again(broker: Broker, t
     log = KafkaLog(broker.address)
     for number in range(9):
         log.append(new(topic, b"%d" % number))
-    reader = KafkaReader(log, {topic: 0})
+    reader = KafkaReader(log._offsets, {topic: 0})
     reader._consumer = Forgetful(reader._consumer, 4)  # type: ignore[assignment]
     records: list[LogRecord] = []
 
@@ -158,7 +162,7 @@ class Refusing:
 def test_a_broker_that_fails_is_waited_for(code: int, broker: Broker, topic: str) -> None:
     log = KafkaLog(broker.address)
     log.append(new(topic, b"after"))
-    reader = KafkaReader(log, {topic: 0})
+    reader = KafkaReader(log._offsets, {topic: 0})
     reader._consumer = Refusing(reader._consumer, code)  # type: ignore[assignment]
     assert values(read(reader, 1)) == [b"after"]
     assert isinstance(log.link.error(KafkaError(code), 0, [topic]), LogUnavailable)
@@ -200,7 +204,7 @@ def test_questions_that_are_not_answered_are_put_by_a_new_client(
     broker: Broker, topic: str, lost: dict[str, Any]
 ) -> None:
     log = KafkaLog(broker.address)
-    log._asker = Consumer({**CONSUMER, **lost})
+    log._offsets._client = Consumer({**CONSUMER, **lost})
     with hasty(log), pytest.raises(LogUnavailable):
         log.bounds(topic)
     assert log.bounds(topic) == (0, 0)
@@ -221,7 +225,7 @@ def test_a_reader_that_hears_nothing_of_what_is_there_reads_by_a_new_client(
     monkeypatch.setattr(kafka_reader, "SILENCE_SECONDS", 0.3)
     log = KafkaLog(broker.address)
     log.append(new(topic, b"0", b"1"))
-    reader = KafkaReader(log, {topic: 0})
+    reader = KafkaReader(log._offsets, {topic: 0})
     assert values(read(reader, 2)) == [b"0", b"1"]
     reader._consumer = Consumer({**CONSUMER, **lost})
     reader.assign({topic: 2})

@@ -63,10 +63,10 @@ def test_a_broker_that_is_away_is_left_to_those_who_read(broker: Broker, monkeyp
     transactions.step()
     broker.kill()
     transactions.step()
-    assert transactions._asker is None
+    assert transactions._client is None
     broker.start()
     end = monotonic() + PATIENCE
-    while transactions._asker is None:
+    while transactions._client is None:
         assert monotonic() < end, "it asks again"
         transactions.step()
     log.close()

@@ -185,7 +185,7 @@ def test_times_on_an_axis_are_few_and_round(end_s):
 def test_a_run_that_somebody_looks_at_has_one_thread_too(tmp_path, monkeypatch):
     (tmp_path / "scenario.yaml").write_text(f"end: 5s\n{CELL}")
     begun = []
-    monkeypatch.setattr("paceline.simulate.session.live", lambda stream: True)
+    monkeypatch.setattr("paceline.simulate.play.live", lambda stream: True)
     monkeypatch.setattr(threading.Thread, "start", begun.append)
     assert run(["simulate", str(tmp_path / "scenario.yaml")]) == 0
     assert begun == []

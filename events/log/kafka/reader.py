@@ -2,17 +2,15 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from events.acceptance import parse
 from events.codec import ID_MARKER, uses_ids
 from events.log.kafka.connection import ASK_SECONDS, CONSUMER
+from events.log.kafka.offsets import Offsets
 from events.log.port import LogFault, LogGap, LogRecord, LogUnavailable, gap
-
-if TYPE_CHECKING:
-    from events.log.kafka.kafka_log import KafkaLog
 
 SILENCE_SECONDS = 5.0
 """A reader that hears nothing for so long asks whether the log is still there and as long as it was."""
@@ -23,8 +21,8 @@ _CUT = (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION)
 class KafkaReader:
     """See `Reader`. For one thread."""
 
-    def __init__(self, log: "KafkaLog", positions: Mapping[str, int]) -> None:
-        self._log = log
+    def __init__(self, offsets: Offsets, positions: Mapping[str, int]) -> None:
+        self._offsets = offsets
         self._gap: LogGap | None = None
         self._heard = time.monotonic()
         self._short = ""
@@ -39,7 +37,7 @@ class KafkaReader:
         """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
         if self._gap:
             raise self._gap
-        self._log.link.look()
+        self._offsets.link.look()
         messages: list[Message] = []
         if timeout > 0:
             first = self._consumer.poll(timeout)
@@ -56,14 +54,14 @@ class KafkaReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
-        return self._log.ends(self._starts, ASK_SECONDS)
+        return self._offsets.ends(self._starts, ASK_SECONDS)
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""
         expected = self._next[topic]
         if topic in self._doubted and self._doubted[topic][0] == expected:
             return expected  # asked for again: for a while the client still tells a position past it
-        found: int = self._consumer.position([TopicPartition(topic, self._log.cell)])[0].offset
+        found: int = self._consumer.position([TopicPartition(topic, self._offsets.cell)])[0].offset
         return found if found >= 0 else self._starts[topic]
 
     def close(self) -> None:
@@ -73,11 +71,11 @@ class KafkaReader:
     def assign(self, positions: Mapping[str, int]) -> None:
         """Goes on with these topics, from there."""
         self._starts, self._next = dict(positions), dict(positions)
-        cell = self._log.cell
+        cell = self._offsets.cell
         self._consumer.assign([TopicPartition(topic, cell, start) for topic, start in positions.items()])
 
     def _open(self, positions: Mapping[str, int]) -> None:
-        self._consumer = self._log.link.client(Consumer, CONSUMER)
+        self._consumer = self._offsets.link.client(Consumer, CONSUMER)
         self.assign(positions)
 
     def _ask(self) -> None:
@@ -86,7 +84,7 @@ class KafkaReader:
         that hears nothing of what is there, twice, is made anew: see `events.log.kafka.connection`.
         """
         try:
-            ends = self._log.ends(self._starts, 0)
+            ends = self._offsets.ends(self._starts, 0)
         except LogUnavailable:
             return
         positions = {topic: self.position(topic) for topic in ends}
@@ -118,12 +116,12 @@ class KafkaReader:
             elif error.code() != KafkaError._PARTITION_EOF:
                 topic = message.topic()
                 topics = [topic] if topic else list(self._starts)
-                if not self._log.passes(error, topics):
-                    raise self._log.link.error(error, self._log.cell, topics)
+                if not self._offsets.is_transient(error, topics):
+                    raise self._offsets.link.error(error, self._offsets.cell, topics)
         if jumped:
             self.assign(self._next)
         if out:
-            self._log.link.found()
+            self._offsets.link.found()
         elif self._gap:
             raise self._gap
         return out
@@ -146,7 +144,7 @@ class KafkaReader:
         topic = cast(str, message.topic())
         position = self.position(topic)
         try:
-            start, end = self._log.bounds(topic)
+            start, end = self._offsets.bounds(topic)
         except LogUnavailable:
             return LogGap(f"{topic} has no offset {position}: records are missing. Restore the log from its archive.")
         if start <= position <= end:

@@ -7,15 +7,12 @@ else's record stands between, and reading it tells nothing new.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from events.log.kafka.connection import ASK_SECONDS
+from events.log.kafka.offsets import Offsets
 from events.log.kafka.reader import KafkaReader
 from events.log.port import LogError, LogRecord
 from events.log.tail_cache import Newest, in_shares
-
-if TYPE_CHECKING:
-    from events.log.kafka.kafka_log import KafkaLog
 
 READ_RECORDS = 2000
 JOIN_SECONDS = 0.02
@@ -183,11 +180,11 @@ class Shared:
 class SharedReader:
     """See `Reader`: by a client of its own until it has caught up with what is shared. For one thread."""
 
-    def __init__(self, log: "KafkaLog", shared: Shared, positions: Mapping[str, int]) -> None:
+    def __init__(self, offsets: Offsets, shared: Shared, positions: Mapping[str, int]) -> None:
         self.positions = dict(positions)
-        self._log = log
+        self._offsets = offsets
         self._shared = shared
-        self._own: KafkaReader | None = KafkaReader(log, positions)
+        self._own: KafkaReader | None = KafkaReader(offsets, positions)
 
     def poll(self, limit: int, timeout: float) -> list[LogRecord]:
         """See `Reader.poll`. While the broker is away there is nothing to read. `LogFault`: no such topic."""
@@ -198,7 +195,7 @@ class SharedReader:
                 return records
         if self._own is None:
             self._shared.leave(self)
-            self._own = KafkaReader(self._log, self.positions)
+            self._own = KafkaReader(self._offsets, self.positions)
         records = self._own.poll(limit, timeout)
         for record in records:
             self.positions[record.topic] = record.offset + 1
@@ -208,7 +205,7 @@ class SharedReader:
 
     def ends(self) -> dict[str, int]:
         """See `Reader.ends`. Raises `LogUnavailable` after a short wait: then nobody knows whether he is caught up."""
-        return self._log.ends(self.positions, ASK_SECONDS)
+        return self._offsets.ends(self.positions, ASK_SECONDS)
 
     def position(self, topic: str) -> int:
         """See `Reader.position`."""

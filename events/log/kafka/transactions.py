@@ -26,7 +26,7 @@ class Transactions:
     def __init__(self, log: KafkaLog, topics: Iterable[str]) -> None:
         self._log = log
         self._topics = list(topics)
-        self._asker: Consumer | None = None
+        self._client: Consumer | None = None
         self._held: dict[str, tuple[int, float]] = {}
         self._next = 0.0
 
@@ -39,7 +39,7 @@ class Transactions:
         try:
             self._note(self._written(), self._log.ends(self._topics, ASK_SECONDS), now)
         except (KafkaException, LogError):  # whoever reads says so
-            self._asker = None
+            self._client = None
         return False
 
     def wait_ms(self) -> int:
@@ -51,11 +51,13 @@ class Transactions:
 
     def _written(self) -> dict[str, int]:
         """Where each topic ends, with what is not committed."""
-        if self._asker is None:
-            self._asker = self._log.link.client(Consumer, {**CONSUMER, "isolation.level": "read_uncommitted"})
-            self._asker.list_topics(timeout=ASK_SECONDS)
+        if self._client is None:
+            self._client = self._log.link.client(Consumer, {**CONSUMER, "isolation.level": "read_uncommitted"})
+            self._client.list_topics(timeout=ASK_SECONDS)
         asked = [TopicPartition(topic, self._log.cell, OFFSET_END) for topic in self._topics]
-        return {each.topic: each.offset for each in self._asker.offsets_for_times(asked, ASK_SECONDS) if not each.error}
+        return {
+            each.topic: each.offset for each in self._client.offsets_for_times(asked, ASK_SECONDS) if not each.error
+        }
 
     def _note(self, written: dict[str, int], committed: dict[str, int], now: float) -> None:
         """One that goes on to commit holds back for a moment only; one at the same place as before is not ended."""

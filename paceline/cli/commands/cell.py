@@ -110,7 +110,7 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
 
 
 def _keeps_views(group: str, number: int) -> bool:
-    return group.startswith("paceline.projector.") or group == f"paceline.services.up.{number}"
+    return group.startswith("paceline.projector.") or group == f"paceline.up.{number}"
 
 
 def _stand_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[Standing]":
@@ -123,7 +123,7 @@ def _stand_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[Stan
     for name, make in machines(log.cell).items():
         machine = make()
         group = groups.get(f"paceline.processor.{name}", Group())
-        in_one = groups.get(f"paceline.services.up.{log.cell}", Group()).of(log.cell)
+        in_one = groups.get(f"paceline.up.{log.cell}", Group()).of(log.cell)
         runner = group.of(log.cell)
         yield stand(log, machine, _inputs(machine, ends), group if runner else None, runner or in_one)
 

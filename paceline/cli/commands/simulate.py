@@ -81,7 +81,7 @@ def simulate(
     The machines are the real ones; time jumps from one event to the next. The same scenario and seed give the same
     log, byte for byte. Exits with 1 if an expectation of the scenario doesn't hold.
     """
-    from paceline.simulate import session, traces
+    from paceline.simulate import play, session, traces
     from paceline.simulate.scenario.parse import read_scenario
     from paceline.simulate.scenario.scenario import json_schema
 
@@ -110,7 +110,7 @@ def simulate(
         if seed is not None:
             read, again = read.model_copy(update={"seed": seed}), f"{again} --seed {seed}"
         made = session.of_scenario(read, again, wanted, Path(str(scenario)).stem)
-    return session.play(made, as_json)
+    return play.play(made, as_json)
 
 
 def _given() -> dict[str, str]:

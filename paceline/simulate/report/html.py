@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,7 @@ from paceline.simulate.report.results import Jobs
 from paceline.simulate.report.series import ABSENT, Sample, main_resource
 from paceline.simulate.report.style import PAGE
 from paceline.simulate.scenario.expectations import RESOURCES
-
-if TYPE_CHECKING:
-    from paceline.simulate.session import Session
+from paceline.simulate.session import Session
 
 GPU = RESOURCES.index("gpu")
 POOLS_MAX = 7
@@ -29,7 +26,7 @@ WAITS_S = (0, 1, 10, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 259_200, 604_80
 OTHERS = "other pools"
 
 
-def write_report(session: "Session", path: Path) -> None:
+def write_report(session: Session, path: Path) -> None:
     """Writes the page of a run that has ended."""
     samples = session.series.samples
     sections = [_tiles(session), _expectations(session)]
@@ -46,7 +43,7 @@ def _unit(at: int) -> str:
     return "GPUs" if at == GPU else "cores"
 
 
-def _tiles(session: "Session") -> str:
+def _tiles(session: Session) -> str:
     """The figures to look at first."""
     body = session.body()
     figures, states = body["figures"], session.jobs.states
@@ -82,7 +79,7 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else number(value)
 
 
-def _expectations(session: "Session") -> str:
+def _expectations(session: Session) -> str:
     verdicts = session.run.watch.verdicts()
     if not verdicts:
         return ""

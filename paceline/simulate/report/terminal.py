@@ -1,21 +1,17 @@
 """What a simulation prints on a terminal."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from paceline.output import Column, cores, gib, span, table
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
 from paceline.simulate.report.series import main_resource
 from paceline.simulate.scenario.expectations import RESOURCES
-
-if TYPE_CHECKING:
-    from paceline.simulate.session import Session
-    from paceline.simulate.world.expectation_watch import Verdict
-    from paceline.simulate.world.log_summary import JobStory
+from paceline.simulate.session import Session
+from paceline.simulate.world.expectation_watch import Verdict
+from paceline.simulate.world.log_summary import JobStory
 
 
-def summary(session: "Session") -> None:
+def summary(session: Session) -> None:
     """Jobs, pools and expectations, and the hash of the log."""
     run, story, jobs = session.run, session.story, session.jobs
     if len(jobs.first) <= SHOWN_MAX:
@@ -51,8 +47,8 @@ def summary(session: "Session") -> None:
         click.echo(f"not looked at: {session.unlooked} of {looked + session.unlooked} expectations, about a later time")
 
 
-def _jobs(jobs: "list[JobStory]") -> None:
-    def slowdown(job: "JobStory") -> str:
+def _jobs(jobs: list[JobStory]) -> None:
+    def slowdown(job: JobStory) -> str:
         wait, run = waited_s(job), ran_s(job)
         return "-" if wait is None or run is None else f"{bounded_slowdown(wait, run):.2f}"
 
@@ -75,7 +71,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _pools(session: "Session") -> None:
+def _pools(session: Session) -> None:
     last = session.series.samples[-1]
     if not last.pools:
         return
@@ -97,7 +93,7 @@ def _pools(session: "Session") -> None:
     )
 
 
-def _verdict(verdict: "Verdict", again: str) -> None:
+def _verdict(verdict: Verdict, again: str) -> None:
     if verdict.holds:
         click.echo(f"holds   {verdict.text}")
         return
