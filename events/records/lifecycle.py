@@ -112,6 +112,32 @@ class HostReconciled(Event, frozen=True, kw_only=True):
     """Runs that nobody wants, asked to stop."""
 
 
+class InstancesChanged(Event, frozen=True, kw_only=True):
+    """Instances of a job were added or removed. Those that are removed have no run: it was ended before. Members of a
+    gang stay.
+    """
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    first: bytes
+    """First instance of the range; no instance is in two. Column of little-endian int32."""
+
+    count: bytes
+    """Instances in the range. Column of little-endian int32."""
+
+    wanted: bytes
+    """1: the instances of the range are added; 0: they are removed. Column of little-endian int32."""
+
+    instances: int
+    """The highest instance that the job has now, plus 1; 0: it has none."""
+
+    first_run: int = 1
+    """The number of the first run of the instances that are added: above all runs of those that were removed."""
+
+
 class JobAccepted(Event, frozen=True, kw_only=True):
     """A job was accepted; what the other machines need of it."""
 
@@ -348,6 +374,7 @@ ALL: tuple[type[Event], ...] = (
     DisruptionWithdrawn,
     GangsQueued,
     HostReconciled,
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from events.codes import ENDED_JOBS
-from events.columns import I32, Names, distinct, indexed, ints
+from events.columns import I32, I64, Names, distinct, indexed, ints
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
@@ -21,6 +21,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Simulated
 from events.reused_numbers import Places
+from events.runs_by_host import RunsByHost
 from events.structs import known
 from hostagent.messages import Kind, Orders
 from hostagent.task_columns import Column, Slots
@@ -48,6 +49,7 @@ class Wanted:
         self._places = Places()
         self._host_numbers: dict[str, int] = {}
         self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
+        self._by_host = RunsByHost(self._host_of)
         self._jobs: dict[str, JobSubmitted] = {}
         self._submitted: dict[int, JobSubmitted] = {}
         self._ports: dict[str, I32] = {}
@@ -67,7 +69,8 @@ class Wanted:
     def removed(self, host_id: str) -> None:
         """A host has left; where its last runs were is known no more."""
         number = self._host_numbers.pop(host_id)
-        self._slots["state"][(self._slots["host"] == number) & (self._slots["state"] == OVER)] = 0
+        slots = self._by_host.of(np.array([number]))
+        self._slots["state"][slots[self._slots["state"][slots] == OVER]] = 0
         self._places.give_back(number)
 
     def submitted(self, offset: int, job: JobSubmitted) -> None:
@@ -105,17 +108,17 @@ class Wanted:
 
     def runs(self, number: int) -> int:
         """How many runs of a host are not over."""
-        state = self._slots["state"]
-        return int(np.count_nonzero((self._slots["host"] == number) & ((state == STARTING) | (state == STOPPING))))
+        state = self._slots["state"][self._by_host.of(np.array([number]))]
+        return int(np.count_nonzero((state == STARTING) | (state == STOPPING)))
 
     def whole(self, hosts: Sequence[int]) -> list[Piece]:
         """All that is wanted on these hosts, one piece to start and one to stop."""
         pieces = []
-        state = self._slots["state"]
-        here = np.isin(self._slots["host"], np.asarray(hosts, dtype=np.int32))
+        here = self._by_host.of(distinct(np.asarray(hosts, dtype=np.int64)))
+        state = self._slots["state"][here]
         job_ids, starts, _ = self._slots.owners()
         for kind, wanted in ((Kind.START, STARTING), (Kind.STOP, STOPPING)):
-            slots = np.flatnonzero(here & (state == wanted))
+            slots = here[state == wanted]
             if len(slots):
                 job = np.searchsorted(starts, slots, side="right") - 1
                 instance = slots - starts[job]
@@ -168,6 +171,7 @@ class Wanted:
         self._host_numbers = dict(dumped["hosts"])
         self._places.restored(self._host_numbers)
         self._slots.load(dumped["slots"])
+        self._by_host.restored(np.flatnonzero(self._slots["state"]))
         self._jobs = msgspec.convert(dumped["jobs"], known(dict[str, JobSubmitted]))
         self._submitted = msgspec.convert(dumped["submitted"], known(dict[int, JobSubmitted]))
         for job_id, value in dumped["ports"].items():
@@ -202,6 +206,7 @@ class Wanted:
         self._slots["run"][slots] = run
         self._slots["host"][slots] = host
         self._slots["state"][slots] = STARTING
+        self._by_host.add(slots)
         ports = self._ports_of(decision.job_ids, job, instance)
         return Piece(Kind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
 
@@ -222,6 +227,10 @@ class Wanted:
         host = self._slots["host"][slots]
         none = np.zeros((0, 0), np.int32)
         return Piece(Kind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
+
+    def _host_of(self, slots: I64) -> I64:
+        hosts: I64 = np.where(self._slots["state"][slots] > 0, self._slots["host"][slots], -1)
+        return hosts
 
     def _numbers(self, host_ids: Sequence[str]) -> Column:
         return np.array([self.host(host_id) for host_id in host_ids], dtype=np.int32)

@@ -73,7 +73,10 @@ class Hosts:
         """Ends what ran on a host that is given up."""
         row = self.table.get(event.host_id)
         if row is not None and row.session <= event.session:
-            self._lose(np.flatnonzero(self._tasks.arena["host"] == row.number), (*LIVE, PLACED), LOST)
+            self._lose(self._runs_on(row.number), (*LIVE, PLACED), LOST)
+
+    def _runs_on(self, number: int) -> I64:
+        return self._tasks.by_host.of(np.array([number - 1]))
 
     def removed(self, event: HostRemoved, now: int) -> None:
         """A host is forgotten: nothing is there, as placement knows, and its number is free for another. One that has
@@ -115,8 +118,7 @@ class Hosts:
             & (arena["host"][slots[known]] == number)
         )
         there = self._note(slots[wanted], run[wanted], said[wanted], exit_code[wanted])
-        believed = np.flatnonzero(arena["host"] == number)
-        missing = np.setdiff1d(believed, there)
+        missing = np.setdiff1d(self._runs_on(number), there)
         row.session = event.session
         row.inventory = True
         row.stopped = 0

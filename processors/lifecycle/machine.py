@@ -261,7 +261,7 @@ class Lifecycle:
             self.hosts.number(host_id, session) for host_id, session in zip(event.host_ids, sessions, strict=True)
         ]
         taken = slots[known]
-        arena.set("host", taken, np.array(numbers, dtype=np.int64)[ints(event.host)[known]])
+        self.tasks.place(taken, np.array(numbers, dtype=np.int64)[ints(event.host)[known]])
         self._jobs.move(taken, PLACED)
         if event.ports:
             self._note_ports(event, known)

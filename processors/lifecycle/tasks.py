@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from events.bounds import RUN_MAX
 from events.codes import Number, Outcome, RunReport, TaskState
 from events.columns import I64, distinct
+from events.runs_by_host import RunsByHost
 from processors.state.arena import Arena
 from processors.state.seconds import milliseconds, seconds
 
@@ -100,6 +101,7 @@ class Tasks:
             "tasks",
             ("state", "run", "host", "failures", "traits", "ask", "cause", "report", "exit", "due", "admitted"),
         )
+        self.by_host = RunsByHost(lambda slots: self.arena["host"][slots] - 1)
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)
         self._stale = False
@@ -109,11 +111,28 @@ class Tasks:
     def restored(self) -> None:
         """Finds what needs attention again."""
         self.arena.restored()
+        self.by_host.restored(np.flatnonzero(self.arena["host"]))
         self._touched = [np.flatnonzero(self.arena["owner"])]
         self._due.clear()
         self._due_heap.clear()
         waiting = np.flatnonzero((self.arena["state"] == TaskState.BACKOFF) & (self.arena["due"] > 0))
         self._wait(waiting, self.arena["due"][waiting])
+
+    def place(self, slots: I64, hosts: I64) -> None:
+        """Tasks have a host; `hosts` are their numbers, from 1."""
+        self.arena.set("host", slots, hosts)
+        self.by_host.add(slots)
+
+    def resize(self, base: int, tasks: int, wanted: int) -> int:
+        """Gives a job with `tasks` so many as are wanted; returns its base, another one where it moved."""
+        start = self.arena.resize(base, tasks, wanted)
+        if start != base:
+            slots = np.arange(start, start + tasks)
+            self.touch(slots)
+            self.by_host.add(slots)
+            later = slots[self.arena["due"][slots] > 0]
+            self._wait(later, self.arena["due"][later])
+        return start
 
     def touch(self, slots: I64) -> None:
         """Something about these tasks changed: look at them when deciding."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import FEW, I32, I64, distinct, ints
+from events.columns import FEW, I32, I64, distinct, ints, spread
 from events.free_slots import Gaps, room_to_grow, slots_kept
 from processors.state.table import Table
 
@@ -179,9 +179,7 @@ def locate_ranges(
     named = (jobs >= 0) & (jobs < len(job_ids)) & (firsts >= 0) & (counts > 0)
     jobs = np.where(named, jobs, 0)
     times = np.where(named & (firsts + counts <= size[jobs]), counts, 0)
-    index = np.repeat(np.arange(len(times)), times)
-    within = np.arange(len(index)) - np.repeat(np.cumsum(times) - times, times)
-    return (base[jobs] + firsts)[index] + within, index
+    return spread(base[jobs] + firsts, times), np.repeat(np.arange(len(times)), times)
 
 
 def _gaps(owner: I32, end: int) -> list[tuple[int, int]]:

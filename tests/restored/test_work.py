@@ -1,20 +1,29 @@
-"""What a fact or an end costs follows what it changes, not what there is. Lines of Python run are counted, not time."""
+"""What a fact or an end costs follows what it changes, not what there is. Lines of Python, or values of columns, that
+the work goes through are counted, not time.
+"""
 
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
+from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted
 from events.records.parts import Amounts
+from events.records.placement import HostLost
 from events.records.pools import PoolDefined
+from hostagent.gateway.desired_runs import Wanted
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues import Queues
 from processors.machine import Decided, Fact
+from tests.hostagent.cell import ordered
+from tests.lifecycle.harness import World as Lifecycle
+from tests.restored.counted import Counted
 from tests.sla.harness import World as Sla
 
 
@@ -94,3 +103,63 @@ def end_disruption(jobs: int) -> int:
 
 def test_an_end_costs_the_same_where_ten_times_as_many_jobs_have_disruptions_that_wait() -> None:
     assert end_disruption(200) < 1.5 * end_disruption(20) + 100
+
+
+def cell_of_hosts(hosts: int) -> Lifecycle:
+    """Lifecycle with so many hosts of 10 runs each."""
+    world = Lifecycle()
+    world.submit("j", instances=10 * hosts)
+    for number in range(hosts):
+        world.busy = True
+        world.place(*(("j", at, 1) for at in range(number, 10 * hosts, hosts)), host=f"h{number}")
+    world.busy = False
+    world.quiet()
+    return world
+
+
+def values(world: Lifecycle, work: Callable[[], object]) -> int:
+    """How many values of the columns a piece of work goes through; the index of hosts has been looked at before."""
+    world.busy = True
+    world.machine.tasks.by_host.of(np.array([0]))
+    world.restart_copies()
+    arena = world.machine.tasks.arena
+    arena._matrix = arena._matrix.view(Counted)
+    Counted.seen = 0
+    work()
+    arena._matrix = np.asarray(arena._matrix)
+    return Counted.seen
+
+
+@pytest.mark.parametrize("what", ["lost", "inventory"])
+def test_a_host_that_is_lost_or_lists_its_runs_costs_the_same_among_ten_times_as_many(what: str) -> None:
+    def cost(hosts: int) -> int:
+        world = cell_of_hosts(hosts)
+        lost = HostLost(host_id="h3", session=1, code=Code.SILENT, silent_ms=1)
+        some = [("j", 3 + hosts * at, 1) for at in range(5)]
+        works: dict[str, Callable[[], object]] = {
+            "lost": lambda: world.peer("placement", lost),
+            "inventory": lambda: world.inventory(2, *some, host="h3"),
+        }
+        return values(world, works[what])
+
+    assert 0 < cost(80) <= cost(8)
+
+
+def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_times_as_many() -> None:
+    def cost(hosts: int) -> int:
+        wanted = Wanted()
+        runs = [("j", at, 1) for at in range(10 * hosts)]
+        wanted.submitted(0, JobSubmitted(job_id="j", pool="/p", instances=len(runs)))
+        need = Amounts()
+        wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=len(runs), need=need))
+        wanted.take(ordered(runs, [f"h{at % hosts}" for at in range(len(runs))]))
+        number = wanted.host("h3")
+        assert wanted.runs(number) == 10
+        columns = wanted._slots._columns
+        columns.update({name: column.view(Counted) for name, column in columns.items()})
+        Counted.seen = 0
+        [piece] = wanted.whole([number])
+        assert len(piece.instance) == wanted.runs(number) == 10
+        return Counted.seen
+
+    assert 0 < cost(200) <= cost(20)

@@ -1,0 +1,19 @@
+"""Which instances a change of a job adds and removes."""
+
+from typing import NamedTuple
+
+from events.columns import I64, ints, spread
+from events.records.lifecycle import InstancesChanged
+
+
+class Change(NamedTuple):
+    """Instances, ascending within each range of the record."""
+
+    added: I64
+    removed: I64
+
+
+def instance_change(event: InstancesChanged) -> Change:
+    """The instances that a record names."""
+    first, count, wanted = ints(event.first), ints(event.count), ints(event.wanted) == 1
+    return Change(spread(first[wanted], count[wanted]), spread(first[~wanted], count[~wanted]))
