@@ -53,8 +53,8 @@ class Cell:
         self._rounds[name] += 1
         for other, machine in self.machines.items():
             if other == name:
-                for decision in decisions:
-                    machine.apply(Decided(now, decision))
+                for index, decision in enumerate(decisions):
+                    machine.apply(Decided(now, decision, self._rounds[name], index))
             elif name in machine.peers:
                 machine.apply(PeerRound(name, self._rounds[name], now, tuple(decisions)))
         for decision in decisions if name == "lifecycle" else ():

@@ -1,7 +1,8 @@
 """Records to bytes and back: Avro single-object encoding, C3 01, the schema's fingerprint, the value.
 
 The fingerprint says which schema wrote the bytes; current ones stand in `schemas/`, those of earlier releases in
-`schemas/golden/`, so every byte ever written stays readable. Whatever is wrong with bytes is a `CodecError`.
+`schemas/golden/`, so every byte that a release from 0.3.0 on has written stays readable. What the next release will
+write is read already and not written yet (`schemas.versions`). Whatever is wrong with bytes is a `CodecError`.
 
 Where a schema registry is in use (`events.log.kafka.schema_registry`), records on Kafka have its id in front instead,
 Confluent's wire format: 0, the id in four bytes, the value. `encode` knows nothing of it, so that what a machine keeps
@@ -20,10 +21,12 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 import schemas
+from events import VERSION
 from events.error_text import Cause
 from events.records import BY_NAME
 from events.records.base import Event
 from events.structs import known
+from schemas.versions import stages, written
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
@@ -65,6 +68,8 @@ _ids: Ids | None = None
 class _Writer(NamedTuple):
     header: bytes
     schema: Any
+    whole: bool
+    """False: the record has fields that are not written yet."""
 
 
 class _Reader(NamedTuple):
@@ -96,15 +101,19 @@ def _names_by_fingerprint() -> dict[bytes, str]:
 
 @cache
 def _released() -> dict[bytes, Any]:
-    """The schemas of all releases by fingerprint."""
-    loaded = (json.loads(path.read_text()) for path in sorted(schemas.GOLDEN.glob("*.avsc")))
-    return {fingerprint_of(schema): schema for schema in loaded}
+    """The schemas of all releases by fingerprint, and those that this release and the next ones write."""
+    loaded = [json.loads(path.read_text()) for path in sorted(schemas.GOLDEN.glob("*.avsc"))]
+    staged = [stage for schema in _current().values() for stage in stages(schema)]
+    return {fingerprint_of(schema): schema for schema in (*loaded, *staged)}
 
 
 @cache
 def _writer(record: type[Event]) -> _Writer:
-    name = record.__name__
-    return _Writer(MARKER + fingerprint_of(_current()[name]), _parsed(name))
+    whole = _current()[record.__name__]
+    schema = written(whole, VERSION)
+    if schema is None:
+        raise ValueError(f"{record.__name__} isn't written before {whole['written_from']}, this is {VERSION}")
+    return _Writer(MARKER + fingerprint_of(schema), fastavro.parse_schema(schema), schema == whole)
 
 
 @cache
@@ -137,13 +146,15 @@ def _reader_of_id(number: int) -> _Reader:
 
 def encode(record: Event) -> bytes:
     """The bytes of a record. Raises `ValueError` where a field doesn't fit its schema."""
-    header, schema = _writer(type(record))
+    header, schema, whole = _writer(type(record))
     out = io.BytesIO()
     out.write(header)
     try:
         fastavro.schemaless_writer(out, schema, msgspec.to_builtins(record, builtin_types=(bytes,)))
     except (TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"{type(record).__name__} doesn't fit its schema: {error}") from error
+    if not whole and _decode(out.getvalue()) != record:
+        raise ValueError(f"{type(record).__name__} has a value in a field that {VERSION} doesn't write yet")
     return out.getvalue()
 
 

@@ -1,17 +1,36 @@
 """Keeps the schemas of a release for ever: `python -m events.release`, before a version is tagged.
 
-Each schema that isn't there yet goes to `schemas/golden/NAME-FINGERPRINT.avsc`, with a sample record in its encoding
-beside it. Readers decode old records by these files, and the compatibility check compares with all of them.
+`schemas/golden/NAME-FINGERPRINT.avsc` holds each schema that a release reads or writes, with a sample record in its
+encoding beside it; `schemas/golden/releases.json` says which release reads which. Readers decode old records by these
+files, and the compatibility check compares with all of them, from 0.3.0 on. Before that nothing is kept: records change
+freely, and a log is read only by the version that wrote it.
+
+A release is refused where it writes a schema that the one before can't read (docs/decisions/032).
 """
 
 import io
 import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fastavro
 
 import schemas
+from events import VERSION
 from events.codec import MARKER, fingerprint_of
+from schemas.versions import stages, version, written
+
+BINDING_FROM = "0.3.0"
+"""The first version whose schemas are kept."""
+INSIDE = schemas.FOLDERS[: schemas.FOLDERS.index("rounds") + 1]
+"""The topics that Paceline itself reads."""
+RELEASES = "releases.json"
+
+
+class NotReadable(Exception):
+    """The release writes what the one before it can't read."""
 
 
 def sample(avro: Any, named: dict[str, Any] | None = None) -> Any:
@@ -31,20 +50,61 @@ def sample(avro: Any, named: dict[str, Any] | None = None) -> Any:
     return {"string": "sample", "int": 7, "long": 7_000_000_000, "boolean": True, "bytes": b"\1\0\0\0"}[avro]
 
 
+def keep(release: str, golden: Path) -> None:
+    """Keeps the schemas of a release, in place of what was kept of it before. Raises `NotReadable`."""
+    index = golden / RELEASES
+    releases: dict[str, list[str]] = json.loads(index.read_text()) if index.exists() else {}
+    earlier = {name: kept for name, kept in releases.items() if version(name) < version(release)}
+    if version(release) < version(BINDING_FROM):
+        return
+    if earlier:
+        last = max(earlier, key=version)
+        faults = [name for name in written_by(release) if name not in earlier[last]]
+        if faults:
+            raise NotReadable(
+                f"{release} writes {', '.join(faults)}, which {last} can't read. Mark what is new in these schemas "
+                'with "written_from" of the release after this one, and decide it there.'
+            )
+    present = (schema for folder in schemas.FOLDERS for schema in _loaded(folder))
+    read = {_name(stage): stage for schema in present for stage in stages(schema)}
+    for stem, schema in read.items():
+        _write(golden / f"{stem}.avsc", schema)
+    kept = {**earlier, release: sorted({*read, *(stem for stems in earlier.values() for stem in stems)})}
+    for path in golden.glob("*.avsc"):
+        if path.stem not in kept[release]:
+            path.unlink()
+            path.with_suffix(".bin").unlink()
+    index.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def written_by(release: str) -> Iterator[str]:
+    """What a release writes to the topics that Paceline itself reads."""
+    found = (written(schema, release) for folder in INSIDE for schema in _loaded(folder))
+    return (_name(schema) for schema in found if schema is not None)
+
+
+def _loaded(folder: str) -> Iterator[dict[str, Any]]:
+    return (json.loads(path.read_text()) for path in schemas.files(folder))
+
+
+def _name(schema: dict[str, Any]) -> str:
+    return f"{schema['name']}-{fingerprint_of(schema).hex()}"
+
+
+def _write(target: Path, schema: dict[str, Any]) -> None:
+    target.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n")
+    out = io.BytesIO(MARKER + fingerprint_of(schema))
+    out.seek(0, io.SEEK_END)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), sample(schema))
+    target.with_suffix(".bin").write_bytes(out.getvalue())
+
+
 def main() -> None:
-    """Writes what isn't there yet."""
-    for folder in schemas.FOLDERS:
-        for path in schemas.files(folder):
-            schema = json.loads(path.read_text())
-            fingerprint = fingerprint_of(schema)
-            target = schemas.GOLDEN / f"{path.stem}-{fingerprint.hex()}.avsc"
-            if target.exists():
-                continue
-            target.write_text(path.read_text())
-            out = io.BytesIO(MARKER + fingerprint)
-            out.seek(0, io.SEEK_END)
-            fastavro.schemaless_writer(out, fastavro.parse_schema(schema), sample(schema))
-            target.with_suffix(".bin").write_bytes(out.getvalue())
+    """Keeps the schemas of this version; exit code 1 where it can't be released."""
+    try:
+        keep(VERSION, schemas.GOLDEN)
+    except NotReadable as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

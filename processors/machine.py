@@ -24,7 +24,7 @@ class Fact(NamedTuple):
 
 
 class PeerRound(NamedTuple):
-    """An accepted round of another machine."""
+    """An accepted round of another machine; the index of a decision is its place in `decisions`."""
 
     machine: str
     round: int
@@ -33,10 +33,12 @@ class PeerRound(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision of this machine's own, of the round at logical time `now`."""
+    """A decision of this machine's own, of the round at logical time `now`: which one, and its index in it."""
 
     now: int
     event: Event
+    round: int
+    index_in_round: int
 
 
 Input = Fact | PeerRound | Decided

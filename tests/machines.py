@@ -36,6 +36,8 @@ class Alone(Generic[M]):
         """Inputs are applied and nothing is decided, as while a machine reads what has piled up."""
         self.offsets: dict[str, int] = {}
         """Of each topic the offset of its last fact."""
+        self.rounds: dict[str, int] = {}
+        """Of each machine the number of its last round."""
         self.said: list[Event] = []
         self._make = make
         self._stored: dict[tuple[str, bytes], bytes] = {}
@@ -56,7 +58,8 @@ class Alone(Generic[M]):
 
     def peer(self, machine: str, *decisions: Event) -> list[Event]:
         """A round of another machine."""
-        self.apply(PeerRound(machine, 1, self.now, decisions))
+        self.rounds[machine] = self.rounds.get(machine, 0) + 1
+        self.apply(PeerRound(machine, self.rounds[machine], self.now, decisions))
         return self.quiet()
 
     def apply(self, record: Input) -> None:
@@ -71,6 +74,7 @@ class Alone(Generic[M]):
         said: list[Event] = []
         if self.busy:
             return said
+        self.rounds[self.machine.name] = self.rounds.get(self.machine.name, 0) + 1
         for _ in range(PASSES_MAX):
             self._store()
             before = self.state.rehash()
@@ -86,9 +90,9 @@ class Alone(Generic[M]):
                 self.said += said
                 assert not self.caught_up or wakeup is None or wakeup > self.now, "a due timer decided nothing"
                 return said
-            for decision in decisions:
+            for index, decision in enumerate(decisions, len(said)):
                 assert decode(encode(decision)) == decision
-                self.apply(Decided(self.now, decision))
+                self.apply(Decided(self.now, decision, self.rounds[self.machine.name], index))
             said += decisions
         raise AssertionError(f"{self.machine.name} never comes to rest")
 

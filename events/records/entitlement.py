@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts
+from events.records.parts import Amounts, Cause
 
 
 class EntitlementsSet(Event, frozen=True, kw_only=True):
@@ -53,6 +53,11 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     partial: bool = False
     """Whether further pools follow right after: one round could not hold them all."""
 
+    causes: tuple[Cause, ...] = ()
+    """The changes of pools and of the capacity since the last one, at most 8, the newest last; where there was none,
+    the last change of what waits and what runs.
+    """
+
 
 class GangsAdmitted(Event, frozen=True, kw_only=True):
     """Gangs that may be placed; their pools hold their needs from now on."""
@@ -78,6 +83,11 @@ class GangsAdmitted(Event, frozen=True, kw_only=True):
     """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
     """
 
+    cause: Cause | None = None
+    """The last change before it that gave room: runs that ended, gangs that were returned, a change of pools or of the
+    capacity.
+    """
+
 
 class GangsHeld(Event, frozen=True, kw_only=True):
     """Why gangs of a job wait in their pool."""
@@ -96,6 +106,12 @@ class GangsHeld(Event, frozen=True, kw_only=True):
     tasks: int
     """Tasks that wait for this reason."""
 
+    instance: int = 0
+    """The first task that waits: its instance."""
+
+    run: int = 0
+    """The first task that waits: its run; 0: none is named."""
+
     asked: Amounts
     """What the first waiting gang asks."""
 
@@ -107,6 +123,11 @@ class GangsHeld(Event, frozen=True, kw_only=True):
 
     not_before_ms: int = 0
     """Logical time of the next try; 0: on any change."""
+
+    cause: Cause | None = None
+    """The last change of queues, pools or capacity before it, where the reason is another one than before; null: the
+    first reason since the task was queued.
+    """
 
 
 class PoolAnswered(Event, frozen=True, kw_only=True):
@@ -158,6 +179,9 @@ class PreemptionsOrdered(Event, frozen=True, kw_only=True):
 
     partial: bool = False
     """Whether further runs are ordered for this pool right after: one round could not hold them all."""
+
+    cause: Cause | None = None
+    """The EntitlementsSet since which work of the pool waits while the pool is below its reservation."""
 
 
 ALL: tuple[type[Event], ...] = (

@@ -45,7 +45,7 @@ class JobStateChanged(Event, frozen=True, kw_only=True):
     """Reason code of a refusal; empty: none."""
 
     message: str
-    """The refusal with its numbers, or the cause of a change where it is not plain; else empty."""
+    """The refusal with its numbers; else empty."""
 
     jobs_offset: int | None
     """Where the submission stands in the topic of jobs, for PENDING by acceptance and REJECTED."""

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts, Constraint
+from events.records.parts import Amounts, Cause, Constraint
 
 
 class CommandAnswered(Event, frozen=True, kw_only=True):
@@ -111,6 +111,9 @@ class HostReconciled(Event, frozen=True, kw_only=True):
     stopped: int
     """Runs that nobody wants, asked to stop."""
 
+    cause: Cause | None = None
+    """The HostInventory that is settled."""
+
 
 class InstancesChanged(Event, frozen=True, kw_only=True):
     """Instances of a job were added or removed. Those that are removed have no run: it was ended before. Members of a
@@ -198,9 +201,6 @@ class JobChanged(Event, frozen=True, kw_only=True):
     state: str
     """INITIALIZED, PENDING, RUNNING, SUCCEEDED, FAILED, KILLING or KILLED."""
 
-    cause: str = ""
-    """Why, where it is not plain."""
-
     succeeded: int = 0
     """Tasks that succeeded."""
 
@@ -209,6 +209,9 @@ class JobChanged(Event, frozen=True, kw_only=True):
 
     killed: int = 0
     """Tasks that were stopped."""
+
+    cause: Cause | None = None
+    """The last decision about its tasks before it, or the answer to the command to stop it."""
 
 
 class JobRejected(Event, frozen=True, kw_only=True):
@@ -242,6 +245,11 @@ class JobsForgotten(Event, frozen=True, kw_only=True):
 
     digests: bytes = b""
     """The jobs: of each id the first 16 bytes of its BLAKE2b-256, one after another."""
+
+    cause: Cause | None = None
+    """The deadline that passed, or, where more ended jobs are kept than the cell keeps, the last JobChanged that ended
+    one.
+    """
 
 
 class PreemptionDeferred(Event, frozen=True, kw_only=True):
@@ -309,6 +317,14 @@ class RunsEnded(Event, frozen=True, kw_only=True):
 
     kept: bytes
     """1: the admission passes to the next run. Column of little-endian int32."""
+
+    causes: tuple[Cause, ...] = ()
+    """What the column cause names."""
+
+    cause: bytes = b""
+    """Index into causes: the HostLost or the HostInventory by which a run is lost; -1: a record that names the run.
+    Column of little-endian int32; empty: -1 for all.
+    """
 
 
 class RunsOrdered(Event, frozen=True, kw_only=True):

@@ -57,6 +57,28 @@ class Amounts(Part, frozen=True):
     """GPU in thousandths of a device."""
 
 
+class Cause(Part, frozen=True):
+    """What led to a decision: a fact by topic and offset, a decision by machine, round and index, or a deadline."""
+
+    topic: str = ""
+    """The topic of the fact; empty: it wasn't a fact."""
+
+    offset: int = 0
+    """The offset of the fact in its topic."""
+
+    machine: str = ""
+    """The machine that decided, this one or another; empty: it wasn't a decision."""
+
+    round: int = 0
+    """The round of the decision; it may be the round that names it."""
+
+    index: int = 0
+    """The index of the decision in its round, from 0."""
+
+    due_ms: int = 0
+    """Logical time of the deadline that passed, where time alone led to it."""
+
+
 class NearMiss(Part, frozen=True):
     """A host that almost fitted and what it lacked."""
 

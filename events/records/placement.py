@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts, NearMiss
+from events.records.parts import Amounts, Cause, NearMiss
 
 
 class CapacityChanged(Event, frozen=True, kw_only=True):
@@ -19,6 +19,9 @@ class CapacityChanged(Event, frozen=True, kw_only=True):
 
     version: int
     """Grows with every change of hosts."""
+
+    causes: tuple[Cause, ...] = ()
+    """The changes of hosts since the last one, at most 8, the newest last."""
 
 
 class GangsReturned(Event, frozen=True, kw_only=True):
@@ -66,6 +69,12 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
     tasks: int
     """Tasks without a place."""
 
+    instance: int = 0
+    """The first task without a place: its instance."""
+
+    run: int = 0
+    """The first task without a place: its run; 0: none is named."""
+
     need: Amounts
     """What one task needs."""
 
@@ -80,6 +89,11 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
 
     nearest: tuple[NearMiss, ...] = ()
     """The hosts that lacked least."""
+
+    cause: Cause | None = None
+    """The last change of hosts or runs before it, where the reason is another one than before; null: the first reason
+    since the task was admitted.
+    """
 
 
 class HostAnswered(Event, frozen=True, kw_only=True):
@@ -120,6 +134,9 @@ class HostLost(Event, frozen=True, kw_only=True):
     silent_ms: int
     """How long it was silent."""
 
+    cause: Cause | None = None
+    """The HostSilent since which it isn't heard, or the HostLossConfirmed of an operator."""
+
 
 class HostRemoved(Event, frozen=True, kw_only=True):
     """A host that has left is forgotten, with all that was said of it up to a session. It may connect anew."""
@@ -137,6 +154,11 @@ class HostRemoved(Event, frozen=True, kw_only=True):
 
     left_ms: int
     """How long it had been given up; 0: it wasn't."""
+
+    cause: Cause | None = None
+    """The HostRemovalRequested of an operator, or the HostLost or HostReconciled since which nothing is expected of
+    it.
+    """
 
 
 class TasksPlaced(Event, frozen=True, kw_only=True):

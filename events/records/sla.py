@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
+from events.records.parts import Cause
 
 
 class DisruptionAllowed(Event, frozen=True, kw_only=True):
@@ -21,6 +22,10 @@ class DisruptionAllowed(Event, frozen=True, kw_only=True):
 
     run: bytes
     """Number of the run, from 1. Column of little-endian int32."""
+
+    causes: tuple[Cause, ...] = ()
+    """For each job of job_ids the last change of its availability, or of what is asked of it, before the verdict.
+    """
 
 
 class DisruptionDeferred(Event, frozen=True, kw_only=True):
@@ -45,6 +50,9 @@ class DisruptionDeferred(Event, frozen=True, kw_only=True):
 
     max_unavailable: int
     """Instances that may be."""
+
+    cause: Cause | None = None
+    """The last change of the availability of the job, or of what is asked of it, before the verdict."""
 
 
 ALL: tuple[type[Event], ...] = (

@@ -22,6 +22,7 @@ from events.records.parts import Amounts
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Place, Queues, stretches
 from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, plus
+from processors.state.causes import recorded
 from processors.state.table import Table
 
 EXPLAINED_BEHIND = 3
@@ -238,15 +239,18 @@ class Admission:
         if row.said != wait.why.code:
             gang, _ = self._queues.units(row)
             times = len(gang) if len(gang) and gang[0] == wait.slots[0] else 1
-            news.append(held(wait.job_id, row, len(wait.slots), wait.why, wait.ahead, times))
+            news.append(self._held(wait.job_id, wait.slots, wait.why, wait.ahead, times))
         ahead = wait.ahead + len(wait.slots)
         why = wait.why._replace(code=Code.BEHIND_IN_QUEUE)
         for _, _, job_id in wait.behind:
             row = self._queues.jobs[job_id]
             if row.said != why.code:
-                news.append(held(job_id, row, row.queued, why, ahead))
+                news.append(self._held(job_id, self._queues.queued_slots(row), why, ahead))
             ahead += row.queued
         return news
+
+    def _held(self, job_id: str, slots: I64, why: Why, ahead: int, times: int = 1) -> GangsHeld:
+        return held(self._queues, self._cell, job_id, slots, why, ahead, times)
 
     def _columns(self) -> GangsAdmitted:
         names = Names()
@@ -265,6 +269,7 @@ class Admission:
             count=pack_ints(count),
             run=pack_ints(run[first]),
             gang=pack_ints(np.array([gang for _, gang, _ in self._taken])[part]),
+            cause=recorded(self._cell.room_by),
         )
 
 
@@ -292,15 +297,19 @@ def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, ask
     return None
 
 
-def held(job_id: str, row: JobRow, tasks: int, why: Why, ahead: int, times: int = 1) -> GangsHeld:
-    """The explanation of a wait; `times`: how many tasks the first waiting gang has."""
+def held(queues: Queues, cell: CellRow, job_id: str, slots: I64, why: Why, ahead: int = 0, times: int = 1) -> GangsHeld:
+    """The explanation of the wait of a job's tasks at `slots`; `times`: how many tasks the first waiting gang has."""
+    row = queues.jobs[job_id]
     return GangsHeld(
         job_id=job_id,
         pool=why.pool,
         code=why.code,
-        tasks=tasks,
+        tasks=len(slots),
+        instance=int(slots[0]) - row.base,
+        run=int(queues.arena["queued"][slots[0]]),
         asked=Amounts(*plus(NOTHING, row.need, times)),
         free=Amounts(*(max(0, each) for each in why.free)),
         ahead=ahead,
         not_before_ms=row.not_before_ms,
+        cause=recorded(cell.last_by) if row.said else None,
     )

@@ -38,6 +38,7 @@ from processors.entitlement.rows import (
 )
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
+from processors.state.causes import CurrentInput, newest
 from processors.state.table import Table, struct_table
 
 SAY_EVERY_MS = 1000
@@ -52,8 +53,8 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 8
-    state: ClassVar[int] = 3
+    logic: ClassVar[int] = 9
+    state: ClassVar[int] = 4
 
     def __init__(self, cell: int = 0) -> None:
         self._number = cell
@@ -70,6 +71,7 @@ class Entitlement:
         self.queues = Queues()
         self._tree = Tree(cell, self._entries())
         self._shares = Shares(self.queues, self.pools, self._cell)
+        self._input = CurrentInput()
         self._idle = -1
         """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -114,10 +116,12 @@ class Entitlement:
             case Fact(_, offset, _, event, _):
                 if isinstance(event, PoolDefined | PoolRemoved | CellConfigured):
                     self.asks.put(offset, ask_row(event))
-            case PeerRound(_, _, now, decisions):
-                for decision in decisions:
+            case PeerRound(machine, number, now, decisions):
+                for index, decision in enumerate(decisions):
+                    self._input.decision(machine, number, index)
                     self._apply(decision, now)
-            case Decided(now, decision):
+            case Decided(now, decision, number, index):
+                self._input.decision(self.name, number, index)
                 self._apply(decision, now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
@@ -160,12 +164,15 @@ class Entitlement:
         unsaid = self._unsaid()
         paths = unsaid[:most]
         rows = [self.shares()[path] for path in paths]
-        columns = {
+        columns: dict[str, Any] = {
             f"{kind}_{resource}": pack_longs([getattr(row, kind)[at] for row in rows])
             for kind in ("entitlement", "demand", "allocation")
             for at, resource in enumerate(RESOURCES)
         }
-        return EntitlementsSet(pools=tuple(paths), partial=len(unsaid) > most, **columns)
+        cell = self.cell
+        last = [cell.last_by] if cell.last_by else []
+        causes = tuple(change.record for change in cell.changed_by or last)
+        return EntitlementsSet(pools=tuple(paths), partial=len(unsaid) > most, causes=causes, **columns)
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
@@ -198,7 +205,8 @@ class Entitlement:
         for job_id in untold:
             row = self.queues.jobs[job_id]
             gang, _ = self.queues.units(row)
-            out.append(held(job_id, row, row.queued, Why(Code(row.returned), row.pool, NOTHING), 0, max(1, len(gang))))
+            why, slots = Why(Code(row.returned), row.pool, NOTHING), self.queues.queued_slots(row)
+            out.append(held(self.queues, self.cell, job_id, slots, why, times=max(1, len(gang))))
         return out, left - len(untold)
 
     def _leave(self, now: int, budget: int) -> list[Event]:
@@ -228,7 +236,19 @@ class Entitlement:
     def _apply(self, event: Event, now: int) -> None:
         handler = self._on.get(type(event))
         if handler:
+            before = self.queues.changes
             handler(event, now)
+            if self.queues.changes != before:
+                self._note_cause(event)
+
+    def _note_cause(self, event: Event) -> None:
+        """Remembers what changed queues, pools or capacity, for the decisions that it leads to."""
+        cell, cause = self._cell.change("cell"), self._input.cause
+        cell.last_by = cause
+        if isinstance(event, RunsEnded | GangsReturned | JobChanged | PoolAnswered | CapacityChanged):
+            cell.room_by = cause
+        if isinstance(event, PoolAnswered | CapacityChanged):
+            cell.changed_by = newest(cell.changed_by, cause)
 
     def _queued(self, event: GangsQueued, now: int) -> None:
         arena = self.queues.arena
@@ -281,9 +301,11 @@ class Entitlement:
             waits = plus(self.queues.waiting.get(pool, NOTHING), self.queues.firm_waiting.get(pool, NOTHING))
             below = any(want and have < most for want, have, most in zip(waits, held_, row.reservation, strict=True))
             if below and row.starving_ms <= 0:
-                self.pools.change(pool).starving_ms = now
+                row = self.pools.change(pool)
+                row.starving_ms, row.starving_by = now, self._input.cause
             elif not below and row.starving_ms:
-                self.pools.change(pool).starving_ms = 0
+                row = self.pools.change(pool)
+                row.starving_ms, row.starving_by = 0, None
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)
@@ -341,7 +363,7 @@ class Entitlement:
         if isinstance(fact, DefinedRow):
             row, old = pool_row(fact), self.pools.get(fact.path)
             if old is not None:
-                row.served, row.starving_ms = old.served, old.starving_ms
+                row.served, row.starving_ms, row.starving_by = old.served, old.starving_ms, old.starving_by
             self.pools.put(fact.path, row)
         elif isinstance(fact, RemovedRow):
             self.pools.remove(fact.path)
@@ -368,7 +390,8 @@ class Entitlement:
             if path in self.pools:
                 self.said.put(path, SaidRow(**{kind: row[at] for kind, row in rows.items()}))
         if not event.partial:
-            self._cell.change("cell").said_ms = now
+            cell = self._cell.change("cell")
+            cell.said_ms, cell.changed_by = now, []
             self._starve(now)
 
 

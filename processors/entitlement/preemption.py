@@ -19,6 +19,7 @@ from events.records.entitlement import PreemptionsOrdered
 from processors.entitlement.admission import levels_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import NOTHING, Amount4, JobRow, PoolRow, fits, plus
+from processors.state.causes import recorded
 from processors.state.table import Table
 
 QUEUE_LOOKED_AT = 1000
@@ -187,4 +188,5 @@ class Preemption:
             from_pool=from_pool,
             code=Code.BELOW_RESERVATION,
             partial=partial,
+            cause=recorded(self._pools[for_pool].starving_by),
         )

@@ -6,6 +6,7 @@ import msgspec
 
 from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from processors.state.causes import CauseRow
 from processors.state.cell_settings import SettingsRow
 from processors.state.record_rows import row_of
 
@@ -49,6 +50,8 @@ class PoolRow(msgspec.Struct, array_like=True):
     open_tasks_max: int = 0
     served: int = 0
     starving_ms: int = 0
+    starving_by: CauseRow | None = None
+    """The EntitlementsSet since which it starves."""
 
 
 WEIGHED = -1
@@ -100,6 +103,12 @@ class CellRow(msgspec.Struct, array_like=True):
     """When EntitlementsSet was said last."""
     served: int = 0
     """Counts admissions."""
+    last_by: CauseRow | None = None
+    """The last change of queues, pools or capacity."""
+    room_by: CauseRow | None = None
+    """The last one that gave room."""
+    changed_by: list[CauseRow] = []
+    """The changes of pools and capacity since EntitlementsSet was said last."""
 
 
 class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):

@@ -15,6 +15,7 @@ from processors.placement.explain import LASTING, code, explanation
 from processors.placement.hosts import Hosts
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
+from processors.state.causes import CauseRow, recorded
 
 
 class Left(NamedTuple):
@@ -30,13 +31,14 @@ class Left(NamedTuple):
 class Match:
     """One decision. Reads runs and hosts, changes neither."""
 
-    def __init__(self, runs: Runs, hosts: Hosts, budget: int) -> None:
+    def __init__(self, runs: Runs, hosts: Hosts, budget: int, last_by: CauseRow | None) -> None:
         self.cut = False
         """Whether the budget ended it."""
         self._runs = runs
         self._hosts = hosts
         self._board = Board(hosts)
         self._budget = budget
+        self._last_by = last_by
         self._waiting = runs.arena["waiting"]
         self._put: list[tuple[str, I64, I64]] = []
         self._left: list[Left] = []
@@ -163,8 +165,16 @@ class Match:
         key = (parts[0].shape, parts[0].size)
         found = self._explained.get(key)
         if found is None:
-            found = self._explained[key] = explanation(self._board, *key, self._code(parts[0]), job_id, tasks)
-        return replace(found, job_id=job_id, tasks=tasks)
+            found = self._explained[key] = explanation(self._board, *key, self._code(parts[0]))
+        row, slot = parts[0].row, int(parts[0].slots[0])
+        return replace(
+            found,
+            job_id=job_id,
+            tasks=tasks,
+            instance=slot - row.base,
+            run=int(self._waiting[slot]),
+            cause=recorded(self._last_by) if row.said else None,
+        )
 
     def _return(self, left: Left, now: int, due: I64, returns: dict[tuple[Code, int], list[Left]]) -> None:
         """Returns what can't be placed before hosts change, or has lost patience, as far as the budget goes."""

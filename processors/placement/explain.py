@@ -42,8 +42,8 @@ def code(board: Board, shape: Shape, size: int) -> Code:
     return Code.GANG_INCOMPLETE if board.room(shape, size) else Code.NO_HOST_FITS
 
 
-def explanation(board: Board, shape: Shape, size: int, code: Code, job_id: str, tasks: int) -> GangsUnplaced:
-    """The whole answer for a job with `tasks` tasks that wait."""
+def explanation(board: Board, shape: Shape, size: int, code: Code) -> GangsUnplaced:
+    """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = board.hosts
     free = hosts.capacity if code in LASTING else board.free
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
@@ -54,9 +54,11 @@ def explanation(board: Board, shape: Shape, size: int, code: Code, job_id: str, 
     for name, count in by_reason:
         total[name] = total.get(name, 0) + count
     return GangsUnplaced(
-        job_id=job_id,
+        job_id="",
         code=code,
-        tasks=tasks,
+        tasks=0,
+        instance=0,
+        run=0,
         need=amounts_of(list(shape.need)),
         ports=shape.need[-1],
         hosts_considered=int(hosts.present.sum()),

@@ -6,9 +6,11 @@ from events.codes import Code
 from events.columns import I64
 from events.records.base import Event
 from events.records.hosts import HostRemovalRequested
+from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostRemoved
 from processors.placement.hosts import Hosts
-from processors.placement.rows import NEVER, AskRow, HostRow
+from processors.placement.rows import NEVER, AskRow, HostRow, ask_cause
+from processors.state.causes import recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
@@ -45,7 +47,7 @@ class Leaving:
             code, message = self._answer(row, now)
             if row is not None and code == Code.DONE:
                 removed[ask.host_id] = None
-                out.append(self._removed(ask.host_id, Code.ASKED, now))
+                out.append(self._removed(ask.host_id, Code.ASKED, now, ask_cause(offset)))
             out.append(ask.answer(offset, code, message))
         due = self._gone()
         due = due[self._hosts.left_ms[due] + self._settings.now.host_removed_after_ms <= now]
@@ -78,7 +80,8 @@ class Leaving:
             return Code.RUNS_LEFT, f"{runs} runs are on the host: give them up first with `paceline host confirm-loss`."
         return Code.DONE, ""
 
-    def _removed(self, host_id: str, code: Code, now: int) -> HostRemoved:
+    def _removed(self, host_id: str, code: Code, now: int, by: Cause | None = None) -> HostRemoved:
         row = self._hosts.table[host_id]
         left_ms = max(0, now - row.left_ms) if row.left_ms else 0
-        return HostRemoved(host_id=host_id, session=max(row.session, row.reconciled), code=code, left_ms=left_ms)
+        session, cause = max(row.session, row.reconciled), by or recorded(row.left_by)
+        return HostRemoved(host_id=host_id, session=session, code=code, left_ms=left_ms, cause=cause)

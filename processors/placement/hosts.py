@@ -19,6 +19,7 @@ from events.reused_numbers import Places
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
+from processors.state.causes import CurrentInput, newest
 from processors.state.table import Table, struct_table
 
 RESOURCES = 5
@@ -47,9 +48,10 @@ def values_of(amounts: Amounts) -> list[int]:
 class Hosts:
     """Table and columns. Columns have exactly one item per host."""
 
-    def __init__(self, cell: Table[str, CellRow]) -> None:
+    def __init__(self, cell: Table[str, CellRow], current: CurrentInput) -> None:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
         self._cell = cell
+        self._input = current
         self._clear()
 
     def _clear(self) -> None:
@@ -131,7 +133,8 @@ class Hosts:
         row = self._known(event.host_id)
         if event.session <= row.session:
             return
-        row.session, row.silent_ms, row.lost, row.left_ms = event.session, 0, False, 0
+        row.session, row.lost = event.session, False
+        row.silent_ms, row.silent_by, row.left_ms, row.left_by = 0, None, 0, None
         self._derive(row)
 
     def offered(self, event: HostOffered, now: int) -> None:
@@ -157,14 +160,16 @@ class Hosts:
         """The agent isn't heard any more."""
         row = self.table.get(event.host_id)
         if row is not None and row.session == event.session and not row.silent_ms and not row.lost:
-            self.table.change(event.host_id).silent_ms = max(1, now)
+            row = self.table.change(event.host_id)
+            row.silent_ms, row.silent_by = max(1, now), self._input.cause
             self._derive(row)
 
     def back(self, event: HostBack, now: int) -> None:
         """The agent is heard again. A host that was given up stays lost until it connects anew: its runs are over."""
         row = self.table.get(event.host_id)
         if row is not None and row.session == event.session and row.silent_ms:
-            self.table.change(event.host_id).silent_ms = 0
+            row = self.table.change(event.host_id)
+            row.silent_ms, row.silent_by = 0, None
             self._derive(row)
 
     def reconciled(self, event: HostReconciled, now: int) -> None:
@@ -172,13 +177,13 @@ class Hosts:
         row = self._known(event.host_id)
         row.reconciled = max(row.reconciled, event.session)
         if row.session == NEVER or (row.lost and row.reconciled > row.session):  # it is about to be heard of
-            row.left_ms = max(1, now)
+            row.left_ms, row.left_by = max(1, now), self._input.cause
         self._derive(row)
 
     def lose(self, event: HostLost, now: int) -> None:
         """A host is given up. Its runs go on holding their places until lifecycle ends them."""
         row = self.table.change(event.host_id)
-        row.lost, row.left_ms = True, max(1, now)
+        row.lost, row.left_ms, row.left_by = True, max(1, now), self._input.cause
         if row.offered != NEVER:
             self._changed()
         _withdraw(row)
@@ -203,18 +208,19 @@ class Hosts:
     def capacity_changed(self) -> CapacityChanged | None:
         """The answer to changes of hosts, all at once."""
         cell = self._cell["cell"]
-        if not cell.changed:
+        if not cell.changed_by:
             return None
         return CapacityChanged(
             capacity=amounts_of((self.capacity[:4] * self.counts).sum(axis=1).tolist()),
             hosts=int(self.counting.sum()),
             version=cell.version + 1,
+            causes=tuple(change.record for change in cell.changed_by),
         )
 
     def capacity_said(self, event: CapacityChanged, now: int) -> None:
         """The cell knows its capacity."""
         row = self._cell.change("cell")
-        row.version, row.changed = event.version, False
+        row.version, row.changed_by = event.version, []
 
     def _known(self, host_id: str) -> HostRow:
         """The row, to change; made when a host is first heard of."""
@@ -227,7 +233,8 @@ class Hosts:
         return row
 
     def _changed(self) -> None:
-        self._cell.change("cell").changed = True
+        row = self._cell.change("cell")
+        row.changed_by = newest(row.changed_by, self._input.cause)
 
     def _grow(self) -> None:
         """Makes room in the columns for all numbers."""

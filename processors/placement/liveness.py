@@ -13,10 +13,12 @@ from events.codes import Code
 from events.columns import I64
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostLossConfirmed
+from events.records.parts import Cause
 from events.records.placement import HostAnswered, HostLost
 from events.records.rounds import TimerPassed
 from processors.placement.hosts import Hosts, Phase
-from processors.placement.rows import AskRow, CellRow
+from processors.placement.rows import AskRow, CellRow, ask_cause
+from processors.state.causes import recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
@@ -72,7 +74,8 @@ class Liveness:
             code, message = self._answer(ask.host_id, given_up)
             if code == Code.DONE:
                 given_up[ask.host_id] = None
-                out.append(self._lost(self._hosts.table[ask.host_id].number, Code.CONFIRMED, now))
+                number = self._hosts.table[ask.host_id].number
+                out.append(self._lost(number, Code.CONFIRMED, now, ask_cause(offset)))
             out.append(ask.answer(offset, code, message))
         most -= min(most, len(self.asks))
         return out + [self._lost(number, code, now) for number, code in self._silent(now, given_up)[:most]]
@@ -123,7 +126,8 @@ class Liveness:
         present = int((self._hosts.phase != Phase.LOST).sum())
         return max(0, max(1, (present + losses) * self._settings.now.host_lost_percent_per_minute // 100) - losses)
 
-    def _lost(self, number: int, code: Code, now: int) -> HostLost:
+    def _lost(self, number: int, code: Code, now: int, by: Cause | None = None) -> HostLost:
         host_id = self._hosts.ids[number]
         row = self._hosts.table[host_id]
-        return HostLost(host_id=host_id, session=row.session, code=code, silent_ms=max(0, now - row.silent_ms))
+        silent_ms, cause = max(0, now - row.silent_ms), by or recorded(row.silent_by)
+        return HostLost(host_id=host_id, session=row.session, code=code, silent_ms=silent_ms, cause=cause)

@@ -38,8 +38,15 @@ from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
 from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
+from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
+
+CHANGES = (
+    *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
+    *(GangsAdmitted, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
+)
+"""What changes which tasks find a place."""
 
 
 class Placement:
@@ -48,13 +55,14 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 7
-    state: ClassVar[int] = 4
+    logic: ClassVar[int] = 8
+    state: ClassVar[int] = 5
 
     def __init__(self) -> None:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self.cell.put("cell", CellRow())
-        self.hosts = Hosts(self.cell)
+        self._input = CurrentInput()
+        self.hosts = Hosts(self.cell, self._input)
         self._settings = CellSettings()
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings)
@@ -115,12 +123,15 @@ class Placement:
                 self._leaving.asked(event, offset, at_ms)
             case Fact(_, offset, _, CellConfigured() as event, _):
                 self._settings.asked(offset, event)
-            case Fact(_, _, at_ms, event, _):
+            case Fact(topic, offset, at_ms, event, _):
+                self._input.fact(topic, offset)
                 self._apply(event, at_ms)
-            case PeerRound(_, _, now, decisions):
-                for decision in decisions:
+            case PeerRound(machine, number, now, decisions):
+                for index, decision in enumerate(decisions):
+                    self._input.decision(machine, number, index)
                     self._apply(decision, now)
-            case Decided(now, decision):
+            case Decided(now, decision, number, index):
+                self._input.decision(self.name, number, index)
                 self._apply(decision, now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
@@ -139,7 +150,7 @@ class Placement:
             out.append(changed)
         due = self.runs.due(now if caught_up else 0)
         if self.runs.waiting and (len(due) or not self._quiet):
-            match_ = Match(self.runs, self.hosts, budget)
+            match_ = Match(self.runs, self.hosts, budget, self.cell["cell"].last_by)
             said = match_.decide(now, due)
             self._quiet = not said and not match_.cut
             out += said
@@ -167,3 +178,5 @@ class Placement:
             handler(event, now)
             if not isinstance(event, GatewayBeat):
                 self._quiet = False
+            if isinstance(event, CHANGES):
+                self.cell.change("cell").last_by = self._input.cause

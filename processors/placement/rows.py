@@ -3,7 +3,9 @@
 import msgspec
 
 from events.codes import Code
+from events.records.parts import Cause
 from events.records.placement import HostAnswered
+from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
 
 NEVER = -1
@@ -25,11 +27,15 @@ class HostRow(msgspec.Struct, array_like=True):
     attributes: dict[str, str] = {}
     silent_ms: int = 0
     """Logical time since when it isn't heard; 0: it is."""
+    silent_by: CauseRow | None = None
+    """What said so."""
     lost: bool = False
     left_ms: int = 0
     """Logical time since when nothing is expected of it: given up, or settled without ever having connected; 0: it is
     there.
     """
+    left_by: CauseRow | None = None
+    """What said so."""
 
 
 class JobRow(msgspec.Struct, array_like=True):
@@ -58,8 +64,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """Jobs ever accepted."""
     version: int = 0
     """Of the capacity, as last said."""
-    changed: bool = False
-    """Whether hosts changed since then."""
+    changed_by: list[CauseRow] = []
+    """The changes of hosts since then."""
     beat_ms: int = 0
     """When a gateway was last heard."""
     beats_since_ms: int = 0
@@ -68,6 +74,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """When the present minute of losses began."""
     losses: int = 0
     """Hosts lost in it by silence."""
+    last_by: CauseRow | None = None
+    """The last change of hosts or runs."""
 
 
 class AskRow(msgspec.Struct, array_like=True):
@@ -82,3 +90,8 @@ class AskRow(msgspec.Struct, array_like=True):
         return HostAnswered(
             host_id=self.host_id, hosts_offset=offset, command_id=self.command_id, code=code, message=message
         )
+
+
+def ask_cause(offset: int) -> Cause:
+    """What an operator said of a host, by where it stands in the topic of hosts."""
+    return Cause(topic="paceline.hosts", offset=offset)

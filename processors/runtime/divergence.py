@@ -65,12 +65,12 @@ def _fold(
     follow(own, fold.own)
     record = Recorded(log, fold).take(own)
     if not decide:
-        fold.decided(record.now, decode_decisions(record))
+        fold.decided(record.now, decode_decisions(record), record.round)
         return fold, fold.finish(record)
     done = 0
     while True:
         decided = fold.machine.decide(record.now, record.caught_up, record.budget)
-        fold.decided(record.now, decided)
+        fold.decided(record.now, decided, record.round, done)
         done += len(decided)
         if not decided or done >= len(record.decisions):
             return fold, fold.finish(record)

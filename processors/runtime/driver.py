@@ -321,9 +321,10 @@ class Driver:
         """Applies decisions and adds what follows from them to both lists, pass after pass, until nothing more does or
         the round is large. Should the round not be accepted, the machine is given up with it.
         """
-        latest, size = decisions, self._size(encoded)
+        latest, size, done = decisions, self._size(encoded), 0
         while latest:
-            self.fold.decided(now, latest)
+            self.fold.decided(now, latest, self.fold.own.round + 1, done)
+            done += len(latest)
             if size >= PASSES_BYTES:
                 self._again = True
                 return

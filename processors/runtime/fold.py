@@ -166,10 +166,12 @@ class Fold:
             raise UnreadableRound(own.key, own.record, why) from error
         self._apply(Delivered(record, event))
 
-    def decided(self, now: int, decisions: Iterable[Event]) -> None:
-        """Applies decisions of its own, of a round at `now`, after the inputs of that round."""
-        for decision in decisions:
-            self.machine.apply(Decided(now, decision))
+    def decided(self, now: int, decisions: Iterable[Event], round_: int, start: int = 0) -> None:
+        """Applies decisions of its own, of a round at `now`, after the inputs of that round; `start` is the index of
+        the first.
+        """
+        for index, decision in enumerate(decisions, start):
+            self.machine.apply(Decided(now, decision, round_, index))
 
     def finish(self, record: RoundCommitted) -> list[RowChange]:
         """Ends an accepted round whose decisions were applied; returns the rows that changed since the last one."""
@@ -241,7 +243,7 @@ class Recorded:
     def finish(self, own: Delivered) -> list[RowChange]:
         """Applies an accepted round, inputs and decisions; returns the rows that it changed."""
         record = self.take(own)
-        self._fold.decided(record.now, decode_decisions(record))
+        self._fold.decided(record.now, decode_decisions(record), record.round)
         return self._fold.finish(record)
 
     def _inputs(self, record: RoundCommitted) -> Iterator[LogRecord]:

@@ -159,7 +159,7 @@ class Replay:
             found = self._decide_again(event, here)
             result.rounds += 1
         else:
-            fold.decided(event.now, decisions)
+            fold.decided(event.now, decisions, event.round)
             if event.round < first:
                 result.before += 1
             else:
@@ -201,7 +201,7 @@ class Replay:
             if found is not None:
                 return found
             ends = done + len(decided)
-            fold.decided(record.now, events[done:ends])
+            fold.decided(record.now, events[done:ends], record.round, done)
             done = ends
             if done == len(recorded):
                 return None

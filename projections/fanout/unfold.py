@@ -156,7 +156,6 @@ def _job_changed(place: Place, event: JobChanged) -> Iterator[Out]:
         event.job_id,
         event.job_id,
         state=event.state,
-        message=event.cause,
         succeeded=event.succeeded,
         failed=event.failed,
         killed=event.killed,

@@ -6,6 +6,7 @@ from events.codes import Code
 from events.columns import longs
 from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled
+from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsUnplaced, HostAnswered, HostLost, TasksPlaced
 from events.records.rounds import TimerPassed
 from tests.machines import START_MS, of, one
@@ -33,7 +34,8 @@ def silent_cell(hosts: int) -> World:
 
 def test_a_host_that_connects_adds_its_capacity(world: World) -> None:
     event = one(world.connect("h1", cpu=4000, memory=8000), CapacityChanged)
-    assert event == CapacityChanged(capacity=amounts(4000, 8000, 10_000), hosts=1, version=1)
+    offered = Cause(topic="paceline.hosts", offset=1)
+    assert event == CapacityChanged(capacity=amounts(4000, 8000, 10_000), hosts=1, version=1, causes=(offered,))
 
 
 def test_a_thousand_hosts_that_connect_change_the_capacity_once(world: World) -> None:
@@ -130,7 +132,9 @@ def test_a_silent_host_is_lost_after_a_minute_of_beats() -> None:
     assert not lost(world.beats(50_000))
     said = world.beats(10_000)
     assert lost(said) == [("h0", Code.SILENT)]
-    assert one(said, CapacityChanged) == CapacityChanged(capacity=amounts(), hosts=0, version=2)
+    changed = one(said, CapacityChanged)
+    assert (changed.capacity, changed.hosts, changed.version) == (amounts(), 0, 2)
+    assert [cause.machine for cause in changed.causes] == ["placement"], "it follows from the loss"
 
 
 def test_silence_does_not_count_while_no_beats_arrive() -> None:

@@ -87,8 +87,8 @@ def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster
     with patch.object(cluster_view, "FEW", few):
         while said := machine.decide(world.now, True, budget):
             mine |= places(said, {job.name: job.ports for job in jobs})
-            for decision in said:
-                machine.apply(Decided(world.now, decision))
+            for index, decision in enumerate(said):
+                machine.apply(Decided(world.now, decision, 1, index))
     expected = twin.place(hosts, jobs)
     assert {(job, instance): place for (job, instance, _), place in mine.items()} == expected
     for host in hosts:

@@ -59,7 +59,7 @@ def _round(
     event = other(event) if other else event
     event = msgspec.structs.replace(event, prev_hash=fold.own.hash, inputs_hash=inputs_hash, start_hash=start_hash)
     record = _sealed(record, event, fold)
-    fold.decided(event.now, decode_decisions(event))
+    fold.decided(event.now, decode_decisions(event), event.round)
     fold.finish(event)
     return record
 

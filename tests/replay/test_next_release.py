@@ -19,6 +19,7 @@ from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.parts import Amounts, Constraint, Simulated
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.release import keep
 from schemas.generate import nested
 from tests.cell.world import Cell
 from tests.replay import states
@@ -66,10 +67,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This build, with a field more in every record."""
+    """This build, released as 0.3.0, and after it one with a field more in every record."""
     build = tmp_path_factory.mktemp("next")
     for package in ("events", "schemas", "processors", "paceline", "hostagent", "projections"):
         shutil.copytree(ROOT / package, build / package, ignore=shutil.ignore_patterns("__pycache__"))
+    keep("0.3.0", build / "schemas" / "golden")
     for name in schemas.FOLDERS:
         for path in sorted((build / "schemas" / name).glob("*.avsc")):
             schema = json.loads(path.read_text())

@@ -57,7 +57,7 @@ def define_pools(count: int, cell: int) -> int:
         [answered] = machine.decide(1, True, 10)
         assert isinstance(answered, PoolAnswered)
         assert answered.code == Code.DONE
-        machine.apply(Decided(1, answered))
+        machine.apply(Decided(1, answered, 1, 0))
         offset += 1
 
     for number in range(count):

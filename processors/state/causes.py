@@ -1,0 +1,54 @@
+"""What led to a decision, as machines remember it: the position of a fact or of a decision.
+
+A decision that names the run it is about is tied to its cause by (job, instance, run). Any other carries the position
+of what led to it (docs/decisions/031). Where that came in an earlier round, it stands in a row, so that a machine that
+was restored says the same as one that has run on.
+"""
+
+import msgspec
+
+from events.records.parts import Cause
+
+CAUSES_MAX = 8
+"""So many causes of one decision are kept, the newest."""
+FACT = -1
+
+
+class CauseRow(msgspec.Struct, frozen=True, array_like=True):
+    """The position of a fact, as topic and offset, or of a decision, as machine, round and index in the round."""
+
+    source: str
+    at: int
+    index: int = FACT
+
+    @property
+    def record(self) -> Cause:
+        """The same as decisions carry it."""
+        if self.index == FACT:
+            return Cause(topic=self.source, offset=self.at)
+        return Cause(machine=self.source, round=self.at, index=self.index)
+
+
+def recorded(row: CauseRow | None) -> Cause | None:
+    """A cause that may be missing, as decisions carry it."""
+    return None if row is None else row.record
+
+
+def newest(causes: list[CauseRow], cause: CauseRow) -> list[CauseRow]:
+    """The causes with one more; the oldest leave."""
+    return [*causes, cause][-CAUSES_MAX:]
+
+
+class CurrentInput:
+    """The position of what a machine is applying now. Its parts share it; it means something only while they apply."""
+
+    def __init__(self) -> None:
+        self.cause = CauseRow("", 0)
+
+    def fact(self, topic: str, offset: int) -> None:
+        """A fact is applied."""
+        self.cause = CauseRow(topic, offset)
+
+    def decision(self, machine: str, round_: int, index: int) -> None:
+        """A decision is applied."""
+        self.cause = CauseRow(machine, round_, index)
