@@ -38,7 +38,7 @@ from processors.entitlement.rows import (
 )
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
-from processors.state.causes import CurrentInput, newest
+from processors.state.causes import CurrentInput
 from processors.state.table import Table, struct_table
 
 SAY_EVERY_MS = 1000
@@ -239,16 +239,7 @@ class Entitlement:
             before = self.queues.changes
             handler(event, now)
             if self.queues.changes != before:
-                self._note_cause(event)
-
-    def _note_cause(self, event: Event) -> None:
-        """Remembers what changed queues, pools or capacity, for the decisions that it leads to."""
-        cell, cause = self._cell.change("cell"), self._input.cause
-        cell.last_by = cause
-        if isinstance(event, RunsEnded | GangsReturned | JobChanged | PoolAnswered | CapacityChanged):
-            cell.room_by = cause
-        if isinstance(event, PoolAnswered | CapacityChanged):
-            cell.changed_by = newest(cell.changed_by, cause)
+                self._cell.change("cell").note(event, self._input.cause)
 
     def _queued(self, event: GangsQueued, now: int) -> None:
         arena = self.queues.arena

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from events.records.base import Event
+from events.records.entitlement import PoolAnswered
+from events.records.lifecycle import JobChanged, RunsEnded
 from events.records.parts import Amounts
+from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from processors.state.causes import CauseRow
+from processors.state.causes import CauseRow, newest
 from processors.state.cell_settings import SettingsRow
 from processors.state.record_rows import row_of
 
@@ -109,6 +113,14 @@ class CellRow(msgspec.Struct, array_like=True):
     """The last one that gave room."""
     changed_by: list[CauseRow] = []
     """The changes of pools and capacity since EntitlementsSet was said last."""
+
+    def note(self, event: Event, cause: CauseRow) -> None:
+        """Remembers what changed queues, pools or capacity, for the decisions that it leads to."""
+        self.last_by = cause
+        if isinstance(event, RunsEnded | GangsReturned | JobChanged | PoolAnswered | CapacityChanged):
+            self.room_by = cause
+        if isinstance(event, PoolAnswered | CapacityChanged):
+            self.changed_by = newest(self.changed_by, cause)
 
 
 class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
