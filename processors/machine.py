@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from events.records.base import Event
+from processors.state.conversion import Conversions
 from processors.state.table import Table
 
 
@@ -56,6 +57,8 @@ class Machine(Protocol):
     """Number of what `decide` does; raised when its behaviour changes."""
     state: ClassVar[int]
     """Number of the format of rows."""
+    conversions: ClassVar[Conversions]
+    """What makes rows of this format of those of older ones, where that can be done."""
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:

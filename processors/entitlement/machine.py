@@ -39,6 +39,7 @@ from processors.entitlement.rows import (
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.causes import CurrentInput
+from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
 SAY_EVERY_MS = 1000
@@ -55,6 +56,7 @@ class Entitlement:
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
     logic: ClassVar[int] = 9
     state: ClassVar[int] = 4
+    conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
         self._number = cell

@@ -50,6 +50,7 @@ from processors.lifecycle.tasks import (
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.cell_settings import CellSettings, SettingsRow
+from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
 DOUBLINGS_MAX = 22
@@ -64,6 +65,7 @@ class Lifecycle:
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
     logic: ClassVar[int] = 11
     state: ClassVar[int] = 7
+    conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell

@@ -40,6 +40,7 @@ from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
+from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
 CHANGES = (
@@ -57,6 +58,7 @@ class Placement:
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 8
     state: ClassVar[int] = 5
+    conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)

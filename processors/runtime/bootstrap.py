@@ -10,6 +10,7 @@ from events.topics import rounds_of
 from processors.machine import Machine
 from processors.runtime.snapshots import SnapshotFault, inputs, restore
 from processors.runtime.store import RocksStore
+from processors.state.conversion import conversion
 
 
 class Beginning(NamedTuple):
@@ -81,7 +82,7 @@ def _lack(folder: Path, log: Log, machine: Machine) -> Lack | None:
         store.close()
     if standing is None:
         return Lack(f"the store of {machine.name} is empty", start)
-    if standing.state != machine.state:
+    if conversion(machine.conversions, standing.state, machine.state) is None:
         return Lack(f"the store of {machine.name} has rows of another format", start)
     positions = {rounds_of(machine.name): standing.own.position, **inputs(standing, machine)}
     gap = _gap(log, positions)

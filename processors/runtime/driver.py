@@ -89,7 +89,7 @@ class Driver:
         self._readers: list[Reader] = []
         self._again = True
         self._stale = False
-        """The store holds rows of another format."""
+        """The store holds rows that this build can't go on with."""
         self._starved = False
         """Nothing that was read may be applied yet: what it waits for must be read, however much waits."""
         self._anchor = (0, clock.monotonic_ms())
@@ -240,11 +240,10 @@ class Driver:
             raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
 
     def _keep(self, changes: list[RowChange]) -> None:
-        """Writes the end of a round to the store, which rows of another format leave before."""
-        if self._stale:
-            self._store.clear()
-            self._stale = False
-        self._store.commit(changes, self.fold.standing())
+        """Writes the end of a round to the store, in place of rows that this build can't go on with."""
+        write = self._store.replace if self._stale else self._store.commit
+        write(changes, self.fold.standing())
+        self._stale = False
 
     def _append(self, record: NewRecord) -> int:
         return self._log.append([record])[0]

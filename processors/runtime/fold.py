@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 
+import msgspec
+
 from events.acceptance import Chain, digest
 from events.codec import CodecError, decode
 from events.error_text import Cause
@@ -15,7 +17,8 @@ from events.rounds import Delivered, UnreadableRound, accept
 from events.topics import rounds_of
 from processors.machine import Decided, Fact, Machine, PeerRound
 from processors.runtime.store import Standing, Store, StoreFault
-from processors.state.table import RowChange, State
+from processors.state.conversion import conversion
+from processors.state.table import RowChange, State, hash_rows
 
 PARTS_MAX = 1000
 """So many segments and skipped inputs force a round, empty if need be: its record stays small whatever comes."""
@@ -62,24 +65,42 @@ class Fold:
         return (*self.machine.facts, *self._machines)
 
     def restore(self, store: Store) -> bool:
-        """Takes what the store holds. False: that are rows of another format, to be cleared before anything is written
-        there; everything is folded from the log again.
+        """Takes what the store holds, once rows of an older format were converted. False: they are of a format that
+        can't be, to be replaced when anything is written there; everything is folded from the log again.
         """
         standing = store.standing()
         if standing is None:
             return True
         if standing.state != self.machine.state:
+            standing = self._converted(store, standing)
+        if standing is None:
             return False
         self.state.load(store.rows())
         if self.state.hash != standing.hash:
-            raise StoreFault(
-                f"The store of {self.machine.name} doesn't hash to its round {standing.own.round}: "
-                "it is damaged. Delete it; it is made anew from the log."
-            )
+            raise self._damaged(standing)
         self.own, self.known, self.now = standing.own, standing.known, standing.now
         self._begin()
         self.machine.restored()
         return True
+
+    def _converted(self, store: Store, standing: Standing) -> Standing | None:
+        """Brings a store to the present format of rows; None: there is no way there."""
+        convert = conversion(self.machine.conversions, standing.state, self.machine.state)
+        if convert is None:
+            return None
+        old = list(store.rows())
+        if hash_rows(old) != standing.hash:
+            raise self._damaged(standing)
+        rows = list(convert(old))
+        new = msgspec.structs.replace(standing, state=self.machine.state, hash=hash_rows(rows))
+        store.replace(rows, new)
+        return new
+
+    def _damaged(self, standing: Standing) -> StoreFault:
+        return StoreFault(
+            f"The store of {self.machine.name} doesn't hash to its round {standing.own.round}: "
+            "it is damaged. Delete it; it is made anew from the log."
+        )
 
     def chains(self) -> Mapping[str, Chain]:
         """What is known of each machine that is read, shared with whoever delivers."""

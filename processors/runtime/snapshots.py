@@ -27,6 +27,7 @@ from events.structs import known
 from events.topics import rounds_of
 from processors.machine import Machine
 from processors.runtime.store import RocksStore, Standing, StoreFault
+from processors.state.conversion import conversion
 from processors.state.table import RowChange, hash_rows
 
 FORMAT = 1
@@ -195,8 +196,8 @@ def restore(url: str, log: Log, machine: Machine, folder: Path) -> Restored:
     for found in held(url, log.cell, machine.name):
         shutil.rmtree(fresh, ignore_errors=True)
         manifest, fault = found.manifest, found.fault
-        if manifest is not None and manifest.state != machine.state:
-            fault = f"its rows have format {manifest.state}, this build has {machine.state}"
+        if manifest is not None and not _usable(manifest, machine):
+            fault = f"its rows have format {manifest.state}, which this build, with {machine.state}, can't convert"
         fault = fault or _check(url, log, found, fresh).fault
         if not fault:
             shutil.rmtree(folder, ignore_errors=True)
@@ -232,7 +233,12 @@ def inputs(standing: Standing, machine: Machine) -> dict[str, int]:
 
 
 def _good(found: Held, machine: Machine) -> bool:
-    return not found.fault and found.manifest is not None and found.manifest.state == machine.state
+    return not found.fault and found.manifest is not None and _usable(found.manifest, machine)
+
+
+def _usable(manifest: Manifest, machine: Machine) -> bool:
+    """Whether a machine can go on with rows of this format: whoever opens the store converts them."""
+    return conversion(machine.conversions, manifest.state, machine.state) is not None
 
 
 def _look(files: Files, cell: int, machine: str, round_: int) -> Held:

@@ -59,8 +59,8 @@ class Store(Protocol):
         """Writes both or nothing."""
         ...
 
-    def clear(self) -> None:
-        """Removes the rows and the standing."""
+    def replace(self, rows: Sequence[RowChange], standing: Standing) -> None:
+        """Writes both in place of all that is there, or nothing."""
         ...
 
     def close(self) -> None:
@@ -93,9 +93,10 @@ class MemoryStore:
                 self._rows[table, key] = row
         self._standing = msgspec.msgpack.encode(standing)
 
-    def clear(self) -> None:
-        """See `Store.clear`."""
-        self._rows, self._standing = {}, None
+    def replace(self, rows: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.replace`."""
+        self._rows = {}
+        self.commit(rows, standing)
 
     def copy(self) -> "MemoryStore":
         """The store as it is now, as a snapshot on another disk."""
@@ -156,7 +157,15 @@ class RocksStore:
 
     def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
         """See `Store.commit`. Raises `StoreFault` where the disk says no."""
+        self._write(WriteBatch(raw_mode=True), changes, standing)
+
+    def replace(self, rows: Sequence[RowChange], standing: Standing) -> None:
+        """See `Store.replace`. Raises `StoreFault` where the disk says no."""
         batch = WriteBatch(raw_mode=True)
+        batch.delete_range(_FIRST, _AFTER)
+        self._write(batch, rows, standing)
+
+    def _write(self, batch: WriteBatch, changes: Sequence[RowChange], standing: Standing) -> None:
         for table, key, row in changes:
             name = table.encode() + b"\0" + key
             if row is None:
@@ -164,16 +173,6 @@ class RocksStore:
             else:
                 batch.put(name, row)
         batch.put(_STANDING, msgspec.msgpack.encode(standing))
-        self._write(batch)
-
-    def clear(self) -> None:
-        """See `Store.clear`. Raises `StoreFault` where the disk says no."""
-        batch = WriteBatch(raw_mode=True)
-        batch.delete_range(_FIRST, _AFTER)
-        batch.delete(_STANDING)
-        self._write(batch)
-
-    def _write(self, batch: WriteBatch) -> None:
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions

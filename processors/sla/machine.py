@@ -27,6 +27,7 @@ from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.machine import Decided, Input, PeerRound
 from processors.sla.rows import JobRow
 from processors.state.arena import Arena, locate
+from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
 Run = tuple[str, int, int]
@@ -46,6 +47,7 @@ class Sla:
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
     logic: ClassVar[int] = 2
     state: ClassVar[int] = 2
+    conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)

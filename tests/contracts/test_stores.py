@@ -74,6 +74,15 @@ def test_a_round_without_changes_moves_the_standing(open_store: Open) -> None:
     store.close()
 
 
+def test_rows_of_another_format_replace_all_that_is_there(open_store: Open) -> None:
+    store = open_store()
+    store.commit([RowChange("jobs", b"a", b"1"), RowChange("hosts", b"\xff\xff", b"1")], at(1))
+    store.replace([RowChange("jobs", b"b", b"2")], at(2))
+    assert rows(store) == {("jobs", b"b"): b"2"}
+    assert store.standing() == at(2)
+    store.close()
+
+
 def test_a_standing_that_was_read_may_be_changed_without_changing_the_store(open_store: Open) -> None:
     store = open_store()
     store.commit([], at(1))

@@ -14,6 +14,7 @@ from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
+from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
 CLOSE_AFTER_MS = 40
@@ -35,6 +36,7 @@ class Toy:
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs",)
     logic: ClassVar[int] = 1
     state: ClassVar[int] = 1
+    conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
         self.balls: Table[str, Ball] = struct_table("balls", Ball)

@@ -263,7 +263,7 @@ def test_a_newer_format_is_refused_and_so_are_rows_of_another_format(two: Two, t
     newer = type("Newer", (Left,), {"state": 2, "name": "left", "peers": ("right",)})
     done = restore(two.url, two.log, newer(), tmp_path / "other" / "left")
     assert done.manifest is None
-    assert "its rows have format 1, this build has 2" in done.refused[1]
+    assert "its rows have format 1, which this build, with 2, can't convert" in done.refused[1]
     assert not (tmp_path / "other" / "left").exists()
 
 

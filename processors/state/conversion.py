@@ -1,0 +1,33 @@
+"""Rows of an older format as a machine keeps them now.
+
+Who raises `state` writes, in the machine's folder, a function that makes the new rows of the old ones, if that can be
+done, and names it in `conversions`. A store or a snapshot of the older format is then gone on with; without the
+function the machine is folded from the log again, from its start (docs/decisions/032).
+
+The law of a conversion: what it makes of the rows after a round are the rows that the new build has after that round
+when it folds the log from the start. A test holds one against the other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from processors.state.table import RowChange
+
+Rows = Iterable[RowChange]
+Conversion = Callable[[Rows], Rows]
+Conversions = Mapping[int, Conversion]
+"""By the number of the older format: what makes rows of the next number of them."""
+
+
+def conversion(conversions: Conversions, old: int, new: int) -> Conversion | None:
+    """What makes rows of the format `new` of those of the format `old`; None where a step is missing."""
+    steps = [conversions.get(number) for number in range(old, new)]
+    if old > new or None in steps:
+        return None
+
+    def convert(rows: Rows) -> Rows:
+        for step in steps:
+            assert step is not None
+            rows = step(rows)
+        return rows
+
+    return convert
