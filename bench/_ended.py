@@ -66,7 +66,7 @@ class Cell:
         """So many jobs of one task are submitted, admitted, and ended."""
         now, runs = START_MS + first // BATCH * BATCH_MS, _runs(first, count)
         for at, job_id in enumerate(runs["job_ids"], first):
-            job = JobSubmitted(job_id=job_id, pool=POOL, cpu_milli=100, simulated=Simulated(1000))
+            job = JobSubmitted(job_id=job_id, pool=POOL, resources={"cpu": 100}, simulated=Simulated(1000))
             self.fact("paceline.jobs", at, now, job)
         lifecycle = self.machines["lifecycle"].decide(now, True, count)
         assert sum(isinstance(each, JobAccepted) for each in lifecycle) == count

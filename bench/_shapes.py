@@ -49,7 +49,11 @@ WAYS = 300
 def job(job_id: str, instances: int) -> JobSubmitted:
     """A job of tasks of 0.1 CPU that run a second."""
     return JobSubmitted(
-        job_id=job_id, pool="/bench", instances=instances, cpu_milli=100, memory_mib=64, simulated=Simulated(1000)
+        job_id=job_id,
+        pool="/bench",
+        instances=instances,
+        resources={"cpu": 100, "memory": 64},
+        simulated=Simulated(1000),
     )
 
 

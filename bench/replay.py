@@ -15,7 +15,7 @@ from events.columns import ints
 from events.log.embedded import EmbeddedLog
 from events.log.port import NewRecord
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
 from events.records.pools import PoolDefined
 from events.records.rounds import RoundCommitted
 from events.topics import ALL
@@ -28,7 +28,7 @@ from processors.runtime.store import RocksStore, Store
 
 TASKS, LIVE_JOBS, LIVE_TASKS, LIVE_HOSTS = 50_000, 10, 100_000, 7_000
 ENDED_JOBS = 1_000_000
-HOST = Amounts(16_000, 65_536, 0, 0)
+HOST = {"cpu": 16_000, "memory": 65_536}
 
 
 def run(log: str, options: Options) -> Result:
@@ -58,7 +58,7 @@ def run(log: str, options: Options) -> Result:
 def job(job_id: str, instances: int, duration_ms: int) -> JobSubmitted:
     """A job of tasks of 0.1 CPU."""
     return JobSubmitted(
-        job_id=job_id, pool="/bench", instances=instances, cpu_milli=100, simulated=Simulated(duration_ms)
+        job_id=job_id, pool="/bench", instances=instances, resources={"cpu": 100}, simulated=Simulated(duration_ms)
     )
 
 

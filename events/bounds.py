@@ -8,6 +8,10 @@ INSTANCES_MAX = 100_000
 INT_MAX = (1 << 31) - 1
 AMOUNT_MAX = 1 << 38
 """Of any resource, asked for by a task or a pool or offered by a host."""
+KINDS_MAX = 32
+"""Kinds of resources that a cell knows, cpu, memory, disk and gpu among them; of which a host, a job or a pool may name
+so many too.
+"""
 TASKS_MAX = 1 << 24
 """Open tasks of a cell: what all of them ask for together, `TASKS_MAX * AMOUNT_MAX`, stays within 64 bits."""
 RUN_MAX = INT_MAX - 1

@@ -79,6 +79,8 @@ class Code(StrEnum):
     REPEATED = "REPEATED"
     # the job itself
     INVALID_SPEC = "INVALID_SPEC"
+    UNKNOWN_RESOURCE = "UNKNOWN_RESOURCE"
+    """A resource is named that the cell doesn't know."""
     TOO_LARGE = "TOO_LARGE"
     ID_TAKEN = "ID_TAKEN"
     NOT_FOUND = "NOT_FOUND"

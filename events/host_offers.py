@@ -1,17 +1,16 @@
 """What a host may say of itself, judged alike by the gateway, by whoever reads the log, and by the views."""
 
-from events.bounds import AMOUNT_MAX, ATTRIBUTES_MAX, NAME, PORT_MAX, SESSION_MAX, WORD_MAX
+from events.bounds import ATTRIBUTES_MAX, NAME, PORT_MAX, SESSION_MAX, WORD_MAX
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.tasks import HostInventory
+from events.resources import amounts_fault
 
 
 def offer_fault(offer: HostOffered) -> str:
     """Why an offer counts as nothing; empty: it can be taken at its word."""
-    for name in ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"):
-        amount = getattr(offer.capacity, name)
-        if not 0 <= amount <= AMOUNT_MAX:
-            return f"{name} is {amount}, must be from 0 to {AMOUNT_MAX}"
+    if fault := amounts_fault(offer.capacity):
+        return fault
     if not 0 < offer.port_first <= offer.port_last <= PORT_MAX:
         return f"ports are {offer.port_first} to {offer.port_last}, must be a range from 1 to {PORT_MAX}"
     if len(offer.attributes) > ATTRIBUTES_MAX:

@@ -38,9 +38,9 @@ from events.codec import encode
 from events.port_names import sharing
 from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from events.records.parts import Constraint as ConstraintPart
 from events.records.pools import PoolDefined
+from events.resources import in_order
 from events.spec_parts import (
     Constraint,
     EnvName,
@@ -173,10 +173,7 @@ class JobSpec(Spec):
             instances=self.instances,
             command=tuple(self.command),
             env=self.env,
-            cpu_milli=self.resources.cpu,
-            memory_mib=self.resources.memory,
-            disk_mib=self.resources.disk,
-            gpu_milli=self.resources.gpu,
+            resources=in_order(dict(self.resources)),
             ports=tuple(self.ports),
             priority=self.priority,
             preemptible=self.preemptible,
@@ -218,10 +215,10 @@ def from_event(event: JobSubmitted) -> dict[str, Any]:
         "command": list(event.command),
         "env": dict(event.env),
         "resources": {
-            "cpu": write_milli(event.cpu_milli),
-            "memory": write_mib(event.memory_mib),
-            "disk": write_mib(event.disk_mib),
-            "gpu": write_milli(event.gpu_milli),
+            "cpu": write_milli(event.resources.get("cpu", 0)),
+            "memory": write_mib(event.resources.get("memory", 0)),
+            "disk": write_mib(event.resources.get("disk", 0)),
+            "gpu": write_milli(event.resources.get("gpu", 0)),
         },
         "ports": list(event.ports),
         "priority": event.priority,
@@ -324,14 +321,13 @@ class PoolSpec(Spec):
 
     def to_event(self, path: str, command_id: str, cell: int = 0) -> PoolDefined:
         """The fact to append; `cell` is for a pool that names none."""
-        reservation, limit, share = self.reservation, self.limit, self.share
-        most = [-1 if value is None else value for value in (limit.cpu, limit.memory, limit.disk, limit.gpu)]
+        limit = {name: most for name, most in self.limit if most is not None}
         return PoolDefined(
             path=path,
             command_id=command_id,
-            reservation=Amounts(reservation.cpu, reservation.memory, reservation.disk, reservation.gpu),
-            limit=Amounts(*most),
-            share=Amounts(share.cpu, share.memory, share.disk, share.gpu),
+            reservation=in_order(dict(self.reservation)),
+            limit=limit,
+            share=dict(self.share),
             open_jobs_max=self.open_jobs_max,
             open_tasks_max=self.open_tasks_max,
             cell=cell if self.cell is None else self.cell,

@@ -24,7 +24,7 @@ import msgspec
 from events.bounds import NAME, SESSION_MAX
 from events.file_locks import hold
 from events.port_names import variable_of
-from events.records.parts import Amounts
+from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity
 from hostagent.agent_state import AgentFault, load, save
@@ -57,6 +57,7 @@ POLL_S = 0.05
 BACKOFF_S = (0.2, 10.0)
 """Waits between attempts to connect: the first, and the longest; doubled once all gateways were tried, and each drawn
 from its upper half.
+from events.resources import Amounts
 """
 CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""
@@ -70,8 +71,8 @@ log = logging.getLogger("paceline.agent")
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What an agent needs to know. `urls`: of the gateways of its cell; `capacity`: None takes what is detected;
-    `attributes` are added to those. `ports_moved`: where another agent of this machine has these ports, others of the
+    """What an agent needs to know. `urls`: of the gateways of its cell; `resources`, `attributes`: beside what
+    is detected, or instead of it. `ports_moved`: where another agent of this machine has these ports, others of the
     same number are taken; `port_locks`: see `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the
     agent's.
     """
@@ -80,7 +81,7 @@ class AgentSettings:
     token: str
     folder: Path
     host_id: str
-    capacity: Amounts | None = None
+    resources: Amounts = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
     port_first: int = 31000
     port_last: int = 31999
@@ -254,7 +255,7 @@ class Agent:
         settings = self.settings
         hello = Hello(
             session=session,
-            capacity=settings.capacity or capacity.detect(settings.folder),
+            capacity=capacity.detect(settings.folder) | settings.resources,
             port_first=self._ports[0],
             port_last=self._ports[1],
             attributes=capacity.attributes() | settings.attributes,

@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from events.records.parts import Amounts
+from events.resources import Amounts
 
 CGROUP = Path("/sys/fs/cgroup")
 MIB = 1024 * 1024
@@ -21,7 +21,7 @@ def detect(folder: Path, cgroup: Path = CGROUP) -> Amounts:
         cpu_milli = min(cpu_milli, int(quota) * 1000 // int(period))
     with suppress(OSError, ValueError):
         memory_mib = min(memory_mib, int((cgroup / "memory.max").read_text()) // MIB)
-    return Amounts(cpu_milli=cpu_milli, memory_mib=memory_mib, disk_mib=shutil.disk_usage(folder).free // MIB)
+    return {"cpu": cpu_milli, "memory": memory_mib, "disk": shutil.disk_usage(folder).free // MIB}
 
 
 def attributes() -> dict[str, str]:

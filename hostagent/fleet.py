@@ -16,7 +16,8 @@ import numpy as np
 from events.clock import Clock
 from events.codes import RunReport
 from events.columns import I32, indexed
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
+from events.resources import Amounts
 from hostagent.gateway import Gateway
 from hostagent.gateway.component import REPORTS_MAX
 from hostagent.gateway.connections import Attach, Connect, Report

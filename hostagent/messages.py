@@ -9,7 +9,7 @@ from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX
 from events.codes import Number
 from events.columns import I32, indexed
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
+from events.resources import Amounts
 
 HEARTBEAT_MS = 3_000
 """So often an agent that has nothing to report says that it lives."""

@@ -11,7 +11,7 @@ from events.records.base import Event
 from events.records.rounds import RoundCommitted
 
 HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
-_LONG_KINDS = ("entitlement_", "demand_", "allocation_")
+_LONGS = ("host_session", "entitlement", "demand", "allocation")
 JOBS_SHOWN = 100
 
 
@@ -24,7 +24,7 @@ def at(ms: int) -> str | None:
 
 def is_longs(name: str) -> bool:
     """Whether a column holds int64."""
-    return name == "host_session" or name.startswith(_LONG_KINDS)
+    return name in _LONGS
 
 
 def whole(event: Event) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def brief(event: Event) -> dict[str, Any]:
         value = getattr(event, name)
         if not isinstance(value, bytes):
             fields[name] = _value(name, value)
-        elif name in ("job", "entitlement_cpu_milli"):
+        elif name in ("job", "entitlement"):
             fields["items"] = len(value) // (8 if is_longs(name) else 4)
     if len(fields.get("job_ids", ())) > JOBS_SHOWN:
         fields["jobs"] = len(fields["job_ids"])

@@ -34,11 +34,7 @@ def default(field: dict[str, Any]) -> str:
         return ""
     value, avro = field["default"], field["type"]
     if isinstance(value, dict):
-        kind = annotation(avro)
-        if kind.startswith("dict"):
-            return " = {}"
-        inner = ", ".join(f"{k}={v}" for k, v in value.items() if v != 0)
-        return f" = {kind}({inner})"
+        return f" = msgspec.field(default_factory=lambda: {value!r})".replace("'", '"') if value else " = {}"
     if isinstance(value, list):
         return " = ()"
     if avro == "bytes":
@@ -89,6 +85,7 @@ def module(folder: str, shared: dict[str, str]) -> str:
     head = f'"""The records of `schemas/{folder}`. Written by `python -m schemas.generate`; do not edit."""\n\n'
     has_topic = folder != "rounds" and bool(loaded)
     head += "from typing import ClassVar\n\n" if has_topic else ""
+    head += "import msgspec\n\n" if "msgspec." in body else ""
     head += "from events.records.base import Event\n" if loaded else ""
     parts = [name for name in used if re.search(rf"\b{name}\b", body) and name in shared]
     head += f"from events.records.parts import {', '.join(parts)}\n" if parts else ""

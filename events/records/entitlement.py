@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts, Cause
+from events.records.parts import Cause
 
 
 class EntitlementsSet(Event, frozen=True, kw_only=True):
@@ -14,41 +14,23 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     pools: tuple[str, ...]
     """The pools that changed."""
 
-    entitlement_cpu_milli: bytes
-    """What the pool may use. Column of little-endian int64, one per pool."""
+    resources: tuple[str, ...]
+    """The names of the resources."""
 
-    entitlement_memory_mib: bytes
-    """What the pool may use. Column of little-endian int64, one per pool."""
+    entitlement: bytes
+    """What the pool may use. Column of little-endian int64, one per pool and resource: the resources of the first
+    pool, those of the second, and so on.
+    """
 
-    entitlement_disk_mib: bytes
-    """What the pool may use. Column of little-endian int64, one per pool."""
+    demand: bytes
+    """What waits and what runs, within its limit. Column of little-endian int64, one per pool and resource: the
+    resources of the first pool, those of the second, and so on.
+    """
 
-    entitlement_gpu_milli: bytes
-    """What the pool may use. Column of little-endian int64, one per pool."""
-
-    demand_cpu_milli: bytes
-    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
-
-    demand_memory_mib: bytes
-    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
-
-    demand_disk_mib: bytes
-    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
-
-    demand_gpu_milli: bytes
-    """What waits and what runs, within its limit. Column of little-endian int64, one per pool."""
-
-    allocation_cpu_milli: bytes
-    """What it holds. Column of little-endian int64, one per pool."""
-
-    allocation_memory_mib: bytes
-    """What it holds. Column of little-endian int64, one per pool."""
-
-    allocation_disk_mib: bytes
-    """What it holds. Column of little-endian int64, one per pool."""
-
-    allocation_gpu_milli: bytes
-    """What it holds. Column of little-endian int64, one per pool."""
+    allocation: bytes
+    """What it holds. Column of little-endian int64, one per pool and resource: the resources of the first pool, those
+    of the second, and so on.
+    """
 
     partial: bool = False
     """Whether further pools follow right after: one round could not hold them all."""
@@ -112,11 +94,11 @@ class GangsHeld(Event, frozen=True, kw_only=True):
     run: int = 0
     """The first task that waits: its run; 0: none is named."""
 
-    asked: Amounts
-    """What the first waiting gang asks."""
+    asked: dict[str, int]
+    """What the first waiting gang asks, by name of the resource."""
 
-    free: Amounts
-    """What the pool has left for it."""
+    free: dict[str, int]
+    """What the pool has left for it, by name of the resource; 0 where it is left out."""
 
     ahead: int = 0
     """Tasks in front of it."""

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts
 
 
 class GatewayBeat(Event, frozen=True, kw_only=True):
@@ -77,8 +76,10 @@ class HostOffered(Event, frozen=True, kw_only=True):
     session: int
     """Number of the connection of the agent of that host, growing."""
 
-    capacity: Amounts
-    """All it lends to tasks."""
+    capacity: dict[str, int]
+    """All it lends to tasks. By name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out
+    is 0. A kind that the cell doesn't know is ignored until it does.
+    """
 
     port_first: int = 31000
     """First port that tasks may use."""

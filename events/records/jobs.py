@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import msgspec
+
 from events.records.base import Event
 from events.records.parts import Constraint, Simulated
 
@@ -48,17 +50,10 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     """Environment of the process."""
 
-    cpu_milli: int = 100
-    """CPU of one task in thousandths of a core."""
-
-    memory_mib: int = 64
-    """Memory of one task in MiB."""
-
-    disk_mib: int = 0
-    """Disk of one task in MiB."""
-
-    gpu_milli: int = 0
-    """GPU of one task in thousandths of a device."""
+    resources: dict[str, int] = msgspec.field(default_factory=lambda: {"cpu": 100, "memory": 64})
+    """What one task needs. By name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is
+    0.
+    """
 
     ports: tuple[str, ...] = ()
     """Names of the ports that one task needs; numbers are chosen at placement."""

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts, Cause, Constraint
+from events.records.parts import Cause, Constraint
 
 
 class CommandAnswered(Event, frozen=True, kw_only=True):
@@ -161,8 +161,10 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     instances: int
     """Number of tasks."""
 
-    need: Amounts
-    """What one task needs."""
+    need: dict[str, int]
+    """What one task needs. By name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is
+    0.
+    """
 
     ports: int = 0
     """Ports that one task needs."""

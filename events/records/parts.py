@@ -41,20 +41,17 @@ class Simulated(Part, frozen=True):
     """The run of this number exits with 1 too; 0: none does."""
 
 
-class Amounts(Part, frozen=True):
-    """An amount of each resource, in integers."""
+class ResourceKind(Part, frozen=True):
+    """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
 
-    cpu_milli: int = 0
-    """CPU in thousandths of a core."""
+    name: str
+    """Its name, as hosts offer it and jobs ask for it: gpu/a100."""
 
-    memory_mib: int = 0
-    """Memory in MiB."""
+    unit: str = "milli"
+    """milli: counted in thousandths; MiB: a size."""
 
-    disk_mib: int = 0
-    """Disk in MiB."""
-
-    gpu_milli: int = 0
-    """GPU in thousandths of a device."""
+    amount: int | None = None
+    """What the whole cell has of it, as of a licence; null: what hosts offer."""
 
 
 class Cause(Part, frozen=True):
@@ -85,8 +82,8 @@ class NearMiss(Part, frozen=True):
     host_id: str
     """The host."""
 
-    lacks: Amounts
-    """What it lacked for one task, per resource; 0 where it had enough."""
+    lacks: dict[str, int]
+    """What it lacked for one task, by name of the resource; empty: it lacked ports."""
 
 
 class Segment(Part, frozen=True):

@@ -3,16 +3,18 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts, Cause, NearMiss
+from events.records.parts import Cause, NearMiss
 
 
 class CapacityChanged(Event, frozen=True, kw_only=True):
-    """What the hosts of the cell have together."""
+    """What the cell has: its hosts together, and its licences."""
 
     topic: ClassVar[str] = "paceline.placement"
 
-    capacity: Amounts
-    """The sum over hosts that count."""
+    capacity: dict[str, int]
+    """The sum over hosts that count, and the amounts of licences. By name of the resource: thousandths of CPUs and
+    devices, MiB of sizes; what is left out is 0.
+    """
 
     hosts: int
     """Number of those hosts."""
@@ -75,8 +77,8 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
     run: int = 0
     """The first task without a place: its run; 0: none is named."""
 
-    need: Amounts
-    """What one task needs."""
+    need: dict[str, int]
+    """What one task needs, by name of the resource."""
 
     ports: int = 0
     """Ports that one task needs."""

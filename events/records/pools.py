@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Amounts
+from events.records.parts import ResourceKind
 
 
 class CellConfigured(Event, frozen=True, kw_only=True):
@@ -52,6 +52,10 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     ended_jobs_max: int = 1000000
     """How many ended jobs are known at most; the oldest are forgotten before their time."""
 
+    resources: tuple[ResourceKind, ...] = ()
+    """Kinds to add, and licences whose amount changes. A kind is never removed: one that isn't named stays as it is.
+    """
+
 
 class PoolDefined(Event, frozen=True, kw_only=True):
     """An admin creates or changes a pool. Written to the partition of every cell, so that each knows the cell of each
@@ -66,14 +70,17 @@ class PoolDefined(Event, frozen=True, kw_only=True):
     command_id: str
     """Made by the client; a repeat has the same."""
 
-    reservation: Amounts = Amounts()
-    """What the pool gets whenever it demands it."""
+    reservation: dict[str, int] = {}
+    """What the pool gets whenever it demands it, by name of the resource."""
 
-    limit: Amounts = Amounts(cpu_milli=-1, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
-    """What the pool never exceeds; -1: no limit."""
+    limit: dict[str, int] = {}
+    """What the pool never exceeds, by name of the resource; one that is left out has no limit."""
 
-    share: Amounts = Amounts(cpu_milli=1, memory_mib=1, disk_mib=1, gpu_milli=1)
-    """Weight among siblings beyond the reservation, per resource."""
+    share: dict[str, int] = {}
+    """Weight among siblings beyond the reservation, by name of the resource."""
+
+    share_default: int = 1
+    """Weight in each resource that share leaves out."""
 
     open_jobs_max: int = 100000
     """Open jobs that the pool takes."""

@@ -21,7 +21,6 @@ from events.clock import SystemClock
 from events.file_locks import hold
 from events.hang_watch import HANG_S, Still, place
 from events.log.port import Log, LogFault, LogUnavailable
-from events.records.parts import Amounts
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from hostagent.gateway.http import output_routes, routes
@@ -41,7 +40,7 @@ LOOK_S = 1.0
 """So often it is looked whether the thread that steps gets on."""
 BEHIND_MAX = 10_000
 """Records that it may be behind the log and still count as ready."""
-SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
+SIM_HOST = {"cpu": 16_000, "memory": 65_536, "disk": 1_000_000}
 
 
 class GatewayHangs(Exception):

@@ -7,10 +7,8 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from prometheus_client import Gauge
 
-from hostagent import capacity
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.listen_address import address_of, bound
@@ -24,7 +22,7 @@ from paceline.services.settings import SERVICE_PORTS, Settings
 from projections.health import Health
 
 GRACE_S = 1
-AMOUNTS = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
+AMOUNTS = {"cpu": "cpu_milli", "memory": "memory_mib", "disk": "disk_mib", "gpu": "gpu_milli"}
 RUNS = Gauge("paceline_agent_runs", "Runs of this host that have not ended.", ("host",))
 CONNECTED = Gauge("paceline_agent_connected", "1 while the agent has a session with a gateway.", ("host",))
 
@@ -81,13 +79,13 @@ def agent_settings(settings: Settings) -> AgentSettings:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CannotStart(f"{folder}: {error.strerror}. Choose another folder with --folder.") from error
-    said = {name: getattr(part, name) for name in AMOUNTS if getattr(part, name) is not None}
+    said = {name: value for name, field in AMOUNTS.items() if (value := getattr(part, field)) is not None}
     return AgentSettings(
         urls=tuple(each if "://" in each else f"http://{each}" for each in addresses),
         token=token,
         folder=folder,
         host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
-        capacity=msgspec.structs.replace(capacity.detect(folder), **said) if said else None,
+        resources=said,
         attributes=part.attributes,
         port_first=part.port_first,
         port_last=part.port_last,

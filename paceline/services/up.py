@@ -23,7 +23,6 @@ from fastapi import FastAPI
 
 from events.clock import SystemClock
 from events.log.port import Log, LogError
-from events.records.parts import Amounts
 from hostagent.agent import AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.fleet import Fleet, OnOrder, SimHost
@@ -50,7 +49,7 @@ GC_THRESHOLDS = (50_000, 20, 100)
 """State is rows that live long: looking through all of them for cycles every few rounds shows in the latency."""
 GRACE_S = 3
 """So long requests that are being answered may go on at the end."""
-SIM_HOST = Amounts(cpu_milli=16_000, memory_mib=65_536, disk_mib=1_000_000, gpu_milli=0)
+SIM_HOST = {"cpu": 16_000, "memory": 65_536, "disk": 1_000_000}
 
 
 def run_up(settings: "UpSettings") -> int:

@@ -18,10 +18,9 @@ from events.codes import Code
 from events.columns import I64, Names, pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
-from events.records.parts import Amounts
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Place, Queues, stretches
-from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, plus
+from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, named, plus
 from processors.state.causes import recorded
 from processors.state.table import Table
 
@@ -307,8 +306,8 @@ def held(queues: Queues, cell: CellRow, job_id: str, slots: I64, why: Why, ahead
         tasks=len(slots),
         instance=int(slots[0]) - row.base,
         run=int(queues.arena["queued"][slots[0]]),
-        asked=Amounts(*plus(NOTHING, row.need, times)),
-        free=Amounts(*(max(0, each) for each in why.free)),
+        asked=named(plus(NOTHING, row.need, times)),
+        free=named([max(0, each) for each in why.free]),
         ahead=ahead,
         not_before_ms=row.not_before_ms,
         cause=recorded(cell.last_by) if row.said else None,

@@ -14,9 +14,10 @@ from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsE
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
+from events.resources import STANDARD_KINDS, with_added
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
 from processors.entitlement.entitlements import Shares
-from processors.entitlement.pool_commands import RESOURCES, answer
+from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
@@ -27,6 +28,7 @@ from processors.entitlement.rows import (
     Amount4,
     AskRow,
     CellRow,
+    ConfiguredRow,
     DefinedRow,
     PoolFact,
     PoolRow,
@@ -54,8 +56,8 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 9
-    state: ClassVar[int] = 4
+    logic: ClassVar[int] = 10
+    state: ClassVar[int] = 5
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -167,27 +169,28 @@ class Entitlement:
         paths = unsaid[:most]
         rows = [self.shares()[path] for path in paths]
         columns: dict[str, Any] = {
-            f"{kind}_{resource}": pack_longs([getattr(row, kind)[at] for row in rows])
+            kind: pack_longs([amount for row in rows for amount in getattr(row, kind)])
             for kind in ("entitlement", "demand", "allocation")
-            for at, resource in enumerate(RESOURCES)
         }
+        columns |= {"pools": tuple(paths), "resources": STANDARD_KINDS.names, "partial": len(unsaid) > most}
         cell = self.cell
         last = [cell.last_by] if cell.last_by else []
-        causes = tuple(change.record for change in cell.changed_by or last)
-        return EntitlementsSet(pools=tuple(paths), partial=len(unsaid) > most, causes=causes, **columns)
+        return EntitlementsSet(causes=tuple(change.record for change in cell.changed_by or last), **columns)
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done = self._tree, dict(self.commands.items())
+        tree, done, kinds = self._tree, dict(self.commands.items()), self.cell.resources
         before: list[Entry] = []
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
             fact = self.asks[offset].fact
-            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done)
+            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done, kinds)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
                 was = tree.take(fact)
                 before += [was] if was else []
+                if isinstance(fact, ConfiguredRow):
+                    kinds = with_added(kinds, fact.settings.resources)
             out.append(answered)
         for entry in reversed(before):
             tree.put(entry)
@@ -354,16 +357,18 @@ class Entitlement:
         if self._is_foreign(fact):
             return
         if isinstance(fact, DefinedRow):
-            row, old = pool_row(fact), self.pools.get(fact.path)
+            pool, old = pool_row(fact), self.pools.get(fact.path)
             if old is not None:
-                row.served, row.starving_ms, row.starving_by = old.served, old.starving_ms, old.starving_by
-            self.pools.put(fact.path, row)
+                pool.served, pool.starving_ms, pool.starving_by = old.served, old.starving_ms, old.starving_by
+            self.pools.put(fact.path, pool)
         elif isinstance(fact, RemovedRow):
             self.pools.remove(fact.path)
             if fact.path in self.said:
                 self.said.remove(fact.path)
         else:
-            self._cell.change("cell").preemption_delay_ms = fact.settings.preemption_delay_ms
+            row, settings = self._cell.change("cell"), fact.settings
+            row.preemption_delay_ms = settings.preemption_delay_ms
+            row.resources = with_added(row.resources, settings.resources)
         self.queues.changes += 1
         self.queues.release_for_change()
 
@@ -390,5 +395,5 @@ class Entitlement:
 
 def _rows(event: EntitlementsSet, kind: str) -> list[Amount4]:
     """The amounts of one kind, one per pool."""
-    cpu, memory, disk, gpu = (longs(getattr(event, f"{kind}_{resource}")).tolist() for resource in RESOURCES)
-    return list(zip(cpu, memory, disk, gpu, strict=True))
+    rows = longs(getattr(event, kind)).reshape(len(event.pools), len(event.resources)).tolist()
+    return [(cpu, memory, disk, gpu) for cpu, memory, disk, gpu in rows]

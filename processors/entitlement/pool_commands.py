@@ -1,22 +1,27 @@
 """Answers to facts about pools: the rules of the pool tree."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
+from events.resources import STANDARD_KINDS, Kinds, UnknownResource, amounts_fault, kinds_fault
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
 from processors.entitlement.rows import NOTHING, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow, plus
+from processors.state.cell_settings import KindRow
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
-RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
 
 Verdict = tuple[Code, str]
 
 
-def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool) -> PoolAnswered:
-    """The answer to one fact, as the tree is now; `repeated`: its command was done before."""
+def answer(
+    offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool, kinds: Sequence[KindRow]
+) -> PoolAnswered:
+    """The answer to one fact, as the tree is now; `repeated`: its command was done before; `kinds`: those added to the
+    cell.
+    """
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
     if len(fact.command_id) > WORD_MAX:
         characters = len(fact.command_id)
@@ -24,15 +29,15 @@ def answer(offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int]
     elif repeated:
         code, message = Code.REPEATED, "this command was done before"
     elif isinstance(fact, DefinedRow):
-        code, message = _defined(fact, tree, open_jobs)
+        code, message = _defined(fact, tree, open_jobs, kinds)
     elif isinstance(fact, RemovedRow):
         code, message = _removed(path, tree, open_jobs)
     else:
-        code, message = _configured(fact)
+        code, message = _configured(fact, kinds)
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
 
 
-def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
+def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int], kinds: Sequence[KindRow]) -> Verdict:
     path, pools = fact.path, tree.pools
     if not PATH.fullmatch(path) or len(path) > WORD_MAX:
         return (
@@ -49,6 +54,11 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verd
         return misplaced
     if fact.cell != tree.cell:
         return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
+    if fault := _fault(fact):
+        return Code.INVALID_POOL, fault
+    known = Kinds(kinds)
+    if unknown := known.unknown([*fact.reservation, *fact.limit, *fact.share]):
+        return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, known.names))
     parent = parent_of(path)
     if parent not in pools:
         return Code.NO_SUCH_POOL, f"the pool above, {parent}, doesn't exist; define it first"
@@ -75,6 +85,19 @@ def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
     return None
 
 
+def _fault(fact: DefinedRow) -> str:
+    """Why amounts of a definition are beyond their bounds, whatever the tree is; empty: they are within."""
+    shares = fact.share | {"share_default": fact.share_default}
+    for what, amounts, most in (
+        ("reservation", fact.reservation, AMOUNT_MAX),
+        ("limit", fact.limit, AMOUNT_MAX),
+        ("share", shares, SHARE_MAX),
+    ):
+        if fault := amounts_fault(amounts, most=most):
+            return f"{what}: {fault}"
+    return ""
+
+
 def _same(old: PoolRow, new: PoolRow) -> bool:
     fields = ("reservation", "limit", "share", "open_jobs_max", "open_tasks_max")
     return all(getattr(old, field) == getattr(new, field) for field in fields)
@@ -85,15 +108,11 @@ def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
     above, old = tree.pools[parent], tree.pools.get(path)
     siblings = plus(tree.reserved(parent), old.reservation if old else NOTHING, -1)
     below = tree.reserved(path)
-    for at, resource in enumerate(RESOURCES):
-        reservation, limit, share = new.reservation[at], new.limit[at], new.share[at]
+    for at, resource in enumerate(STANDARD_KINDS.names):
+        reservation, limit = new.reservation[at], new.limit[at]
         problem = ""
         taken, needed = siblings[at] + reservation, below[at]
-        if not 0 <= reservation <= AMOUNT_MAX or not -1 <= limit <= AMOUNT_MAX:
-            problem = f"reservation {reservation} and limit {limit} must be 0 to {AMOUNT_MAX}"
-        elif not 0 <= share <= SHARE_MAX:
-            problem = f"share {share} must be 0 to {SHARE_MAX}"
-        elif -1 < limit < reservation:
+        if -1 < limit < reservation:
             problem = f"the limit {limit} is below the reservation {reservation}"
         elif -1 < above.limit[at] < limit:
             problem = f"the limit {limit} is above the limit {above.limit[at]} of {parent}"
@@ -120,9 +139,11 @@ def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     return Code.DONE, ""
 
 
-def _configured(fact: ConfiguredRow) -> Verdict:
-    for name in fact.settings.__struct_fields__:
+def _configured(fact: ConfiguredRow, kinds: Sequence[KindRow]) -> Verdict:
+    for name in [name for name in fact.settings.__struct_fields__ if name != "resources"]:
         value, most = getattr(fact.settings, name), 100 if "percent" in name else MS_MAX
         if not 0 <= value <= most:
             return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
+    if fault := kinds_fault(kinds, fact.settings.resources):
+        return Code.INVALID_POOL, f"resources: {fault}"
     return Code.DONE, ""

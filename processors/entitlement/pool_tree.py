@@ -5,7 +5,17 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedDict, SortedList
 
-from processors.entitlement.rows import NOTHING, Amount4, ConfiguredRow, DefinedRow, PoolFact, PoolRow, plus
+from processors.entitlement.rows import (
+    NO_LIMIT,
+    NOTHING,
+    Amount4,
+    ConfiguredRow,
+    DefinedRow,
+    PoolFact,
+    PoolRow,
+    four,
+    plus,
+)
 
 
 def parent_of(path: str) -> str:
@@ -15,7 +25,13 @@ def parent_of(path: str) -> str:
 
 def pool_row(fact: DefinedRow) -> PoolRow:
     """The row of a definition."""
-    return PoolRow(fact.reservation, fact.limit, fact.share, fact.open_jobs_max, fact.open_tasks_max)
+    return PoolRow(
+        four(fact.reservation),
+        four(fact.limit, NO_LIMIT[0]),
+        four(fact.share, fact.share_default),
+        fact.open_jobs_max,
+        fact.open_tasks_max,
+    )
 
 
 class Entry(NamedTuple):

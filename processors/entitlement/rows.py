@@ -1,17 +1,17 @@
 """The rows of entitlement's tables, and arithmetic on amounts: four integers, CPU, memory, disk, GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobChanged, RunsEnded
-from events.records.parts import Amounts
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.resources import STANDARD_KINDS
 from processors.state.causes import CauseRow, newest
-from processors.state.cell_settings import SettingsRow
+from processors.state.cell_settings import KindRow, SettingsRow
 from processors.state.record_rows import row_of
 
 Amount4 = tuple[int, int, int, int]
@@ -19,9 +19,15 @@ NOTHING: Amount4 = (0, 0, 0, 0)
 NO_LIMIT: Amount4 = (-1, -1, -1, -1)
 
 
-def four(amounts: Amounts) -> Amount4:
-    """An amount of a record."""
-    return amounts.cpu_milli, amounts.memory_mib, amounts.disk_mib, amounts.gpu_milli
+def four(amounts: Mapping[str, int], default: int = 0) -> Amount4:
+    """An amount of a record; `default` is what those have that it leaves out."""
+    cpu, memory, disk, gpu = (amounts.get(name, default) for name in STANDARD_KINDS.names)
+    return cpu, memory, disk, gpu
+
+
+def named(amounts: Sequence[int]) -> dict[str, int]:
+    """An amount as records hold it."""
+    return STANDARD_KINDS.amounts(amounts)
 
 
 def plus(a: Sequence[int], b: Sequence[int], times: int = 1) -> Amount4:
@@ -107,6 +113,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """When EntitlementsSet was said last."""
     served: int = 0
     """Counts admissions."""
+    resources: tuple[KindRow, ...] = ()
+    """The kinds that were added to the four."""
     last_by: CauseRow | None = None
     """The last change of queues, pools or capacity."""
     room_by: CauseRow | None = None
@@ -128,9 +136,10 @@ class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
 
     command_id: str
     path: str
-    reservation: Amount4
-    limit: Amount4
-    share: Amount4
+    reservation: dict[str, int]
+    limit: dict[str, int]
+    share: dict[str, int]
+    share_default: int
     open_jobs_max: int
     open_tasks_max: int
     cell: int
@@ -166,15 +175,4 @@ def ask_row(event: PoolDefined | PoolRemoved | CellConfigured) -> AskRow:
             return AskRow(RemovedRow(event.command_id, event.path))
         case CellConfigured():
             return AskRow(ConfiguredRow(event.command_id, row_of(SettingsRow, event)))
-    return AskRow(
-        DefinedRow(
-            event.command_id,
-            event.path,
-            four(event.reservation),
-            four(event.limit),
-            four(event.share),
-            event.open_jobs_max,
-            event.open_tasks_max,
-            event.cell,
-        )
-    )
+    return AskRow(row_of(DefinedRow, event))

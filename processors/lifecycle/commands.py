@@ -11,7 +11,8 @@ from events.columns import pack_ints
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
-from events.records.parts import Amounts, Constraint
+from events.records.parts import Constraint
+from events.resources import Kinds, UnknownResource, in_order
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, StopRow, SubmittedRow
 from processors.lifecycle.validation import refusal
@@ -36,6 +37,16 @@ class View(Protocol):
     @property
     def settings(self) -> SettingsRow:
         """The settings of the cell."""
+        ...
+
+    @property
+    def settings_pending(self) -> bool:
+        """Whether settings wait for their answer."""
+        ...
+
+    @property
+    def kinds(self) -> Kinds:
+        """The resources that the cell knows."""
         ...
 
     @property
@@ -101,8 +112,9 @@ class Answers:
         if first_run > RUN_MAX:
             message = f"jobs of the id {job.job_id} have had all runs up to {first_run - 1}; choose another id"
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
-        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._pool_refusal(job)
-        if why and why[0] is Code.NO_SUCH_POOL and self._may_come(job.pool, ask.at_ms):
+        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms)
+        why = why or self._unknown_resource(job) or self._pool_refusal(job)
+        if why and self._may_come(why[0], job, ask.at_ms):
             self._delayed.add(job.job_id)
             return None
         if why:
@@ -115,17 +127,27 @@ class Answers:
         self._fresh.append((job, first_run))
         return accepted(offset, job, first_run)
 
-    def _may_come(self, pool: str, at_ms: int) -> bool:
-        """Whether a pool may be defined before the job: what the log holds is not read yet, or not answered."""
-        if any(fact.path == pool and not fact.removed for _, fact in self._view.pool_facts.items()):
-            return True
-        return not (self._caught_up and self._now >= at_ms + POOL_WAIT_MS)
+    def _may_come(self, why: Code, job: SubmittedRow, at_ms: int) -> bool:
+        """Whether what a job lacks may have been defined before it: the log isn't read yet, or a fact not answered."""
+        if why is Code.NO_SUCH_POOL:
+            facts = self._view.pool_facts.values()
+            pending = any(fact.path == job.pool and not fact.removed for fact in facts)
+        elif why is Code.UNKNOWN_RESOURCE:
+            pending = self._view.settings_pending
+        else:
+            return False
+        return pending or not (self._caught_up and self._now >= at_ms + POOL_WAIT_MS)
 
     def _known_spec(self, job_id: str) -> bytes | None:
         row, ended = self._view.jobs.get(job_id), self._view.ended.get(job_id)
         if row is not None:
             return spec_digest(row.spec_hash)
         return ended.spec if ended is not None else self._accepted.get(job_id)
+
+    def _unknown_resource(self, job: SubmittedRow) -> tuple[Code, str] | None:
+        kinds = self._view.kinds
+        unknown = kinds.unknown(job.resources)
+        return (Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))) if unknown else None
 
     def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)
@@ -175,7 +197,7 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         pool=job.pool,
         kind=job.kind,
         instances=job.instances,
-        need=Amounts(job.cpu_milli, job.memory_mib, job.disk_mib, job.gpu_milli),
+        need=in_order(job.resources),
         ports=len(job.ports),
         priority=job.priority,
         preemptible=job.preemptible,

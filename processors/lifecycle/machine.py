@@ -33,6 +33,7 @@ from events.records.placement import HostLost, HostRemoved, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
+from events.resources import Kinds
 from processors.lifecycle.commands import POOL_WAIT_MS, Answers, ask_row
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
@@ -63,8 +64,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 11
-    state: ClassVar[int] = 7
+    logic: ClassVar[int] = 12
+    state: ClassVar[int] = 8
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -137,6 +138,16 @@ class Lifecycle:
         return self._settings.now
 
     @property
+    def settings_pending(self) -> bool:
+        """Whether settings wait for their answer."""
+        return len(self._settings.pending) > 0
+
+    @property
+    def kinds(self) -> Kinds:
+        """The resources that the cell knows."""
+        return self._settings.kinds
+
+    @property
     def open_tasks(self) -> int:
         """The tasks of all jobs that haven't ended."""
         return self._jobs.open_tasks
@@ -195,7 +206,7 @@ class Lifecycle:
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
         times = [self.tasks.next_due_ms()]
-        if not len(self.pool_facts):  # else an answer comes, and all is looked at again
+        if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
         times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
         return min((time for time in times if time is not None), default=None)

@@ -83,10 +83,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     instances: int
     command: tuple[str, ...]
     env: dict[str, str]
-    cpu_milli: int
-    memory_mib: int
-    disk_mib: int
-    gpu_milli: int
+    resources: dict[str, int]
     ports: tuple[str, ...]
     priority: int
     preemptible: bool

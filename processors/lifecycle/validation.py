@@ -3,7 +3,6 @@
 import re
 
 from events.bounds import (
-    AMOUNT_MAX,
     CONSTRAINTS_MAX,
     EXIT_CODE_MAX,
     GANG_MAX,
@@ -21,11 +20,11 @@ from events.bounds import (
 )
 from events.codes import Code
 from events.port_names import sharing
+from events.resources import amounts_fault
 from events.topics import FACT_BYTES_MAX
 from processors.lifecycle.rows import SubmittedRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
-RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
 OPERATORS = ("in", "not_in", "exists", "absent")
 
 
@@ -46,14 +45,15 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append(f"kind is {job.kind[:40]!r}, it must be batch or stateless")
     if not 1 <= job.instances <= INSTANCES_MAX:
         found.append(f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}")
-    for names, most in ((RESOURCES, AMOUNT_MAX), (("stop_grace_ms", "stop_after_ms"), MS_MAX)):
-        for name in names:
-            if not 0 <= getattr(job, name) <= most:
-                found.append(f"{name} is {getattr(job, name)}, it must be 0 to {most}")
+    for name in ("stop_grace_ms", "stop_after_ms"):
+        if not 0 <= getattr(job, name) <= MS_MAX:
+            found.append(f"{name} is {getattr(job, name)}, it must be 0 to {MS_MAX}")
+    if fault := amounts_fault(job.resources):
+        found.append(f"resources: {fault}")
     if not -INT_MAX <= job.priority <= INT_MAX:
         found.append(f"priority is {job.priority}, it must be {-INT_MAX} to {INT_MAX}")
-    if not job.cpu_milli and not job.gpu_milli:
-        found.append("cpu_milli and gpu_milli are both 0, a task needs one of them")
+    if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
+        found.append("resources name nothing but memory and disk, a task needs some cpu or another resource")
     if not 0 <= job.gang_min <= job.instances:
         found.append(f"gang_min is {job.gang_min}, it must be 0 to the {job.instances} instances of the job")
     if job.gang_min > GANG_MAX:

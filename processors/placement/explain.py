@@ -59,7 +59,7 @@ def explanation(board: Board, shape: Shape, size: int, code: Code) -> GangsUnpla
         tasks=0,
         instance=0,
         run=0,
-        need=amounts_of(list(shape.need)),
+        need=amounts_of(shape.need),
         ports=shape.need[-1],
         hosts_considered=int(hosts.present.sum()),
         hosts_by_reason=total,

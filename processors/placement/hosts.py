@@ -1,10 +1,10 @@
 """The hosts: what they offer, in which phase they are, what runs hold of them.
 
 A row per host in the table; beside it columns over hosts for deciding, kept up with each change and rebuilt from the
-rows. Resources stand in the order cpu_milli, memory_mib, disk_mib, gpu_milli, ports.
+rows. Resources stand in the order cpu, memory, disk, gpu, ports.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from events.columns import I64
 from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
-from events.records.parts import Amounts
 from events.records.placement import CapacityChanged, HostLost, HostRemoved
+from events.resources import STANDARD_KINDS
 from events.reused_numbers import Places
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
@@ -35,14 +35,9 @@ class Phase(Number):
     LOST = 3
 
 
-def amounts_of(values: list[int]) -> Amounts:
+def amounts_of(values: Sequence[int]) -> dict[str, int]:
     """The first four resources."""
-    return Amounts(cpu_milli=values[0], memory_mib=values[1], disk_mib=values[2], gpu_milli=values[3])
-
-
-def values_of(amounts: Amounts) -> list[int]:
-    """The first four resources as a list."""
-    return [amounts.cpu_milli, amounts.memory_mib, amounts.disk_mib, amounts.gpu_milli]
+    return STANDARD_KINDS.amounts(values[:4])
 
 
 class Hosts:
@@ -146,7 +141,7 @@ class Hosts:
         before = (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes)
         if not offer_fault(event):
             row.offered = event.session
-            row.capacity = values_of(event.capacity)
+            row.capacity = [*STANDARD_KINDS.offered(event.capacity)]
             row.port_first, row.port_last = event.port_first, event.port_last
             row.attributes = dict(sorted(event.attributes.items()))
         else:

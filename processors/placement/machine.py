@@ -56,8 +56,8 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 8
-    state: ClassVar[int] = 5
+    logic: ClassVar[int] = 9
+    state: ClassVar[int] = 6
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:

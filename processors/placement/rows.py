@@ -13,7 +13,7 @@ NEVER = -1
 
 
 class HostRow(msgspec.Struct, array_like=True):
-    """A host. `number` stands in the arena, less one; `capacity` counts cpu_milli, memory_mib, disk_mib, gpu_milli."""
+    """A host. `number` stands in the arena, less one; `capacity` counts cpu, memory, disk, gpu."""
 
     number: int
     session: int = NEVER
@@ -45,7 +45,7 @@ class JobRow(msgspec.Struct, array_like=True):
     base: int
     instances: int
     need: list[int]
-    """What a task needs: cpu_milli, memory_mib, disk_mib, gpu_milli, ports."""
+    """What a task needs: cpu, memory, disk, gpu, ports."""
     gang: int
     """Size of the gang of the first instances; 0: none."""
     priority: int

@@ -18,7 +18,8 @@ from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from processors.placement.hosts import RESOURCES, Hosts, values_of
+from events.resources import STANDARD_KINDS
+from processors.placement.hosts import RESOURCES, Hosts
 from processors.placement.rows import CellRow, JobRow
 from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
@@ -111,7 +112,7 @@ class Runs:
         base = self.arena.take(event.instances)
         self.arena.fill("ended", base, event.instances, event.first_run - 1)
         self._at[base] = event.job_id
-        need = [*values_of(event.need), event.ports]
+        need = [*STANDARD_KINDS.offered(event.need), event.ports]
         self.jobs.put(
             event.job_id,
             JobRow(

@@ -5,8 +5,17 @@ import msgspec
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.records.pools import CellConfigured
+from events.resources import Kinds, with_added
 from processors.state.record_rows import row_of
 from processors.state.table import Table, struct_table
+
+
+class KindRow(msgspec.Struct, frozen=True, array_like=True):
+    """A kind of resource that was added to the cell."""
+
+    name: str
+    unit: str
+    amount: int | None
 
 
 class SettingsRow(msgspec.Struct, frozen=True, array_like=True):
@@ -24,6 +33,8 @@ class SettingsRow(msgspec.Struct, frozen=True, array_like=True):
     forget_after_ms: int
     ended_jobs_max: int
     host_removed_after_ms: int
+    resources: tuple[KindRow, ...]
+    """Of the fact those that it names; of the cell all that were ever added, in that order."""
 
 
 DEFAULTS = row_of(SettingsRow, CellConfigured(command_id=""))
@@ -36,10 +47,13 @@ class CellSettings:
         self.pending: Table[int, SettingsRow] = struct_table("pending_settings", SettingsRow, int)
         self.kept: Table[str, SettingsRow] = struct_table("settings", SettingsRow)
         self.now = DEFAULTS
+        self.kinds = Kinds()
+        """The resources that the cell knows."""
 
     def restored(self) -> None:
-        """Finds `now` again."""
+        """Finds `now` and `kinds` again."""
         self.now = self.kept.get("cell") or DEFAULTS
+        self.kinds = Kinds(self.now.resources)
 
     def asked(self, offset: int, event: CellConfigured) -> None:
         """An admin sets the cell."""
@@ -52,4 +66,6 @@ class CellSettings:
             return
         self.pending.remove(answer.pools_offset)
         if answer.code == Code.DONE:
-            self.now = self.kept.put("cell", row)
+            resources = with_added(self.now.resources, row.resources)
+            self.now = self.kept.put("cell", msgspec.structs.replace(row, resources=resources))
+            self.kinds = Kinds(resources)

@@ -8,17 +8,16 @@ from sqlalchemy import Connection, Select, Table, select, tuple_
 
 from events.codec import decode
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from events.records.pools import PoolDefined
+from events.resources import in_order
 from events.spec import from_event
 from events.topics import ALL
 from projections.queries import explain
 from projections.record_json import at
 from projections.views import tables
-from projections.views.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow
+from projections.views.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow, amounts_in
 
 Json = dict[str, Any]
-NONE = Amounts()
 R = TypeVar("R")
 PAGE_BYTES_MAX = 1024 * 1024
 """Of text that users chose, in one page of a list: many readers may take their time over one each."""
@@ -184,17 +183,14 @@ def pools_json(connection: Connection, path: str = "") -> list[Json]:
 def _pool_json(row: PoolRow, open_jobs: int, open_tasks: int) -> Json:
     spec = decode(row.spec)
     assert isinstance(spec, PoolDefined)
-    amounts = {
-        name: msgspec.json.decode(getattr(row, name)) or msgspec.to_builtins(NONE)
-        for name in ("entitlement", "demand", "allocation")
-    }
+    amounts = {name: amounts_in(getattr(row, name)) for name in ("entitlement", "demand", "allocation")}
     return {
         "path": row.path,
         "cell": spec.cell,
         "parent": row.path.rpartition("/")[0] or "/",
-        "reservation": msgspec.to_builtins(spec.reservation),
-        "limit": msgspec.to_builtins(spec.limit),
-        "share": msgspec.to_builtins(spec.share),
+        "reservation": in_order(spec.reservation),
+        "limit": spec.limit,
+        "share": spec.share,
         "open_jobs_max": spec.open_jobs_max,
         "open_tasks_max": spec.open_tasks_max,
         "open_jobs": open_jobs,
@@ -231,13 +227,8 @@ def host_json(row: HostRow) -> Json:
         "silent_since": at(row.silent_ms),
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
-        "capacity": msgspec.json.decode(row.capacity) or msgspec.to_builtins(NONE),
-        "allocated": {
-            "cpu_milli": row.cpu_milli,
-            "memory_mib": row.memory_mib,
-            "disk_mib": row.disk_mib,
-            "gpu_milli": row.gpu_milli,
-        },
+        "capacity": amounts_in(row.capacity),
+        "allocated": amounts_in(row.allocated),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),

@@ -9,6 +9,7 @@ import msgspec
 
 from events.codes import ENDED_JOBS, Code
 from events.quantities import write_mib, write_milli
+from events.resources import STANDARD, Unit
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
@@ -180,8 +181,8 @@ def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _amount(name: str, value: int) -> str:
-    written = write_mib(value) if name.endswith("_mib") else write_milli(value)
-    return f"{written} {name.removesuffix('_milli').removesuffix('_mib')}"
+    written = write_mib(value) if STANDARD.get(name) is Unit.MIB else write_milli(value)
+    return f"{written} {name}"
 
 
 def _shortage(numbers: dict[str, Any]) -> str:

@@ -1,7 +1,5 @@
 """Folds the topic of hosts and what placement decides of hosts."""
 
-import msgspec
-
 from events.host_offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
@@ -91,7 +89,7 @@ def _offer(event: HostOffered) -> HostRow:
     """The columns of an offer."""
     return HostRow(
         event.host_id,
-        capacity=to_json(msgspec.to_builtins(event.capacity)),
+        capacity=to_json(event.capacity),
         attributes=to_json(event.attributes),
         port_first=event.port_first,
         port_last=event.port_last,

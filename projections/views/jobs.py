@@ -90,8 +90,7 @@ class JobFold:
         row.accepted, row.first_run = moment.offset, event.first_run
         row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * event.ports)
         row.ports, row.gang_min = event.ports, event.gang_min
-        row.cpu_milli, row.memory_mib = event.need.cpu_milli, event.need.memory_mib
-        row.disk_mib, row.gpu_milli = event.need.disk_mib, event.need.gpu_milli
+        row.need = to_json(event.need)
         self._use(row.pool, 1, event.instances)
 
     def _rejected(self, moment: Moment, event: JobRejected) -> None:

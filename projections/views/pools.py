@@ -6,10 +6,10 @@ from events.columns import longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.resources import in_order
 from projections.views.cache import Cache
 from projections.views.record_context import Moment
 from projections.views.rows import PoolFactRow, PoolRow, to_json
-from projections.views.tasks import AMOUNTS
 
 
 class PoolFold:
@@ -57,12 +57,13 @@ class PoolFold:
             row.offset, row.spec, row.at_ms = event.pools_offset, pending.value, moment.now
 
     def _set(self, moment: Moment, event: EntitlementsSet) -> None:
+        shape = len(event.pools), len(event.resources)
         kinds = {
-            kind: list(zip(*(longs(getattr(event, f"{kind}_{name}")).tolist() for name in AMOUNTS), strict=True))
+            kind: longs(getattr(event, kind)).reshape(shape).tolist()
             for kind in ("entitlement", "demand", "allocation")
         }
         for at, path in enumerate(event.pools):
             row = self._cache.pools.change(path)
             if row is not None:
                 for kind, amounts in kinds.items():
-                    setattr(row, kind, to_json(dict(zip(AMOUNTS, amounts[at], strict=True))))
+                    setattr(row, kind, to_json(in_order(dict(zip(event.resources, amounts[at], strict=True)))))

@@ -6,7 +6,7 @@ milliseconds of the log, 0: not yet. Lists and maps are JSON text.
 
 import msgspec
 
-from events.records.parts import Amounts
+from events.resources import Amounts, in_order
 
 
 class PositionRow(msgspec.Struct):
@@ -63,10 +63,8 @@ class JobRow(msgspec.Struct):
     base: int = -1
     port_base: int = -1
     ports: int = 0
-    cpu_milli: int = 0
-    memory_mib: int = 0
-    disk_mib: int = 0
-    gpu_milli: int = 0
+    need: str = "{}"
+    """What one task needs, amounts by name."""
     gang_min: int = 0
     retries_max: int = 0
     stopping: int = 0
@@ -124,9 +122,9 @@ class PoolRow(msgspec.Struct):
     path: str
     offset: int
     spec: bytes
-    entitlement: str = "null"
-    demand: str = "null"
-    allocation: str = "null"
+    entitlement: str = "{}"
+    demand: str = "{}"
+    allocation: str = "{}"
     at_ms: int = 0
 
 
@@ -160,7 +158,7 @@ class HostRow(msgspec.Struct):
     offered: int = 0
     offer_fault: str = ""
     """Why what it offers in this session counts as nothing."""
-    capacity: str = "null"
+    capacity: str = "{}"
     port_first: int = 0
     port_last: int = 0
     attributes: str = "{}"
@@ -170,10 +168,8 @@ class HostRow(msgspec.Struct):
     number: int = 0
     reconciled_session: int = 0
     runs: int = 0
-    cpu_milli: int = 0
-    memory_mib: int = 0
-    disk_mib: int = 0
-    gpu_milli: int = 0
+    allocated: str = "{}"
+    """What those runs hold, amounts by name."""
 
 
 class HostNameRow(msgspec.Struct):
@@ -262,6 +258,9 @@ def to_json(value: object) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def need_of(row: JobRow) -> Amounts:
-    """What one task of a job needs."""
-    return Amounts(row.cpu_milli, row.memory_mib, row.disk_mib, row.gpu_milli)
+def amounts_in(text: str) -> Amounts:
+    """The amounts that stand in a column, in the order of records."""
+    return in_order(_amounts.decode(text))
+
+
+_amounts = msgspec.json.Decoder(Amounts)

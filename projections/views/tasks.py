@@ -10,10 +10,11 @@ from events.codes import Outcome, TaskState
 from events.columns import I64, distinct, indexed, ints
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from events.resources import in_order
 from projections.views import tables
 from projections.views.cache import LIVE, Cache
 from projections.views.record_context import Moment
-from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow
+from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amounts_in, to_json
 
 STATES = 9
 COUNTS = {
@@ -26,7 +27,6 @@ COUNTS = {
     TaskState.FAILED: "failed",
     TaskState.KILLED: "killed",
 }
-AMOUNTS = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
 
 
 class Named(NamedTuple):
@@ -251,13 +251,17 @@ class TaskFold:
         self._allocate(named, hosts, index, -1)
 
     def _allocate(self, named: Named, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
-        needs = np.array([[1, *(getattr(row, name) for name in AMOUNTS)] for row in named.jobs], dtype=np.int64)
-        sums = np.zeros((len(hosts), 1 + len(AMOUNTS)), dtype=np.int64)
-        np.add.at(sums, index, needs.reshape(-1, 1 + len(AMOUNTS))[named.job])
+        of_jobs = [amounts_in(row.need) for row in named.jobs]
+        names = list(dict.fromkeys(name for need in of_jobs for name in need))
+        needs = np.array([[1, *(need.get(name, 0) for name in names)] for need in of_jobs], dtype=np.int64)
+        sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
+        np.add.at(sums, index, needs.reshape(-1, 1 + len(names))[named.job])
         for host, (runs, *amounts) in zip(hosts, (sign * sums).tolist(), strict=True):
             host.runs += runs
-            for name, amount in zip(AMOUNTS, amounts, strict=True):
-                setattr(host, name, getattr(host, name) + amount)
+            held = amounts_in(host.allocated)
+            for name, amount in zip(names, amounts, strict=True):
+                held[name] = held.get(name, 0) + amount
+            host.allocated = to_json(in_order(held))
 
     def _note_ports(self, named: Named, ports: NDArray[Any]) -> None:
         """The port numbers stand one after another in the record, for each task as many as its job has."""

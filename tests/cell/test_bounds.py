@@ -13,9 +13,10 @@ from events.codec import encode
 from events.codes import Code, TaskState
 from events.columns import pack_ints, pack_longs
 from events.records.lifecycle import JobRejected
-from events.records.parts import Amounts, Constraint, Simulated
+from events.records.parts import Constraint, Simulated
 from events.records.placement import GangsUnplaced, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined
+from events.resources import STANDARD
 from events.topics import ROUND_BYTES_MAX
 from processors.state.seconds import milliseconds, seconds
 from tests.cell.world import Cell
@@ -24,7 +25,7 @@ from tests.lifecycle.harness import World as Lifecycle
 from tests.machines import of, one
 from tests.placement.harness import World as Placement
 
-MOST = Amounts(*[bounds.AMOUNT_MAX] * 4)
+MOST = dict.fromkeys(STANDARD, bounds.AMOUNT_MAX)
 UNMET = tuple(Constraint(f"a{number}", "absent") for number in range(bounds.CONSTRAINTS_MAX - 1))
 
 
@@ -62,7 +63,7 @@ def test_the_largest_gang_on_hosts_of_the_longest_ids_fits_a_round() -> None:
 @pytest.mark.parametrize(
     ("fields", "number"),
     [
-        ({"cpu_milli": bounds.AMOUNT_MAX + 1}, bounds.AMOUNT_MAX),
+        ({"resources": {"cpu": bounds.AMOUNT_MAX + 1}}, bounds.AMOUNT_MAX),
         ({"stop_grace_ms": bounds.MS_MAX + 1}, bounds.MS_MAX),
         ({"instances": bounds.INSTANCES_MAX + 1}, bounds.INSTANCES_MAX),
         ({"instances": 20_000, "gang_min": bounds.GANG_MAX + 1}, bounds.GANG_MAX),
@@ -79,7 +80,7 @@ def test_the_largest_gang_on_hosts_of_the_longest_ids_fits_a_round() -> None:
     ],
 )
 def test_a_job_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, Any], number: int) -> None:
-    said = one(Lifecycle().submit("a", **{"cpu_milli": 1, **fields}), JobRejected)
+    said = one(Lifecycle().submit("a", **{"resources": {"cpu": 1}, **fields}), JobRejected)
     assert said.code == Code.INVALID_SPEC
     assert str(number) in said.message
 
@@ -88,8 +89,15 @@ def test_a_job_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, An
     ("fields", "number"),
     [
         ({"path": "/" + "/".join(["a" * 60] * 5)}, bounds.WORD_MAX),
-        ({"path": "/q", "reservation": MOST, "share": Amounts(bounds.SHARE_MAX + 1, 1, 1, 1)}, bounds.SHARE_MAX),
-        ({"path": "/q", "reservation": Amounts(bounds.AMOUNT_MAX + 1)}, bounds.AMOUNT_MAX),
+        (
+            {
+                "path": "/q",
+                "reservation": MOST,
+                "share": {"cpu": bounds.SHARE_MAX + 1, "memory": 1, "disk": 1, "gpu": 1},
+            },
+            bounds.SHARE_MAX,
+        ),
+        ({"path": "/q", "reservation": {"cpu": bounds.AMOUNT_MAX + 1}}, bounds.AMOUNT_MAX),
         ({"path": "/q", "open_jobs_max": -1}, bounds.INT_MAX),
         ({"path": "/q", "command_id": "c" * 257}, bounds.WORD_MAX),
     ],
@@ -106,9 +114,9 @@ def test_more_pools_or_tasks_than_a_cell_may_have_are_refused(monkeypatch: pytes
     assert [world.define(path).code for path in ("/a", "/b", "/c")] == [Code.DONE, Code.DONE, Code.INVALID_POOL]
     monkeypatch.setattr("processors.lifecycle.commands.TASKS_MAX", 10)
     jobs = Lifecycle()
-    jobs.submit("a", instances=6, cpu_milli=1)
-    assert one(jobs.submit("b", instances=5, cpu_milli=1), JobRejected).code == Code.OPEN_TASKS_MAX
-    assert not of(jobs.submit("c", instances=4, cpu_milli=1), JobRejected)
+    jobs.submit("a", instances=6, resources={"cpu": 1})
+    assert one(jobs.submit("b", instances=5, resources={"cpu": 1}), JobRejected).code == Code.OPEN_TASKS_MAX
+    assert not of(jobs.submit("c", instances=4, resources={"cpu": 1}), JobRejected)
 
 
 def test_a_condition_that_is_not_met_is_named_behind_as_many_as_there_may_be() -> None:
@@ -120,7 +128,7 @@ def test_a_condition_that_is_not_met_is_named_behind_as_many_as_there_may_be() -
 
 def test_a_task_at_its_last_run_is_not_run_again() -> None:
     world = Lifecycle()
-    world.submit("a", instances=2, cpu_milli=1, kind="stateless")
+    world.submit("a", instances=2, resources={"cpu": 1}, kind="stateless")
     world.machine.tasks.arena.set("run", np.array([0]), bounds.RUN_MAX)
     world.restart_copies()
     runs = [("a", 0, bounds.RUN_MAX), ("a", 1, 1)]
@@ -139,15 +147,14 @@ def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
     def amount() -> int:
         return draw.choice([0, 1, 1000, bounds.AMOUNT_MAX - 1, bounds.AMOUNT_MAX])
 
-    cell = Cell(hosts=3, capacity=Amounts(max(1, amount()), amount(), amount(), amount()))
+    cell = Cell(hosts=3, capacity={"cpu": max(1, amount()), "memory": amount(), "disk": amount(), "gpu": amount()})
     times = {name: draw.choice([0, 1, bounds.MS_MAX]) for name in ("restart_backoff_ms", "restart_backoff_max_ms")}
     times |= {name: draw.choice([1000, bounds.MS_MAX]) for name in ("placement_patience_ms", "return_backoff_ms")}
     cell.append(CellConfigured(command_id="1", **times))
     for path in ("/a", "/b"):
-        share = Amounts(*(draw.choice([0, 1, bounds.SHARE_MAX]) for _ in range(4)))
-        cell.append(
-            PoolDefined(path=path, command_id=path, reservation=Amounts(*(amount() for _ in range(4))), share=share)
-        )
+        share = {name: draw.choice([0, 1, bounds.SHARE_MAX]) for name in STANDARD}
+        reservation = {name: amount() for name in STANDARD}
+        cell.append(PoolDefined(path=path, command_id=path, reservation=reservation, share=share))
     for number in range(8):
         cpu, memory, instances = max(1, amount()), amount(), draw.choice([1, 3, bounds.INSTANCES_MAX])
         cell.submit(
@@ -155,8 +162,7 @@ def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
             pool=draw.choice(["/a", "/b"]),
             kind=draw.choice(["batch", "stateless"]),
             instances=instances,
-            cpu_milli=cpu,
-            memory_mib=memory,
+            resources={"cpu": cpu, "memory": memory},
             priority=draw.choice([-bounds.INT_MAX, 0, bounds.INT_MAX]),
             strategy=draw.choice(["pack", "spread"]),
             simulated=Simulated(duration_ms=draw.choice([300, bounds.MS_MAX]), fail_runs=draw.choice([0, 1])),

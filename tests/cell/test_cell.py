@@ -5,7 +5,7 @@ import random
 import pytest
 
 from events.codes import TaskState
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
 from events.records.pools import CellConfigured
 from events.topics import ROUND_BYTES_MAX
 from processors.entitlement.machine import Entitlement
@@ -17,7 +17,7 @@ from tests.cell.world import Cell
 def test_a_job_runs_from_submission_to_success() -> None:
     cell = Cell()
     cell.pool("/p")
-    cell.submit("a", instances=20, cpu_milli=1000)
+    cell.submit("a", instances=20, resources={"cpu": 1000})
     cell.run(5000)
     assert cell.state("a") == "SUCCEEDED"
     assert cell.verify()["placement"].rounds > 0
@@ -27,10 +27,10 @@ def test_a_job_runs_from_submission_to_success() -> None:
 def test_whatever_order_topics_are_read_in_all_work_is_done(seed: int) -> None:
     cell = Cell(hosts=2, limits=Limits(records=7), seed=seed)
     for pool in ("/a", "/b"):
-        cell.pool(pool, Amounts(2000, 0, 0, 0))
+        cell.pool(pool, {"cpu": 2000})
     for number in range(6):
         spec = {"gang_min": 3} if number % 3 == 0 else {"retries_max": 1}
-        cell.submit(f"j{number}", pool=("/a", "/b")[number % 2], instances=5, cpu_milli=700, **spec)
+        cell.submit(f"j{number}", pool=("/a", "/b")[number % 2], instances=5, resources={"cpu": 700}, **spec)
         cell.run(300)
     cell.run(20_000)
     assert {cell.state(f"j{number}") for number in range(6)} == {"SUCCEEDED"}
@@ -40,7 +40,7 @@ def test_whatever_order_topics_are_read_in_all_work_is_done(seed: int) -> None:
 def test_more_work_than_hosts_runs_in_turns() -> None:
     cell = Cell(hosts=2)
     cell.pool("/p")
-    cell.submit("a", instances=40, cpu_milli=1000)
+    cell.submit("a", instances=40, resources={"cpu": 1000})
     cell.run(3000)
     assert cell.state("a") == "RUNNING"
     assert cell.fleet.running() <= 8
@@ -66,9 +66,9 @@ def test_a_failed_task_is_retried_and_a_service_stops() -> None:
 def test_a_gang_starts_whole_and_fails_whole() -> None:
     cell = Cell(hosts=2)
     cell.pool("/p")
-    cell.submit("filler", instances=4, cpu_milli=1000, duration_ms=3000)
+    cell.submit("filler", instances=4, resources={"cpu": 1000}, duration_ms=3000)
     cell.run(500)
-    cell.submit("gang", instances=6, gang_min=6, cpu_milli=1000, duration_ms=1000)
+    cell.submit("gang", instances=6, gang_min=6, resources={"cpu": 1000}, duration_ms=1000)
     cell.run(1000)
     assert cell.state("gang") == "PENDING", "four of its six would fit"
     cell.run(9000)
@@ -79,7 +79,7 @@ def test_a_gang_starts_whole_and_fails_whole() -> None:
 def test_a_job_that_fits_nowhere_waits_until_such_a_host_comes() -> None:
     cell = Cell(hosts=1)
     cell.pool("/p")
-    cell.submit("big", cpu_milli=100_000)
+    cell.submit("big", resources={"cpu": 100_000})
     cell.submit("small")
     cell.run(5000)
     assert cell.state("big") == "PENDING"
@@ -89,12 +89,12 @@ def test_a_job_that_fits_nowhere_waits_until_such_a_host_comes() -> None:
 
 def test_a_pool_below_its_reservation_gets_its_own_back() -> None:
     cell = Cell(hosts=2)
-    cell.pool("/a", Amounts(4000, 0, 0, 0))
-    cell.pool("/b", Amounts(4000, 0, 0, 0))
-    cell.submit("greedy", pool="/a", instances=8, cpu_milli=1000, duration_ms=60_000)
+    cell.pool("/a", {"cpu": 4000})
+    cell.pool("/b", {"cpu": 4000})
+    cell.submit("greedy", pool="/a", instances=8, resources={"cpu": 1000}, duration_ms=60_000)
     cell.run(2000)
     assert cell.fleet.running() == 8
-    cell.submit("owner", pool="/b", instances=4, cpu_milli=1000, duration_ms=60_000)
+    cell.submit("owner", pool="/b", instances=4, resources={"cpu": 1000}, duration_ms=60_000)
     cell.run(10_000)
     counts = cell.lifecycle.jobs["owner"].counts
     assert counts[TaskState.RUNNING] == 4
@@ -128,7 +128,7 @@ def test_machines_that_die_at_any_time_lose_and_double_nothing(seed: int) -> Non
     bounds = {"records": [3, 50], "budget": [5, 1000], "round_bytes": [16_384, ROUND_BYTES_MAX]}
     cell = Cell(hosts=4, limits=Limits(**{name: draw.choice(values) for name, values in bounds.items()}))
     for pool in ("/a", "/b"):
-        cell.pool(pool, Amounts(2000, 0, 0, 0))
+        cell.pool(pool, {"cpu": 2000})
     for number in range(12):
         kind = draw.choice(["batch", "batch", "stateless"])
         cell.submit(
@@ -136,7 +136,7 @@ def test_machines_that_die_at_any_time_lose_and_double_nothing(seed: int) -> Non
             pool=draw.choice(["/a", "/b"]),
             kind=kind,
             instances=draw.choice([1, 3, 30]),
-            cpu_milli=draw.choice([100, 1000]),
+            resources={"cpu": draw.choice([100, 1000])},
             retries_max=1,
             simulated=Simulated(duration_ms=draw.choice([300, 2000]), fail_runs=draw.choice([0, 1])),
         )

@@ -8,16 +8,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from hashlib import blake2b
-from events.records.parts import Amounts, Constraint, Simulated
+from events.records.parts import Constraint, Simulated
 from events.topics import ALL
 from tests.cell.world import Cell
 
 cell = Cell(hosts=5)
 for pool in ("/a", "/b", "/c"):
-    cell.pool(pool, Amounts(2000, 0, 0, 0))
+    cell.pool(pool, {"cpu": 2000})
 for number in range(30):
     cell.submit(
-        f"j{number}", pool="/" + "abc"[number % 3], instances=1 + number % 7, cpu_milli=300, retries_max=1,
+        f"j{number}", pool="/" + "abc"[number % 3], instances=1 + number % 7, resources={"cpu": 300}, retries_max=1,
         labels={"x": "1", "y": "2"}, ports=("http", "admin"), strategy=("pack", "spread")[number % 2],
         constraints=(Constraint("hostname", "exists"), Constraint("gpu", "absent")),
         simulated=Simulated(duration_ms=400, fail_runs=number % 2),

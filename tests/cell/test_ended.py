@@ -6,7 +6,7 @@ import pytest
 
 from events.codec import decode
 from events.records.lifecycle import JobAccepted, RunsEnded
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
 from events.records.pools import CellConfigured
 from events.records.rounds import RoundCommitted
 from events.topics import rounds_of
@@ -60,13 +60,13 @@ def test_runs_of_an_id_count_on_however_often_it_returns_and_whoever_dies(seed: 
     draw = random.Random(seed)
     cell = Cell(hosts=4, limits=Limits(records=draw.choice([3, 50]), budget=draw.choice([5, 1000])))
     cell.append(CellConfigured(command_id="1", forget_after_ms=500, ended_jobs_max=draw.choice([2, 1000])))
-    cell.pool("/a", Amounts(2000, 0, 0, 0))
+    cell.pool("/a", {"cpu": 2000})
     for _ in range(40):
         cell.submit(
             f"j{draw.randrange(4)}",
             pool="/a",
             instances=draw.choice([1, 3, 30]),
-            cpu_milli=draw.choice([100, 1000]),
+            resources={"cpu": draw.choice([100, 1000])},
             gang_min=draw.choice([0, 1]),
             max_unavailable=None,
             retries_max=1,

@@ -7,7 +7,6 @@ from events.codec import decode
 from events.records.base import Event
 from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
@@ -15,7 +14,7 @@ from processors.runtime.driver import Limits
 from tests.cell.world import Cell
 
 LONG = "x" * 5_000_000
-ROOMY = Amounts(cpu_milli=4_000_000, memory_mib=1 << 24, disk_mib=1 << 24, gpu_milli=0)
+ROOMY = {"cpu": 4_000_000, "memory": 1 << 24, "disk": 1 << 24}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_a_gang_with_as_many_ports_as_are_allowed_is_placed_whole() -> None:
 def test_what_is_too_large_for_one_round_is_decided_in_several() -> None:
     cell = Cell(hosts=20, capacity=ROOMY, limits=Limits(round_bytes=8192))
     cell.pool("/p")
-    cell.submit("a", instances=5000, cpu_milli=1)
+    cell.submit("a", instances=5000, resources={"cpu": 1})
     cell.run(4000)
     assert cell.state("a") == "SUCCEEDED"
     cell.verify()

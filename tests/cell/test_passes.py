@@ -22,7 +22,7 @@ def rounds(cell: Cell) -> list[list[str]]:
 def day() -> Cell:
     cell = Cell()
     cell.pool("/p")
-    cell.submit("a", instances=20, cpu_milli=1000)
+    cell.submit("a", instances=20, resources={"cpu": 1000})
     cell.run(5000)
     assert cell.state("a") == "SUCCEEDED"
     return cell

@@ -10,7 +10,7 @@ from events.columns import pack_ints
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected, HostLossConfirmed, HostOffered, HostSilent
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
 from events.records.pools import CellConfigured, PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory
@@ -22,7 +22,7 @@ ROUND_BYTES = 6144
 MANY = 120
 """What is said of so many jobs, hosts or pools takes more than one round."""
 LONG = "x" * 100
-ROOMY = Amounts(cpu_milli=4_000_000, memory_mib=1 << 24, disk_mib=1 << 24, gpu_milli=0)
+ROOMY = {"cpu": 4_000_000, "memory": 1 << 24, "disk": 1 << 24}
 
 
 def small_cell(**more: object) -> Cell:
@@ -55,7 +55,7 @@ def hosts_that_fall_silent(cell: Cell) -> None:
     append(cell, CellConfigured(command_id="1", host_lost_after_ms=1000, host_lost_grace_ms=2000))
     for number in range(MANY):
         host = name(number)
-        offer = HostOffered(host_id=host, session=1, capacity=Amounts(1000, 1000, 1000, 0))
+        offer = HostOffered(host_id=host, session=1, capacity={"cpu": 1000, "memory": 1000, "disk": 1000})
         append(cell, HostConnected(host_id=host, session=1, gateway="g"), offer, HostSilent(host_id=host, session=1))
     append(cell, GatewayBeat(gateway="g"))
     cell.run(6000, step=1000)
@@ -73,7 +73,7 @@ def operators_give_up_hosts(cell: Cell) -> None:
 
 def jobs_change(cell: Cell, jobs: int = MANY) -> None:
     for number in range(jobs):
-        cell.submit(name(number), cpu_milli=1)
+        cell.submit(name(number), resources={"cpu": 1})
     cell.run(4000)
     assert {cell.state(name(number)) for number in range(jobs)} == {"SUCCEEDED"}
 
@@ -87,7 +87,7 @@ def jobs_are_forgotten(cell: Cell) -> None:
 
 def jobs_wait_for_good(cell: Cell) -> None:
     for number in range(MANY):
-        cell.submit(name(number), cpu_milli=1 << 30)
+        cell.submit(name(number), resources={"cpu": 1 << 30})
     cell.run(2000)
     assert all(row.said for row in cell.drivers["entitlement"].machine.queues.jobs.values())  # type: ignore[attr-defined]
 
@@ -95,7 +95,9 @@ def jobs_wait_for_good(cell: Cell) -> None:
 def jobs_find_no_place(cell: Cell) -> None:
     append(cell, CellConfigured(command_id="1", placement_patience_ms=1000))
     for number in range(MANY):
-        cell.submit(name(number), ports=tuple(f"p{each}" for each in range(64)), cpu_milli=1, duration_ms=100_000)
+        cell.submit(
+            name(number), ports=tuple(f"p{each}" for each in range(64)), resources={"cpu": 1}, duration_ms=100_000
+        )
     cell.run(4000)
 
 
@@ -106,10 +108,10 @@ def pools_are_defined(cell: Cell) -> None:
 
 
 def runs_are_preempted(cell: Cell) -> None:
-    cell.pool("/owner", Amounts(4_000_000, 0, 0, 0))
-    cell.submit("greedy", instances=2000, cpu_milli=6000, duration_ms=600_000)
+    cell.pool("/owner", {"cpu": 4_000_000})
+    cell.submit("greedy", instances=2000, resources={"cpu": 6000}, duration_ms=600_000)
     cell.run(3000)
-    cell.submit("owner", pool="/owner", instances=1000, cpu_milli=4000, duration_ms=600_000)
+    cell.submit("owner", pool="/owner", instances=1000, resources={"cpu": 4000}, duration_ms=600_000)
     cell.run(8000)
     assert cell.lifecycle.jobs["owner"].counts[3] == 1000
 
@@ -117,7 +119,7 @@ def runs_are_preempted(cell: Cell) -> None:
 def gangs_start_again(cell: Cell) -> None:
     fails = Simulated(duration_ms=500, fail_runs=1)
     for number in range(MANY):
-        cell.submit(name(number), instances=2, gang_min=2, cpu_milli=1, retries_max=1, simulated=fails)
+        cell.submit(name(number), instances=2, gang_min=2, resources={"cpu": 1}, retries_max=1, simulated=fails)
     cell.run(8000)
     assert {cell.state(name(number)) for number in range(MANY)} == {"SUCCEEDED"}
 
@@ -140,11 +142,11 @@ def a_host_has_runs_that_nobody_wants(cell: Cell) -> None:
 
 
 def disruptions_wait(cell: Cell) -> None:
-    cell.pool("/owner", Amounts(ROOMY.cpu_milli, 0, 0, 0))
+    cell.pool("/owner", {"cpu": ROOMY["cpu"]})
     service = {"kind": "stateless", "max_unavailable": 0, "duration_ms": 600_000}
-    cell.submit("greedy", instances=2000, cpu_milli=6000, **service)
+    cell.submit("greedy", instances=2000, resources={"cpu": 6000}, **service)
     cell.run(3000)
-    cell.submit("owner", pool="/owner", instances=900, cpu_milli=4000, duration_ms=600_000)
+    cell.submit("owner", pool="/owner", instances=900, resources={"cpu": 4000}, duration_ms=600_000)
     cell.run(5000)
 
 

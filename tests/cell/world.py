@@ -5,8 +5,9 @@ from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
 from events.records.pools import PoolDefined
+from events.resources import Amounts
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from processors.cell_machines import machines
@@ -15,7 +16,7 @@ from processors.runtime.driver import Driver, Limits
 from processors.runtime.replay import Replayed, replay
 from processors.runtime.store import MemoryStore
 
-HOST = Amounts(cpu_milli=4000, memory_mib=16_384, disk_mib=100_000, gpu_milli=0)
+HOST = {"cpu": 4000, "memory": 16_384, "disk": 100_000}
 
 
 class VirtualClock:
@@ -78,8 +79,7 @@ class Cell:
         self.log.append([NewRecord(event.topic, b"k", encode(event))])
 
     def pool(self, path: str, reservation: Amounts | None = None, **more: object) -> None:
-        none = Amounts()
-        self.append(PoolDefined(path=path, command_id=path, reservation=reservation or none, **more))  # type: ignore[arg-type]
+        self.append(PoolDefined(path=path, command_id=path, reservation=reservation or {}, **more))  # type: ignore[arg-type]
 
     def submit(self, job_id: str, pool: str = "/p", duration_ms: int = 1000, **spec: object) -> None:
         simulated = spec.pop("simulated", None) or Simulated(duration_ms=duration_ms)

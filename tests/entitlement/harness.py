@@ -6,16 +6,16 @@ from events.columns import pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
-from events.records.parts import Amounts
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.resources import Amounts
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.rows import NOTHING, Amount4, plus
 from tests.machines import Alone, Range, Run, columns, of, one, ranges, ranges_of, runs_of
 
 
 def cpu(cores: int) -> Amounts:
-    return Amounts(cpu_milli=cores)
+    return {"cpu": cores}
 
 
 class World(Alone[Entitlement]):
@@ -64,7 +64,7 @@ class World(Alone[Entitlement]):
         said = self.fact(PoolRemoved(path=path, command_id=command_id or f"remove-{self.offset}"))
         return one(said, PoolAnswered)
 
-    def configure(self, **settings: int) -> PoolAnswered:
+    def configure(self, **settings: object) -> PoolAnswered:
         said = self.fact(CellConfigured(command_id=f"configure-{self.offset}", **settings))
         return one(said, PoolAnswered)
 

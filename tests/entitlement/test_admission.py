@@ -2,7 +2,6 @@
 
 from events.codes import Code
 from events.records.entitlement import EntitlementsSet, GangsHeld
-from events.records.parts import Amounts
 from tests.entitlement.harness import World, admitted, cpu, waits
 from tests.machines import START_MS, one
 
@@ -86,7 +85,7 @@ def test_a_gang_whose_members_are_still_ending_waits_for_them() -> None:
 
 def test_limits_of_the_pools_above_bind() -> None:
     world = World(cpu(100))
-    world.define("/a", limit=Amounts(cpu_milli=10, memory_mib=-1, disk_mib=-1, gpu_milli=-1))
+    world.define("/a", limit={"cpu": 10})
     world.define("/a/x")
     assert len(world.submit("j", "/a/x", instances=20)) == 10
     held = one(world.said, GangsHeld)
@@ -95,12 +94,12 @@ def test_limits_of_the_pools_above_bind() -> None:
 
 def test_a_gang_above_the_limit_holds_up_nobody_and_goes_when_the_limit_is_raised() -> None:
     world = World(cpu(100))
-    ten, forty = (Amounts(cpu_milli=most, memory_mib=-1, disk_mib=-1, gpu_milli=-1) for most in (10, 40))
+    ten, forty = ({"cpu": most} for most in (10, 40))
     world.define("/p", limit=ten)
     assert world.submit("big", need=cpu(20)) == []
     assert world.submit("small", need=cpu(1)) == [("small", 0, 1)]
     held = one(world.said, GangsHeld)
-    assert (held.job_id, held.code, held.free) == ("big", Code.LIMIT_REACHED, Amounts(cpu_milli=10))
+    assert (held.job_id, held.code, held.free) == ("big", Code.LIMIT_REACHED, {"cpu": 10})
     world.define("/p", limit=forty)
     assert world.holds("/p") == 21
 

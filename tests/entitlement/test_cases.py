@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from events.codes import Code
-from events.records.parts import Amounts
+from events.resources import Amounts
+from processors.entitlement.rows import four
 from tests.entitlement.harness import World, admitted, preempted
 from tests.machines import START_MS
 
@@ -17,13 +18,12 @@ CASES: dict[str, Any] = {
     for name in ("entitlement", "admission", "preemption")
     for case in json.loads((FOLDER / f"{name}.json").read_text())
 }
-FIELDS = {"cpu": "cpu_milli", "memory": "memory_mib", "disk": "disk_mib", "gpu": "gpu_milli"}
 
 
 def amounts(values: dict[str, float] | None, milli: int = 1000) -> Amounts:
     """Cores and devices to thousandths; memory and disk as they are."""
     times = {"cpu": milli, "gpu": milli}
-    return Amounts(**{FIELDS[name]: int(value * times.get(name, 1)) for name, value in (values or {}).items()})
+    return {name: int(value * times.get(name, 1)) for name, value in (values or {}).items()}
 
 
 def settings_of(pool: dict[str, Any]) -> dict[str, Amounts]:
@@ -42,7 +42,7 @@ def world_of(case: dict[str, Any], roots_too_small: bool = False) -> World:
         if pool["path"] != "/":
             spec = settings_of(pool)
             if roots_too_small:  # their pools below reserve more than they have
-                spec["reservation"] = Amounts() if pool["path"].count("/") > 1 else spec["reservation"]
+                spec["reservation"] = {} if pool["path"].count("/") > 1 else spec["reservation"]
             answer = world.define(pool["path"], **spec)
             assert answer.code == Code.DONE, answer.message
     for path, given in case["inputs"].items():
@@ -78,7 +78,7 @@ def test_pools_without_demand_get_nothing_until_they_ask() -> None:
     world = world_of(case)
     assert case["reference_values"]["/rp1"]["entitlement"]["cpu"] == 30
     assert world.entitled("/rp1")[0] == 0
-    world.submit("job", "/rp1", instances=200, need=Amounts(cpu_milli=1000))
+    world.submit("job", "/rp1", instances=200, need={"cpu": 1000})
     assert world.holds("/rp1") == 30_000, "its limit"
 
 
@@ -102,7 +102,7 @@ def test_demand_adds_up_the_tree() -> None:
         world.submit(f"job-{path.rpartition('/')[2]}", path, need=amounts(given["demand"]))
     for path, expected in case["expected_demand"].items():
         want = amounts(expected)
-        assert world.machine.shares()[path].demand == (want.cpu_milli, want.memory_mib, want.disk_mib, want.gpu_milli)
+        assert world.machine.shares()[path].demand == four(want)
 
 
 def test_the_rules_of_the_tree() -> None:
@@ -118,9 +118,9 @@ def test_the_rules_of_the_tree() -> None:
         == Code.INVALID_POOL
     )
     high = CASES["root_child_limit_exceeds"]["request"]["resources"]["cpu"]["limit"]
-    most = Amounts(cpu_milli=int(high) * 1000, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+    most = {"cpu": int(high) * 1000}
     assert world.define("/respool3", limit=most).code == Code.DONE
-    above = Amounts(cpu_milli=int(high) * 1000 + 1, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+    above = {"cpu": int(high) * 1000 + 1}
     assert world.define("/respool3/below", limit=above).code == Code.INVALID_POOL
 
 
@@ -132,7 +132,7 @@ def test_admission_within_the_entitlement() -> None:
     assert world.submit("j", need=need) == [], "reject_no_entitlement"
     assert world.holds("/p") == 0
     assert admitted(world.capacity(amounts(case["non_slack_entitlement"]))) == [("j", 0, 1)]
-    assert world.holds("/p") == amounts(case["expected"]["total_allocation_after"]).cpu_milli
+    assert world.holds("/p") == amounts(case["expected"]["total_allocation_after"])["cpu"]
 
 
 def test_a_job_that_was_stopped_while_it_waited_leaves_the_queue() -> None:
@@ -164,12 +164,12 @@ def test_victims_by_priority_then_newest(cores: int) -> None:
     Its need for a half core more takes a whole task, as here.
     """
     tasks = [task for task in CASES["stop_when_enough"]["tasks"] if task["state"] == "RUNNING"]
-    world = World(Amounts(cpu_milli=len(tasks) * 1000))
+    world = World({"cpu": len(tasks) * 1000})
     world.define("/a")
-    world.define("/b", reservation=Amounts(cpu_milli=cores * 1000))
+    world.define("/b", reservation={"cpu": cores * 1000})
     for task in sorted(tasks, key=lambda task: task["start_order"]):
-        world.submit(task["task"], "/a", need=Amounts(cpu_milli=1000), priority=task["priority"])
-    world.submit("owner", "/b", need=Amounts(cpu_milli=cores * 1000 - 500))
+        world.submit(task["task"], "/a", need={"cpu": 1000}, priority=task["priority"])
+    world.submit("owner", "/b", need={"cpu": cores * 1000 - 500})
     ranked = sorted(tasks, key=lambda task: (task["priority"], -task["start_order"]))
     assert [job for job, _, _ in preempted(world.later(5000))] == [task["task"] for task in ranked[:cores]]
 
@@ -177,8 +177,8 @@ def test_victims_by_priority_then_newest(cores: int) -> None:
 def test_a_pool_exactly_at_its_entitlement_gives_nothing() -> None:
     case = CASES["exactly_at_entitlement_6_cycles"]
     assert case["expected_pool_eligible_for_preemption"] is False
-    world = World(Amounts(cpu_milli=20))
-    world.define("/a", reservation=Amounts(cpu_milli=20))
+    world = World({"cpu": 20})
+    world.define("/a", reservation={"cpu": 20})
     world.define("/b")
     world.submit("a", "/a", instances=20)
     world.submit("b", "/b", instances=20)
@@ -188,7 +188,7 @@ def test_a_pool_exactly_at_its_entitlement_gives_nothing() -> None:
 def test_a_placement_that_failed_frees_the_pool_and_backs_off() -> None:
     """Peloton keeps the allocation through a cycle of attempts; here a returned gang frees its pool at once."""
     assert [row["expected"] for row in CASES["cycle_completed"]["rows"]] == [False, False, False, True]
-    world = World(Amounts(cpu_milli=20))
+    world = World({"cpu": 20})
     world.define("/p")
     world.submit("a")
     world.give_back("a", 0, 1, 1, Code.NO_HOST_FITS, START_MS + 500)

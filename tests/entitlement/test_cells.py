@@ -83,6 +83,6 @@ def test_answers_in_one_round_follow_one_another() -> None:
     tree = Tree(0, [Entry("/", row=World().machine.pools["/"])])
     facts = (PoolDefined(path="/a", command_id=name, cell=cell) for name, cell in (("x", 1), ("y", 0)))
     first, second = (ask_row(fact).fact for fact in facts)
-    assert answer(0, first, tree, {}, False).code == Code.DONE
+    assert answer(0, first, tree, {}, False, ()).code == Code.DONE
     tree.take(first)
-    assert answer(1, second, tree, {}, False).code == Code.WRONG_CELL
+    assert answer(1, second, tree, {}, False, ()).code == Code.WRONG_CELL

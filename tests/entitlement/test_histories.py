@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from events.records.parts import Amounts
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.rows import NOTHING, plus
 from tests.entitlement.harness import World, admitted, cpu
@@ -132,7 +131,7 @@ JOBS = st.fixed_dictionaries(
     {
         "pool": st.sampled_from(LEAVES),
         "instances": st.integers(1, 6),
-        "need": st.builds(Amounts, cpu_milli=st.integers(0, 5), memory_mib=st.integers(0, 3)),
+        "need": st.fixed_dictionaries({"cpu": st.integers(0, 5), "memory": st.integers(0, 3)}),
         "priority": st.integers(0, 2),
         "preemptible": st.booleans(),
         "gang_min": st.sampled_from([0, 0, 2, 3]),
@@ -153,19 +152,19 @@ STEPS = st.lists(
 @settings(max_examples=100)
 @given(st.integers(0, 8), st.integers(0, 8), STEPS)
 def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:
-    world = Watched(Amounts(cpu_milli=20, memory_mib=20))
+    world = Watched({"cpu": 20, "memory": 20})
     world.asked = set()
-    both = Amounts(cpu_milli=reserved_x, memory_mib=reserved_x)
-    world.define("/a", reservation=both, limit=Amounts(cpu_milli=15, memory_mib=-1, disk_mib=-1, gpu_milli=-1))
+    both = {"cpu": reserved_x, "memory": reserved_x}
+    world.define("/a", reservation=both, limit={"cpu": 15})
     world.define("/a/x", reservation=both)
     world.define("/a/y")
-    world.define("/b", reservation=cpu(reserved_b), share=Amounts(2, 1, 1, 1))
+    world.define("/b", reservation=cpu(reserved_b), share={"cpu": 2, "memory": 1, "disk": 1, "gpu": 1})
     for number, (step, value) in enumerate(steps):
         if step == "submit":
             gang = min(value["gang_min"], value["instances"])
             world.submit(f"j{number:02}", **{**value, "gang_min": gang})
         elif step == "capacity":
-            world.capacity(Amounts(cpu_milli=value, memory_mib=20))
+            world.capacity({"cpu": value, "memory": 20})
         elif step == "wait":
             world.later(value * 1000, step=500)
         elif step == "restart":

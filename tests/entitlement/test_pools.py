@@ -5,14 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.codes import Code
-from events.records.parts import Amounts
+from events.records.parts import ResourceKind
+from events.resources import STANDARD, Amounts
 from tests.entitlement.harness import World, cpu
 
-NO_LIMIT = Amounts(cpu_milli=-1, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+NO_LIMIT = {}
 
 
 def limit(cores: int) -> Amounts:
-    return Amounts(cpu_milli=cores, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+    return {"cpu": cores}
 
 
 def test_a_pool_is_defined_repeated_and_changed() -> None:
@@ -46,10 +47,10 @@ def test_the_pool_above_must_be_there_and_have_no_jobs() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"reservation": cpu(-1)}, "reservation -1"),
+        ({"reservation": cpu(-1)}, "reservation: cpu is -1"),
         ({"reservation": cpu(1 << 41)}, "must be 0 to"),
-        ({"share": cpu(-1)}, "share -1"),
-        ({"limit": limit(-2)}, "limit -2"),
+        ({"share": cpu(-1)}, "share: cpu is -1"),
+        ({"limit": limit(-2)}, "limit: cpu is -2"),
         ({"limit": limit(4), "reservation": cpu(5)}, "the limit 4 is below the reservation 5"),
         ({"limit": limit(21)}, "above the limit 20"),
         ({"reservation": cpu(9)}, "would reserve 11, it has 10"),
@@ -69,7 +70,7 @@ def test_a_reservation_is_not_taken_from_the_pools_below() -> None:
     world.define("/maps", reservation=cpu(10))
     world.define("/maps/a", reservation=cpu(8))
     answer = world.define("/maps", "less", reservation=cpu(7))
-    assert (answer.code, answer.message) == (Code.INVALID_POOL, "cpu_milli: the pools below reserve 8, more than 7")
+    assert (answer.code, answer.message) == (Code.INVALID_POOL, "cpu: the pools below reserve 8, more than 7")
 
 
 def test_a_pool_in_use_is_not_removed() -> None:
@@ -96,6 +97,53 @@ def test_settings_are_answered_for_the_root() -> None:
     assert world.configure(host_lost_percent_per_minute=101).code == Code.INVALID_POOL
 
 
+A100, FPGA = ResourceKind("gpu/a100"), ResourceKind("fpga", "MiB")
+
+
+def test_a_pool_may_name_a_resource_once_the_cell_knows_it() -> None:
+    world = World()
+    refused = world.define("/p", reservation={"gpu/a100": 1000})
+    assert (refused.code, "the cell has cpu, memory, disk, gpu" in refused.message) == (Code.UNKNOWN_RESOURCE, True)
+    assert world.configure(resources=(A100,)).code == Code.DONE
+    assert world.define("/p", reservation={"gpu/a100": 1000}).code == Code.DONE
+
+
+def test_a_resource_is_never_removed_and_its_unit_never_changes() -> None:
+    world = World()
+    world.configure(resources=(A100,))
+    world.configure(preemption_delay_ms=500)
+    world.configure(resources=(FPGA,))
+    assert [kind.name for kind in world.machine.cell.resources] == ["gpu/a100", "fpga"]
+    assert world.configure(resources=(ResourceKind("gpu/a100", "MiB"),)).code == Code.INVALID_POOL
+    assert world.configure(resources=(ResourceKind("gpu/a100", amount=5),)).code == Code.INVALID_POOL
+
+
+def test_a_licence_may_change_its_amount() -> None:
+    world = World()
+    for amount in (5000, 8000):
+        assert world.configure(resources=(ResourceKind("matlab", amount=amount),)).code == Code.DONE
+    assert [kind.amount for kind in world.machine.cell.resources] == [8000]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ((ResourceKind("cpu"),), "cpu is always there"),
+        ((ResourceKind("ports"),), "ports is a reserved name"),
+        ((ResourceKind("GPU A100"),), "'GPU A100' is no name of a resource"),
+        ((A100, A100), "gpu/a100 is defined more than once"),
+        ((ResourceKind("gpu/a100", "GiB"),), "the unit of gpu/a100 is 'GiB', it must be milli or MiB"),
+        ((ResourceKind("matlab", amount=-1),), "the amount of matlab is -1, it must be 0 to"),
+        (tuple(ResourceKind(f"kind-{number}") for number in range(29)), "would know 33 resources, at most 32"),
+    ],
+)
+def test_resources_that_make_no_sense_are_refused_as_a_whole(kinds: tuple[ResourceKind, ...], message: str) -> None:
+    world = World()
+    answer = world.configure(preemption_delay_ms=500, resources=kinds)
+    assert (answer.code, message in answer.message) == (Code.INVALID_POOL, True), answer.message
+    assert (world.machine.cell.preemption_delay_ms, world.machine.cell.resources) == (2000, ())
+
+
 def test_a_job_whose_pool_was_removed_in_the_same_moment_is_told_and_goes_on_when_it_is_back() -> None:
     world = World(cpu(1))
     assert world.submit("job", "/gone") == []
@@ -104,7 +152,7 @@ def test_a_job_whose_pool_was_removed_in_the_same_moment_is_told_and_goes_on_whe
 
 
 WILD = st.integers(-(2**63), 2**63 - 1)
-AMOUNTS = st.builds(Amounts, cpu_milli=WILD, memory_mib=WILD, disk_mib=WILD, gpu_milli=WILD)
+AMOUNTS = st.dictionaries(st.sampled_from([*STANDARD, "fpga", "no name", ""]), WILD)
 PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/", "", "x", "/b"]) | st.text(max_size=5)
 
 

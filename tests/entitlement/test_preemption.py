@@ -4,7 +4,6 @@ import pytest
 
 from events.codes import Code
 from events.records.entitlement import GangsHeld, PreemptionsOrdered
-from events.records.parts import Amounts
 from tests.entitlement.harness import World, admitted, cpu, preempted, waits
 from tests.machines import one
 
@@ -112,7 +111,7 @@ def test_a_gang_larger_than_the_reservation_disturbs_nobody() -> None:
 
 def test_only_the_pools_under_the_full_one_give() -> None:
     world = World(cpu(100))
-    ten = Amounts(cpu_milli=10, memory_mib=-1, disk_mib=-1, gpu_milli=-1)
+    ten = {"cpu": 10}
     world.define("/a", reservation=cpu(10), limit=ten)
     world.define("/a/x", reservation=cpu(5))
     world.define("/a/y")

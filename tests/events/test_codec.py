@@ -21,7 +21,7 @@ jobs = st.builds(
     instances=st.integers(-(2**31), 2**31 - 1),
     command=st.lists(texts, max_size=3).map(tuple),
     env=st.dictionaries(texts, texts, max_size=3),
-    cpu_milli=longs,
+    resources=st.dictionaries(texts, longs, max_size=3),
     constraints=st.lists(st.builds(Constraint, texts, texts, st.lists(texts, max_size=2).map(tuple)), max_size=2).map(
         tuple
     ),

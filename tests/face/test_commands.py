@@ -16,14 +16,14 @@ EXPLANATION = {
         {
             "code": "ENTITLEMENT_REACHED", "tier": "pool", "message": "3 tasks wait", "actor": "nobody, wait",
             "since": "2026-08-21T10:41:07.000Z", "machine": "entitlement", "round": 12, "ahead": 7, "tasks": 3,
-            "asked": {"cpu_milli": 500, "gpu_milli": 0}, "free": {"cpu_milli": 100}, "hosts_considered": None,
+            "asked": {"cpu": 500}, "free": {"cpu": 100}, "hosts_considered": None,
             "hosts_by_reason": None, "nearest": None, "not_before": None,
         },
         {
             "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
             "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "free": None,
             "hosts_considered": 412, "hosts_by_reason": {"CPU": 400, "SILENT": 12},
-            "nearest": [{"host_id": "h17", "lacks": {"cpu_milli": 100, "memory_mib": 0}}], "not_before": None,
+            "nearest": [{"host_id": "h17", "lacks": {"cpu": 100}}], "not_before": None,
         },
     ],
 }  # fmt: skip
@@ -33,7 +33,7 @@ TASKS = [
     {"instance": 1, "state": "RUNNING", "run": 2, "host_id": "h2", "ports": [31000, 31001], "exit_code": None,
      "outcome": None, "reason": "out of luck"},
 ]  # fmt: skip
-AMOUNTS = {"cpu_milli": 1500, "memory_mib": 2048, "disk_mib": 0, "gpu_milli": 0}
+AMOUNTS = {"cpu": 1500, "memory": 2048}
 POOL = {
     "path": "/maps/tiles", "parent": "/maps", "reservation": AMOUNTS,
     "limit": dict.fromkeys(AMOUNTS, -1), "share": dict.fromkeys(AMOUNTS, 1), "open_jobs_max": 100_000,
@@ -138,13 +138,13 @@ def test_why_a_job_waits(cli, cell):
 job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
   who can act: nobody, wait
   since    3m12s ago
-  asked    cpu_milli 500
-  free     cpu_milli 100
+  asked    cpu 500
+  free     cpu 100
   ahead    7 tasks
   round    entitlement 12
   also NO_HOST_FITS  1 task finds no room
   hosts    412 seen, 400 CPU, 12 SILENT
-  nearest  h17 short of cpu_milli 100
+  nearest  h17 short of cpu 100
   round    placement 40
 """, "")  # fmt: skip
 
@@ -383,7 +383,7 @@ def test_pools(cli, cell):
 POOL         DEMAND CPU  DEMAND GiB  ENTITLED CPU  ENTITLED GiB  HELD CPU  HELD GiB  JOBS  TASKS
 /maps/tiles         1.5         2.0           1.5           2.0         0       0.0     1      3
 """, "")  # fmt: skip
-    assert "reservation     cpu_milli 1500, memory_mib 2048" in cli("pool", "get", "/maps/tiles")[1]
+    assert "reservation     cpu 1500, memory 2048" in cli("pool", "get", "/maps/tiles")[1]
     assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
 
 

@@ -68,8 +68,8 @@ def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_pat
     assert (settings.urls, settings.token, settings.host_id) == (("http://127.0.0.1:9",), "secret", "h7")
     assert settings.folder == tmp_path.with_name(f"{tmp_path.name}-agent")
     assert settings.attributes == {"rack": "r1"}
-    assert settings.capacity.gpu_milli == 2000
-    assert settings.capacity.cpu_milli > 0
+    assert settings.capacity.get("gpu", 0) == 2000
+    assert settings.capacity.get("cpu", 0) > 0
 
 
 def test_an_agent_without_a_cell_says_what_to_name(cli, tmp_path):

@@ -16,7 +16,6 @@ from deploy.processes import Processes
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
-from events.records.parts import Amounts
 from events.topics import FANOUT, MACHINES, rounds_of
 from tests.cell.world import Cell
 from tests.fanout.complete import caught_up
@@ -33,21 +32,21 @@ def history(number: int = 0) -> MemoryLog:
     """Jobs that succeed, fail, are refused, stopped and preempted; gangs, ports, and bytes that are no record."""
     cell = Cell(hosts=3, number=number)
     cell.pool("/p", cell=number)
-    cell.pool("/q", reservation=Amounts(cpu_milli=8000), cell=number)
+    cell.pool("/q", reservation={"cpu": 8000}, cell=number)
     cell.run(1000)
-    cell.submit("many", instances=10, cpu_milli=1000, duration_ms=4000, ports=("http", "admin"))
-    cell.submit("gang", instances=4, gang_min=3, cpu_milli=500)
-    cell.submit("two-ports", instances=2, cpu_milli=100, ports=("http",), duration_ms=2000)
+    cell.submit("many", instances=10, resources={"cpu": 1000}, duration_ms=4000, ports=("http", "admin"))
+    cell.submit("gang", instances=4, gang_min=3, resources={"cpu": 500})
+    cell.submit("two-ports", instances=2, resources={"cpu": 100}, ports=("http",), duration_ms=2000)
     cell.log.append([NewRecord("paceline.jobs", b"k", b"no record")])
     cell.submit("nowhere", pool="/none")
     cell.submit("many", instances=3)
     cell.run(1000)
-    cell.submit("urgent", pool="/q", instances=6, cpu_milli=1000)
-    cell.submit("long", instances=2, cpu_milli=100, duration_ms=600_000)
+    cell.submit("urgent", pool="/q", instances=6, resources={"cpu": 1000})
+    cell.submit("long", instances=2, resources={"cpu": 100}, duration_ms=600_000)
     cell.run(3000)
     cell.stop("long")
     for number_ in range(20):
-        cell.submit(f"small-{number_}", instances=2, cpu_milli=100)
+        cell.submit(f"small-{number_}", instances=2, resources={"cpu": 100})
         cell.run(300)
     cell.run(20_000)
     return cell.log
@@ -63,10 +62,10 @@ def copy(source: MemoryLog, target: KafkaLog, until: float = 1.0, start: float =
 
 def crowd(tasks: int) -> MemoryLog:
     """One job of so many tasks that are placed and end: a few large rounds of each machine."""
-    cell = Cell(hosts=10, capacity=Amounts(10**9, 10**9, 10**9, 0))
+    cell = Cell(hosts=10, capacity={"cpu": 10**9, "memory": 10**9, "disk": 10**9})
     cell.pool("/p")
     cell.run(1000)
-    cell.submit("crowd", instances=tasks, cpu_milli=100)
+    cell.submit("crowd", instances=tasks, resources={"cpu": 100})
     cell.run(5000)
     return cell.log
 

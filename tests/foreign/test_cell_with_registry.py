@@ -83,7 +83,7 @@ def test_a_cell_reads_what_confluents_serializer_writes_and_writes_what_its_dese
         site.until_ready(*PARTS)
         simulated = {"duration_ms": 200}
         job = {"job_id": "from-afar", "pool": "/p", "instances": 3, "command": [], "simulated": simulated}
-        submit(server, site, {**job, "cpu_milli": 100, "spec_hash": b""})
+        submit(server, site, {**job, "resources": {"cpu": 100}, "spec_hash": b""})
         site.until(lambda: "SUCCEEDED" in {each["state"] for each in reader.values("paceline.job-states")})
         site.end()
         for topic in EVERY:

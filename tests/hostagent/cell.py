@@ -17,7 +17,7 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, RunsOrdered, RunsStopping
-from events.records.parts import Amounts, Seen, Segment
+from events.records.parts import Seen, Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
@@ -107,7 +107,7 @@ class Cell:
                     pool=job.pool,
                     kind=job.kind,
                     instances=job.instances,
-                    need=Amounts(),
+                    need={},
                     ports=len(job.ports),
                 )
                 for job, offset in zip(jobs, offsets, strict=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
 from hostagent.messages import JobOrder, Kind, OrdersLine, RunOrder
@@ -34,7 +33,7 @@ class Site:
         self.agent: Agent | None = None
 
     def settings(self) -> AgentSettings:
-        return AgentSettings((self.server.url,), TOKEN, self.folder, HOST, Amounts(cpu_milli=4000, memory_mib=1000))
+        return AgentSettings((self.server.url,), TOKEN, self.folder, HOST, {"cpu": 4000, "memory": 1000})
 
     def start_agent(self) -> Agent:
         connected = len(self.cell.inventories())
@@ -292,12 +291,12 @@ def test_what_a_host_has_is_bounded_by_its_control_group(tmp_path: Path) -> None
     (tmp_path / "cpu.max").write_text("50000 100000\n")
     (tmp_path / "memory.max").write_text(f"{64 * 1024 * 1024}\n")
     bound = detect(tmp_path, tmp_path)
-    assert free.cpu_milli >= 1000
-    assert (bound.cpu_milli, bound.memory_mib) == (500, 64)
+    assert free["cpu"] >= 1000
+    assert (bound["cpu"], bound["memory"]) == (500, 64)
     (tmp_path / "cpu.max").write_text("max 100000\n")
     (tmp_path / "memory.max").write_text("max\n")
     unbound = detect(tmp_path, tmp_path)
-    assert (unbound.cpu_milli, unbound.memory_mib) == (free.cpu_milli, free.memory_mib)
+    assert (unbound["cpu"], unbound["memory"]) == (free["cpu"], free["memory"])
 
 
 def test_a_run_that_is_stopped_before_its_host_heard_of_it_never_starts(site: Site, tmp_path: Path) -> None:

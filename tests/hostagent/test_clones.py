@@ -8,7 +8,6 @@ import pytest
 
 from events.records.hosts import HostConnected
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from hostagent import machine_identity, shim
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
@@ -65,7 +64,7 @@ class Machines:
         """Returns why it is refused, empty: it isn't."""
         self.session += 1
         session, answers = self.session, list[Welcome | Refused]()
-        hello = Hello(session, Amounts(cpu_milli=1000), machine=machine)
+        hello = Hello(session, {"cpu": 1000}, machine=machine)
         self.cell.gateway.post(Connect("h1", hello, answers.append))
         settle(self.cell)
         [answer] = answers
@@ -145,7 +144,7 @@ def test_of_an_agent_and_its_copy_one_runs_the_tasks(site: Site, tmp_path: Path)
     site.stop_agent()
     shutil.copytree(site.folder, tmp_path / "copy")
     site.start_agent()
-    settings = AgentSettings((site.server.url,), TOKEN, tmp_path / "copy", HOST, Amounts(cpu_milli=4000))
+    settings = AgentSettings((site.server.url,), TOKEN, tmp_path / "copy", HOST, {"cpu": 4000})
     copy = Agent(settings, said.append)
     copy.take()
     copy.start()

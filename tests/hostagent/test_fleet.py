@@ -6,7 +6,7 @@ from events.codec import encode
 from events.log.port import NewRecord
 from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts, Simulated
+from events.records.parts import Simulated
 from hostagent.fleet import Fleet, SimHost
 from hostagent.messages import Orders
 from tests.hostagent.cell import Cell, TestClock, ended, ordered, stopping
@@ -21,7 +21,7 @@ class Fleeted(Cell):
         self.orders: list[tuple[tuple[str, ...], int, int]] = []
         self.fleet = Fleet(
             self.gateway,
-            [SimHost(hosts, Amounts(cpu_milli=8000, memory_mib=32000))],
+            [SimHost(hosts, {"cpu": 8000, "memory": 32000})],
             self.time,
             session=1,
             on_order=lambda *order: self.orders.append(order),

@@ -12,7 +12,6 @@ import pytest
 from events.log.port import LogUnavailable, NewRecord
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from hostagent.gateway import LogMissing
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
@@ -47,7 +46,7 @@ class Host:
 
     def connect(self, session: int, position: int = 0, runs: list[RunState] | None = None) -> None:
         self.session = session
-        hello = Hello(session, Amounts(cpu_milli=1000), runs=runs or [], position=position)
+        hello = Hello(session, {"cpu": 1000}, runs=runs or [], position=position)
         self.cell.gateway.post(Connect(self.host_id, hello, self.answers.append))
         self.cell.gateway.step()
         self.cell.gateway.post(Attach({self.host_id: session}, self))
@@ -343,7 +342,7 @@ def test_columns_are_split_between_one_host_and_many(cell: Cell) -> None:
     """A fleet behind one link and a host with a link of its own, in one round."""
     fleet, single = Host(cell, "f1"), Host(cell, "h1")
     for host_id in ("f1", "f2"):
-        hello = Hello(1, Amounts())
+        hello = Hello(1, {})
         cell.gateway.post(Connect(host_id, hello, fleet.answers.append))
     cell.gateway.step()
     cell.gateway.post(Attach({"f1": 1, "f2": 1}, fleet))

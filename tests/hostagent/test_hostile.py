@@ -18,8 +18,8 @@ from events.codec import encode
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostSilent
-from events.records.parts import Amounts
 from events.records.tasks import HostInventory, RunsReported
+from events.resources import Amounts
 from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.connections import Report
 from hostagent.gateway.facts import columns_of, connected
@@ -32,7 +32,7 @@ from tests.hostagent.test_gateway import Host as Agent
 
 RUN = RunState("j", 0, 1, 2)
 BASES: dict[str, Any] = {
-    "sessions": msgspec.to_builtins(Hello(1, Amounts(cpu_milli=1000), attributes={"rack": "1"}, runs=[RUN])),
+    "sessions": msgspec.to_builtins(Hello(1, {"cpu": 1000}, attributes={"rack": "1"}, runs=[RUN])),
     "reports": msgspec.to_builtins(ReportBatch(1, 1, [RUN])),
 }
 VALUES = st.one_of(
@@ -131,9 +131,9 @@ def test_offsets_of_output_that_can_not_be_are_refused(host: Host, offsets: tupl
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"capacity": {"cpu_milli": -1}}, "cpu_milli is -1"),
-        ({"capacity": {"memory_mib": 1 << 62}}, f"must be from 0 to {AMOUNT_MAX}"),
-        ({"capacity": {"gpu_milli": 10**30}}, f"must be from 0 to {AMOUNT_MAX}"),
+        ({"capacity": {"cpu": -1}}, "cpu is -1"),
+        ({"capacity": {"memory": 1 << 62}}, f"must be 0 to {AMOUNT_MAX}"),
+        ({"capacity": {"gpu": 10**30}}, f"must be 0 to {AMOUNT_MAX}"),
         ({"port_first": 9, "port_last": 3}, "ports are 9 to 3"),
         ({"attributes": {str(at): "" for at in range(ATTRIBUTES_MAX + 1)}}, f"at most {ATTRIBUTES_MAX}"),
         ({"attributes": {"a": "x" * 257}}, "attribute 'a'"),
@@ -204,10 +204,10 @@ def facts_of(host_id: str, session: int, capacity: Amounts, **offer: Any) -> lis
 @pytest.mark.parametrize(
     "offer",
     [
-        {"capacity": Amounts(cpu_milli=-1)},
-        {"capacity": Amounts(cpu_milli=1 << 62)},
-        {"capacity": Amounts(), "port_first": 0},
-        {"capacity": Amounts(), "attributes": {str(at): "" for at in range(ATTRIBUTES_MAX + 1)}},
+        {"capacity": {}},
+        {"capacity": {"cpu": 1 << 62}},
+        {"capacity": {}, "port_first": 0},
+        {"capacity": {}, "attributes": {str(at): "" for at in range(ATTRIBUTES_MAX + 1)}},
     ],
 )
 def test_an_offer_in_the_log_that_counts_as_nothing_is_not_shown_as_up(tmp_path: Any, offer: dict[str, Any]) -> None:
@@ -227,7 +227,7 @@ def test_an_offer_in_the_log_that_counts_as_nothing_is_not_shown_as_up(tmp_path:
     assert (good_["state"], good_["offer_refused"]) == ("UP", None)
     assert shown_["state"] == "RETURNING"
     assert shown_["offer_refused"]
-    assert shown_["capacity"]["cpu_milli"] == 0
+    assert shown_["capacity"] == {}
     placement: Any = cell.drivers["placement"].machine
     assert not placement.hosts.up[placement.hosts.table["h9"].number]
     cell.verify()
@@ -266,6 +266,6 @@ def test_a_session_that_can_not_be_is_skipped_by_all_and_the_host_connects(
 def test_a_record_of_the_largest_host_is_one_that_the_log_takes() -> None:
     runs = [RunState(f"{at:05}".ljust(128, "x"), at, 1, 2) for at in range(HOST_RUNS_MAX)]
     attributes = {f"{at:03}".ljust(256, "\u20ac"): "\u20ac" * 256 for at in range(ATTRIBUTES_MAX)}
-    hello = Hello(SESSION_MAX, Amounts(cpu_milli=AMOUNT_MAX), attributes=attributes, runs=runs)
+    hello = Hello(SESSION_MAX, {"cpu": AMOUNT_MAX}, attributes=attributes, runs=runs)
     records: list[NewRecord] = connected("h" * 128, hello, "g")
     assert max(len(record.value) for record in records) <= ROUND_BYTES_MAX

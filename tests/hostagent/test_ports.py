@@ -12,7 +12,6 @@ from time import monotonic, sleep
 import pytest
 
 from events.records.hosts import HostOffered
-from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.ports import PortsTaken, take_ports
@@ -145,7 +144,7 @@ def test_agents_of_two_cells_offer_different_ports(tmp_path: Path, locks: Path) 
     for name in ("a", "b"):
         cell = Cell()
         server = Server(cell.gateway)
-        settings = AgentSettings((server.url,), TOKEN, tmp_path / name, name, Amounts(cpu_milli=1), port_locks=locks)
+        settings = AgentSettings((server.url,), TOKEN, tmp_path / name, name, {"cpu": 1}, port_locks=locks)
         agents.append(Agent(settings))
         agents[-1].take()
         agents[-1].start()

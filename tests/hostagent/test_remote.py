@@ -10,7 +10,6 @@ import pytest
 from events.clock import SystemClock
 from events.log.memory import MemoryLog
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.remote_output import RemoteOutput
@@ -37,7 +36,7 @@ class Several:
         self.said: list[str] = []
 
     def agent(self, *urls: str) -> Agent:
-        settings = AgentSettings(urls, TOKEN, self.folder, "h1", Amounts(cpu_milli=1000), port_locks=self.folder / "p")
+        settings = AgentSettings(urls, TOKEN, self.folder, "h1", {"cpu": 1000}, port_locks=self.folder / "p")
         agent = Agent(settings, self.said.append)
         agent.take()
         agent.start()

@@ -16,7 +16,6 @@ from events.columns import ints
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostSilent
 from events.records.lifecycle import RunsOrdered
-from events.records.parts import Amounts
 from events.records.placement import HostLost
 from events.records.rounds import RoundCommitted
 from hostagent.gateway import Gateway
@@ -27,7 +26,7 @@ from tests.cell import world
 
 PATIENCE_MS = 15_000
 """So long an agent waits for a sign of its gateway."""
-CAPACITY = Amounts(cpu_milli=4000, memory_mib=16_384, disk_mib=100_000, gpu_milli=0)
+CAPACITY = {"cpu": 4000, "memory": 16_384, "disk": 100_000}
 NAMES = ("a", "b")
 Key = tuple[str, int, int]
 

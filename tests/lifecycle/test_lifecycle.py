@@ -20,9 +20,9 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.parts import Constraint, Simulated
+from events.records.parts import Constraint, ResourceKind, Simulated
 from events.records.placement import HostLost, TasksPlaced
-from events.records.pools import PoolDefined
+from events.records.pools import CellConfigured, PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from tests.lifecycle.harness import World
 from tests.machines import columns, kinds, one, runs_of
@@ -148,7 +148,7 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
         ({"instances": 0}, "INVALID_SPEC"),
         ({"instances": 100_001}, "INVALID_SPEC"),
         ({"kind": "cron"}, "INVALID_SPEC"),
-        ({"cpu_milli": -1}, "INVALID_SPEC"),
+        ({"resources": {"cpu": -1}}, "INVALID_SPEC"),
         ({"gang_min": 2}, "INVALID_SPEC"),
         ({"command": ()}, "INVALID_SPEC"),
         ({"strategy": "magic"}, "INVALID_SPEC"),
@@ -158,7 +158,9 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
         ({"ports": ("a", "a")}, "INVALID_SPEC"),
         ({"ports": ("a-b", "a_b")}, "INVALID_SPEC"),
         ({"env": {"A": "x" * 600_000}}, "TOO_LARGE"),
-        ({"cpu_milli": 0}, "INVALID_SPEC"),
+        ({"resources": {"cpu": 0}}, "INVALID_SPEC"),
+        ({"resources": {"memory": 64}}, "INVALID_SPEC"),
+        ({"resources": {"cpu": 1, "no name": 1}}, "INVALID_SPEC"),
         ({"stop_grace_ms": -5}, "INVALID_SPEC"),
         ({"stop_grace_ms": 1 << 62}, "INVALID_SPEC"),
         ({"stop_after_ms": 5}, "INVALID_SPEC"),
@@ -192,6 +194,24 @@ def test_an_unknown_pool_is_believed_after_a_moment() -> None:
     assert world.submit("a", pool="/nowhere") == []
     assert kinds(world.submit("b")) == ["JobAccepted", "GangsQueued"], "others don't wait for it"
     assert one(world.later(500), JobRejected).code == "NO_SUCH_POOL"
+
+
+def test_a_job_that_names_an_unknown_resource_is_rejected_with_the_names_there_are() -> None:
+    world = World()
+    assert world.submit("a", resources={"cpu": 1, "gpu/a100": 1000}) == []
+    rejected = one(world.later(500), JobRejected)
+    assert rejected.code == "UNKNOWN_RESOURCE"
+    assert rejected.message == "unknown resource 'gpu/a100'; the cell has cpu, memory, disk, gpu"
+
+
+def test_a_resource_that_is_defined_and_not_answered_yet_is_waited_for_however_long() -> None:
+    world = World()
+    kind = ResourceKind("gpu/a100", "milli")
+    world.fact("paceline.pools", CellConfigured(command_id="c", resources=(kind,)))
+    assert world.submit("a", resources={"cpu": 1, "gpu/a100": 1000, "memory": 0}) == []
+    assert world.later(2000) == []
+    said = world.peer("entitlement", PoolAnswered(path="/", pools_offset=1, command_id="c", code="DONE"))
+    assert one(said, JobAccepted).need == {"cpu": 1, "gpu/a100": 1000}
 
 
 def test_a_pool_that_is_defined_and_not_answered_yet_is_waited_for_however_long() -> None:

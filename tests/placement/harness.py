@@ -19,8 +19,8 @@ from events.records.hosts import (
     HostSilent,
 )
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
-from events.records.parts import Amounts
 from events.records.placement import TasksPlaced
+from events.resources import Amounts, in_order
 from processors.placement.machine import Placement
 from tests.machines import Alone, Range, Run, columns, ranges
 
@@ -99,7 +99,7 @@ class World(Alone[Placement]):
 
 
 def amounts(cpu: int = 0, memory: int = 0, disk: int = 0, gpu: int = 0) -> Amounts:
-    return Amounts(cpu_milli=cpu, memory_mib=memory, disk_mib=disk, gpu_milli=gpu)
+    return in_order({"cpu": cpu, "memory": memory, "disk": disk, "gpu": gpu})
 
 
 def offered(host: str, session: int, cpu: int = 4000, memory: int = 4000, gpu: int = 0, **fields: Any) -> HostOffered:

@@ -111,7 +111,7 @@ def test_facts_about_an_unknown_host_change_nothing(world: World) -> None:
 def test_less_capacity_than_runs_hold_is_no_capacity_for_others(world: World) -> None:
     world.host("h1", cpu=4000)
     world.run("a", 3)
-    assert one(world.fact(offered("h1", 1, cpu=2000)), CapacityChanged).capacity.cpu_milli == 2000
+    assert one(world.fact(offered("h1", 1, cpu=2000)), CapacityChanged).capacity.get("cpu", 0) == 2000
     assert world.free("h1")[0] == -1000
     assert not of(world.run("b"), TasksPlaced)
     assert not of(world.end(("a", 0, 1)), TasksPlaced)

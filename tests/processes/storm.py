@@ -124,7 +124,7 @@ class Storm:
         cell: int,
         job_id: str,
         instances: int,
-        cpu_milli: int,
+        cpu: int,
         duration_ms: int,
         constraints: tuple[Constraint, ...],
     ) -> None:
@@ -133,8 +133,7 @@ class Storm:
             pool=POOLS[cell],
             instances=instances,
             command=("sleep", str(duration_ms / 1000)),
-            cpu_milli=cpu_milli,
-            memory_mib=16,
+            resources={"cpu": cpu, "memory": 16},
             retries_max=1,
             simulated=Simulated(duration_ms),
             constraints=constraints,

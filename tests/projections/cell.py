@@ -24,7 +24,7 @@ from events.records.lifecycle import (
     RunsEnded,
     RunsOrdered,
 )
-from events.records.parts import Amounts, Seen, Segment
+from events.records.parts import Seen, Segment
 from events.records.placement import TasksPlaced
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
@@ -39,7 +39,7 @@ READS = {
     "placement": ("paceline.hosts", "paceline.entitlement", "paceline.lifecycle"),
     "sla": ("paceline.pools", "paceline.hosts", "paceline.lifecycle", "paceline.entitlement"),
 }  # fmt: skip
-CORE = Amounts(cpu_milli=1000, memory_mib=512)
+CORE = {"cpu": 1000, "memory": 512}
 
 
 class Writer:
@@ -133,9 +133,9 @@ class Cell:
     def forget(self, *job_ids: str) -> int:
         return self.decide("lifecycle", JobsForgotten(digests=b"".join(map(job_digest, job_ids))))
 
-    def host(self, host_id: str = "h1", session: int = 1, cpu_milli: int = 8000) -> None:
+    def host(self, host_id: str = "h1", session: int = 1, cpu: int = 8000) -> None:
         self.fact(HostConnected(host_id=host_id, session=session, gateway="g"))
-        capacity = Amounts(cpu_milli=cpu_milli, memory_mib=8192)
+        capacity = {"cpu": cpu, "memory": 8192}
         self.fact(HostOffered(host_id=host_id, session=session, capacity=capacity, attributes={"arch": "arm64"}))
         self.decide("lifecycle", HostReconciled(host_id=host_id, session=session, kept=0, ended=0, stopped=0))
 
@@ -157,7 +157,6 @@ def job(job_id: str = "a", **fields: Any) -> JobSubmitted:
 
 
 def accepted(event: JobSubmitted, offset: int, first_run: int = 1) -> tuple[JobAccepted, GangsQueued]:
-    need = Amounts(event.cpu_milli, event.memory_mib, event.disk_mib, event.gpu_milli)
     gang = min(event.gang_min, event.instances) if event.gang_min > 1 else 0
     parts = [(0, gang, 1)] * bool(gang) + [(gang, event.instances - gang, 0)] * (event.instances > gang)
     queued = GangsQueued(
@@ -170,7 +169,7 @@ def accepted(event: JobSubmitted, offset: int, first_run: int = 1) -> tuple[JobA
         admitted=pack_ints([0] * len(parts)),
     )
     answer = JobAccepted(job_id=event.job_id, jobs_offset=offset, pool=event.pool, kind=event.kind,
-                         instances=event.instances, need=need, ports=len(event.ports), gang_min=gang,
+                         instances=event.instances, need=event.resources, ports=len(event.ports), gang_min=gang,
                          first_run=first_run)  # fmt: skip
     return answer, queued
 

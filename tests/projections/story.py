@@ -6,7 +6,6 @@ from events.columns import pack_ints
 from events.records.entitlement import GangsHeld
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
-from events.records.parts import Amounts
 from events.records.tasks import RunsReported
 from tests.projections.cell import CORE, Cell, ended, runs
 
@@ -66,7 +65,7 @@ class Story:
         if self.jobs:
             code = self.random.choice(["LIMIT_REACHED", "BEHIND_IN_QUEUE"])
             self.cell.decide("entitlement", GangsHeld(job_id=self.some()[0], pool="/p", code=code, tasks=3, asked=CORE,
-                                                      free=Amounts()))  # fmt: skip
+                                                      free={}))  # fmt: skip
 
     def order(self, step: int) -> None:
         if self.jobs:

@@ -7,7 +7,6 @@ from events.columns import pack_ints
 from events.records.entitlement import GangsHeld
 from events.records.hosts import HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, RunsAvailable
-from events.records.parts import Amounts
 from events.records.placement import HostLost
 from events.records.tasks import RunsReported
 from events.topics import ALL
@@ -111,9 +110,7 @@ def test_why_a_job_waits(api):
     assert api.get("/v1/jobs/a/explanation")["headline"]["code"] == "NOT_YET_EVALUATED"
     api.cell.decide(
         "entitlement",
-        GangsHeld(
-            job_id="a", pool="/p", code="LIMIT_REACHED", tasks=3, asked=CORE, free=Amounts(memory_mib=600), ahead=2
-        ),
+        GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=3, asked=CORE, free={"memory": 600}, ahead=2),
     )
     api.fold()
     found = api.get("/v1/jobs/a/explanation")
@@ -125,7 +122,7 @@ def test_why_a_job_waits(api):
     )
     reason = found["reasons"][0]
     assert (reason["tier"], reason["machine"], reason["round"], reason["ahead"]) == ("pool", "entitlement", 1, 2)
-    assert (reason["asked"]["cpu_milli"], reason["free"]["memory_mib"]) == (1000, 600)
+    assert (reason["asked"]["cpu"], reason["free"]["memory"]) == (1000, 600)
     assert api.get("/v1/jobs/a")["reason"] == {name: found["headline"][name] for name in ("code", "message")}
 
 
@@ -155,7 +152,7 @@ def test_pools_with_what_they_hold(api):
     api.fold()
     pool = api.get("/v1/pools")["pools"][0]
     assert (pool["path"], pool["parent"], pool["open_jobs"], pool["open_tasks"]) == ("/p", "/", 1, 3)
-    assert pool["allocation"] == {"cpu_milli": 0, "memory_mib": 0, "disk_mib": 0, "gpu_milli": 0}
+    assert pool["allocation"] == {}
     assert api.get("/v1/pools/p") == pool
 
 
@@ -193,7 +190,7 @@ def test_what_runs_on_a_host(api):
     found = [(each["job_id"], each["instance"]) for each in page["tasks"] + rest["tasks"]]
     assert found == [("a", 1), ("b", 0), ("b", 650)]
     host = api.get("/v1/hosts?page_size=1")
-    assert (host["hosts"][0]["runs"], host["hosts"][0]["allocated"]["cpu_milli"]) == (3, 3000)
+    assert (host["hosts"][0]["runs"], host["hosts"][0]["allocated"]["cpu"]) == (3, 3000)
     assert host["hosts"][0]["attributes"] == {"arch": "arm64"}
     second = api.get(f"/v1/hosts?page_size=1&page_token={host['next_page_token']}")
     assert [each["host_id"] for each in second["hosts"]] == ["h2"]

@@ -156,13 +156,13 @@ def test_a_pool_is_made_in_its_cell_and_all_cells_are_told(two):
     assert (answer.status_code, answer.json()["code"], answer.headers["log-cell"]) == (200, "DONE", "1")
     told = [two.facts(number, "paceline.pools")[-1] for number in (0, 1, 2)]
     assert all(isinstance(fact, PoolDefined) and fact == told[0] for fact in told)
-    assert (told[0].path, told[0].cell, told[0].share.cpu_milli) == ("/new", 1, 2)
+    assert (told[0].path, told[0].cell, told[0].share.get("cpu", 0)) == ("/new", 1, 2)
     below = two.client.put("/v1/pools/new/below", json={})
     assert below.headers["log-cell"] == "1", "it goes with the pool above"
     assert two.facts(2, "paceline.pools")[-1].cell == 1
     assert two.client.put("/v1/pools/other", json={}).headers["log-cell"] == "0"
     assert two.client.put("/v1/pools/p1", json={"share": 3}).headers["log-cell"] == "1", "it stays where it is"
-    assert two.get("/v1/pools/p1")["share"]["cpu_milli"] == 3
+    assert two.get("/v1/pools/p1")["share"]["cpu"] == 3
     assert two.client.delete("/v1/pools/p1").headers["log-cell"] == "1"
     assert all(isinstance(two.facts(number, "paceline.pools")[-1], PoolRemoved) for number in (0, 1, 2))
 

@@ -15,7 +15,7 @@ from events.records.lifecycle import (
     PreemptionDeferred,
     RunsStopping,
 )
-from events.records.parts import Amounts, NearMiss
+from events.records.parts import NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.queries.entities import explanations
@@ -24,12 +24,12 @@ from tests.projections.cell import CORE, ended, queued, ranges, runs
 
 
 def held(code: str, tasks: int = 2, **more: Any) -> Event:
-    fields = {"asked": CORE, "free": Amounts(cpu_milli=250, memory_mib=4096), **more}
+    fields = {"asked": CORE, "free": {"cpu": 250, "memory": 4096}, **more}
     return GangsHeld(job_id="a", pool="/p", code=code, tasks=tasks, **fields)
 
 
 def unplaced(code: str, **by_reason: int) -> Event:
-    near = NearMiss(host_id="h17", lacks=Amounts(cpu_milli=500, memory_mib=2048))
+    near = NearMiss(host_id="h17", lacks={"cpu": 500, "memory": 2048})
     return GangsUnplaced(job_id="a", code=code, tasks=2, need=CORE, hosts_considered=sum(by_reason.values()),
                          hosts_by_reason=by_reason, nearest=(near,) if by_reason else ())  # fmt: skip
 
@@ -82,9 +82,7 @@ def test_the_first_tier_is_the_headline_and_all_are_listed(waiting):
         ("LIMIT_REACHED", "pool"),
         ("NO_HOST_FITS", "now"),
     ]
-    assert found["reasons"][1]["nearest"] == [
-        {"host_id": "h17", "lacks": {"cpu_milli": 500, "memory_mib": 2048, "disk_mib": 0, "gpu_milli": 0}}
-    ]
+    assert found["reasons"][1]["nearest"] == [{"host_id": "h17", "lacks": {"cpu": 500, "memory": 2048}}]
 
 
 def test_a_gang_given_back_says_when_it_is_tried_again(waiting):

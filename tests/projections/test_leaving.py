@@ -9,7 +9,6 @@ from events.columns import pack_ints
 from events.records.entitlement import GangsHeld
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
-from events.records.parts import Amounts
 from events.records.tasks import RunsReported
 from projections.views import projector, retention
 from projections.views.projector import Projector, rebuild
@@ -50,7 +49,7 @@ def life(cell: Cell, job_id: str, first_run: int = 1, **fields: object) -> None:
     cell.accept(job_id, first_run=first_run, **fields)
     cell.run(job_id, run=first_run)
     cell.decide("entitlement", GangsHeld(job_id=job_id, pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE,
-                                         free=Amounts()))  # fmt: skip
+                                         free={}))  # fmt: skip
     cell.fact(reported(job_id, first_run))
     cell.decide("lifecycle", ended(job_id, (0,), Outcome.FAILED, run=first_run, kept=1))
     cell.decide("lifecycle", queued(job_id, (0,), first_run + 1, admitted=1))
@@ -108,7 +107,7 @@ def test_a_submission_that_waits_while_its_id_is_forgotten_is_shown(cell, tmp_pa
 def test_what_is_said_of_jobs_that_are_no_more_leaves_no_rows(cell, tmp_path):
     life(cell, "a")
     cell.forget("a")
-    late = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free=Amounts())
+    late = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free={})
     cell.decide("entitlement", late)
     for job_id in ("a", "typo"):
         cell.fact(reported(job_id, 1))
@@ -133,7 +132,7 @@ def test_what_a_machine_says_that_has_not_heard_of_the_new_job_is_not_said_of_it
     before = rows(cell, tmp_path)
     cell.slow = Unread()
     cell.decide("entitlement", GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE,
-                                         free=Amounts()))  # fmt: skip
+                                         free={}))  # fmt: skip
     held = rows(cell, tmp_path)
     assert (held["history"], held["explanations"]) == (before["history"], [])
 

@@ -17,7 +17,6 @@ from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected, RunsAvailable, RunsStopping
-from events.records.parts import Amounts
 from events.records.placement import GangsReturned, GangsUnplaced, HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
@@ -64,7 +63,7 @@ def test_a_job_is_submitted_accepted_run_and_done(cell, tmp_path):
     job = held["jobs"][0]
     assert (job["state"], job["running"], job["queued"], job["started_ms"]) == ("RUNNING", 3, 0, cell.ms)
     host = held["hosts"][0]
-    assert (host["runs"], host["cpu_milli"], host["memory_mib"]) == (3, 3000, 1536)
+    assert (host["runs"], host["allocated"]) == (3, '{"cpu":3000,"memory":1536}')
     cell.ms += 10
     cell.decide("lifecycle", ended("a", (0, 2), Outcome.SUCCEEDED), ended("a", (1,), Outcome.FAILED, exit_code=3))
     cell.changed("FAILED")
@@ -72,7 +71,7 @@ def test_a_job_is_submitted_accepted_run_and_done(cell, tmp_path):
     job, host = held["jobs"][0], held["hosts"][0]
     assert (job["state"], job["succeeded"], job["failed"], job["ended_ms"]) == ("FAILED", 2, 1, cell.ms)
     assert (job["failed_instance"], job["failed_exit_code"]) == (1, 3)
-    assert (host["runs"], host["cpu_milli"], host["memory_mib"]) == (0, 0, 0)
+    assert (host["runs"], host["allocated"]) == (0, "{}")
     assert [row["event"] for row in held["history"]] == [
         "JobSubmitted", "JobAccepted", "GangsQueued", "GangsAdmitted", "TasksPlaced", "RunsOrdered", "RunsAvailable",
         "JobChanged", "RunsEnded", "RunsEnded", "JobChanged",
@@ -201,14 +200,13 @@ def test_a_pool_shows_when_it_is_answered_and_goes_when_it_is_removed(cell, tmp_
         PoolAnswered(path="/x/y", pools_offset=bad, command_id="2", code="INVALID_POOL"),
     )
     amounts = {
-        f"{kind}_{name}": pack_longs([index * 10 + at])
+        kind: pack_longs([index * 10, index * 10 + 1])
         for index, kind in enumerate(("entitlement", "demand", "allocation"))
-        for at, name in enumerate(("cpu_milli", "memory_mib", "disk_mib", "gpu_milli"))
     }
-    cell.decide("entitlement", EntitlementsSet(pools=("/p",), **amounts))
+    cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu", "gpu/a100"), **amounts))
     held = fold(cell, tmp_path)
     assert [row["path"] for row in held["pools"]] == ["/p"]
-    assert held["pools"][0]["demand"] == '{"cpu_milli":10,"disk_mib":12,"gpu_milli":13,"memory_mib":11}'
+    assert held["pools"][0]["demand"] == '{"cpu":10,"gpu/a100":11}'
     assert held["pool_facts"] == []
     gone = cell.fact(PoolRemoved(path="/p", command_id="3"))
     cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=gone, command_id="3", code="DONE"))
@@ -250,7 +248,7 @@ def test_ports_stand_with_their_tasks(cell, tmp_path):
 def test_a_reason_stays_until_what_it_waits_for_has_come(cell, tmp_path):
     cell.host()
     cell.accept("a", instances=3)
-    held_back = {"job_id": "a", "pool": "/p", "asked": CORE, "free": Amounts()}
+    held_back = {"job_id": "a", "pool": "/p", "asked": CORE, "free": {}}
     started = cell.ms
     cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=3, **held_back))
     cell.ms += 100

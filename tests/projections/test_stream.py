@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import schemas
 from events.records.entitlement import GangsHeld
-from events.records.parts import Amounts
 from events.topics import ALL
 from projections.api import request_limits, stream
 from projections.queries import follow as module
@@ -100,7 +99,7 @@ def test_a_reader_hears_what_happens_from_now_on(api):
 
 def test_a_reader_goes_on_within_a_round(api):
     async def play() -> None:
-        held = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free=Amounts())
+        held = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free={})
         api.cell.decide("entitlement", held, held, held)
         api.fold()
         last = START

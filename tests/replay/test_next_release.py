@@ -17,7 +17,7 @@ import schemas
 from events.records.base import Event, Part
 from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.parts import Amounts, Constraint, Simulated
+from events.records.parts import Constraint, Simulated
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.release import keep
 from schemas.generate import nested
@@ -43,12 +43,12 @@ def story() -> Cell:
     cell.append(CellConfigured(command_id="quick", placement_patience_ms=1000, return_backoff_ms=2000))
     cell.append(CellConfigured(command_id="no", placement_patience_ms=-1))
     for path in ("/p", "/q"):
-        cell.append(PoolDefined(path=path, command_id=path, reservation=Amounts(cpu_milli=1000)))
+        cell.append(PoolDefined(path=path, command_id=path, reservation={"cpu": 1000}))
     cell.append(PoolRemoved(path="/q", command_id="gone"))
     for name in ("first", "second"):
         cell.append(JobSubmitted(job_id=name, instances=3, **SPEC))
     cell.append(JobSubmitted(job_id="elsewhere", **{**SPEC, "pool": "/none"}))
-    cell.append(JobSubmitted(job_id="large", cpu_milli=100_000, **SPEC))
+    cell.append(JobSubmitted(job_id="large", resources={"cpu": 100_000}, **SPEC))
     cell.append(HostLossConfirmed(host_id="sim-1", command_id="lost"))
     cell.run(10_000)  # first and second have ended by then
     cell.append(JobSubmitted(job_id="third", kind="stateless", max_unavailable=1, **SPEC))

@@ -8,7 +8,7 @@ from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged
-from events.records.parts import Amounts, Constraint
+from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
@@ -161,13 +161,13 @@ class Entitlement(History):
     world: EntitlementWorld
 
     def __init__(self, draw: Random) -> None:
-        super().__init__(EntitlementWorld(Amounts(cpu_milli=20, memory_mib=20)), draw)
-        reserved = Amounts(cpu_milli=draw.randint(0, 8))
+        super().__init__(EntitlementWorld({"cpu": 20, "memory": 20}), draw)
+        reserved = {"cpu": draw.randint(0, 8)}
         self.leaves = ("/a/x", "/a/y", "/b", "/late")
         self.world.define("/a", reservation=reserved)
         self.world.define("/a/x", reservation=reserved)
         self.world.define("/a/y")
-        self.world.define("/b", reservation=Amounts(cpu_milli=draw.randint(0, 8)))
+        self.world.define("/b", reservation={"cpu": draw.randint(0, 8)})
 
     def runs(self, column: str) -> list[tuple[str, int, int, int]]:
         """Runs as (job, instance, run, size of the gang it is in)."""
@@ -182,7 +182,7 @@ class Entitlement(History):
 
     def do_submit(self) -> None:
         instances = self.draw.randint(1, 6)
-        need = Amounts(cpu_milli=self.draw.randint(0, 5), memory_mib=self.draw.choice([0, 0, 3, 30]))
+        need = {"cpu": self.draw.randint(0, 5), "memory": self.draw.choice([0, 0, 3, 30])}
         self.world.submit(
             self.name(),
             pool=self.draw.choice(self.leaves),
@@ -215,7 +215,7 @@ class Entitlement(History):
         self.world.peer("placement", *returns)
 
     def do_change_hosts(self) -> None:
-        self.world.capacity(Amounts(cpu_milli=self.draw.randint(1, 40), memory_mib=20))
+        self.world.capacity({"cpu": self.draw.randint(1, 40), "memory": 20})
 
     def do_define(self) -> None:
         defined = PoolDefined(path=self.draw.choice(["/late", "/b"]), command_id=f"{self.came}-{self.draw.random()}")

@@ -14,7 +14,6 @@ from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted
-from events.records.parts import Amounts
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from hostagent.gateway.desired_runs import Wanted
@@ -52,7 +51,7 @@ def define_pools(count: int, cell: int) -> int:
 
     def define(path: str) -> None:
         nonlocal offset
-        defined = PoolDefined(path=path, command_id=path, reservation=Amounts(1, 0, 0, 0), cell=cell)
+        defined = PoolDefined(path=path, command_id=path, reservation={"cpu": 1}, cell=cell)
         machine.apply(Fact("paceline.pools", offset, 1, defined, b""))
         [answered] = machine.decide(1, True, 10)
         assert isinstance(answered, PoolAnswered)
@@ -74,7 +73,7 @@ def test_a_long_queue_is_held_in_short_pieces_so_that_leaving_it_moves_few() -> 
     queues = Queues()
     for number in range(5000):
         accepted = JobAccepted(
-            job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, need=Amounts(1, 0, 0, 0)
+            job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, need={"cpu": 1}
         )
         queues.add(accepted)
         queues.count(accepted.job_id, 1, 0)
@@ -150,7 +149,7 @@ def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_ti
         wanted = Wanted()
         runs = [("j", at, 1) for at in range(10 * hosts)]
         wanted.submitted(0, JobSubmitted(job_id="j", pool="/p", instances=len(runs)))
-        need = Amounts()
+        need = {}
         wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=len(runs), need=need))
         wanted.take(ordered(runs, [f"h{at % hosts}" for at in range(len(runs))]))
         number = wanted.host("h3")

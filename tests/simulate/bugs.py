@@ -308,7 +308,7 @@ PLANTED: dict[Plant, Planted] = {
     lost_wake_up: Planted("waits for .*BACKOFF"),
     released_twice: Planted("its limit is|decided otherwise"),
     never_released: Planted("nothing runs, and"),
-    memory_not_counted: Planted("of 4096 memory_mib", 1),
+    memory_not_counted: Planted("of 4096 memory", 1),
     ports_twice: Planted("has another holder"),
     preempts_anyone: Planted("which isn't preemptible"),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),

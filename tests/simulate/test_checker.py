@@ -23,17 +23,18 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.parts import Amounts, Constraint
+from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
+from events.resources import Amounts
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.runs import Runs
 
-ROOM = Amounts(2000, 2000, 2000, 2000)
+ROOM = {"cpu": 2000, "memory": 2000, "disk": 2000, "gpu": 2000}
 
 
 class Fold(Protocol):
@@ -92,7 +93,8 @@ def gangs(run: int, count: int = 1, gang: bool = False) -> dict[str, Any]:
     return {"job_ids": ("j",), **{name: pack_ints([value]) for name, value in columns.items()}}
 
 
-def accepted(pool: str = "/p", need: Amounts = Amounts(1000, 0, 0, 0), **what: Any) -> JobAccepted:  # noqa: B008
+def accepted(pool: str = "/p", need: Amounts | None = None, **what: Any) -> JobAccepted:
+    need = need or {"cpu": 1000}
     what = {"kind": "batch", "instances": 2} | what
     return JobAccepted(job_id="j", jobs_offset=0, pool=pool, need=need, **what)
 
@@ -132,7 +134,7 @@ def admitted(run: int, count: int = 1, gang: bool = False) -> GangsAdmitted:
 
 
 def held(code: str) -> GangsHeld:
-    return GangsHeld(job_id="j", pool="/p", code=code, tasks=1, asked=Amounts(), free=Amounts())
+    return GangsHeld(job_id="j", pool="/p", code=code, tasks=1, asked={}, free={})
 
 
 def changed(state: str, **counts: int) -> JobChanged:
@@ -289,10 +291,9 @@ def pools(*facts: PoolDefined) -> tuple[Pools, Turn]:
 def shares(**cpu: int) -> EntitlementsSet:
     """What pools may use, of CPU alone; the root is called `root`."""
     names = {name: "/" if name == "root" else f"/{name}" for name in cpu}
-    kinds = [f"{kind}_{name}" for kind in ("entitlement", "demand", "allocation") for name in Amounts.__struct_fields__]
-    columns = dict.fromkeys(kinds, pack_longs([0] * len(cpu)))
-    columns["entitlement_cpu_milli"] = pack_longs(list(cpu.values()))
-    return EntitlementsSet(pools=tuple(names.values()), **columns)
+    zero, column = pack_longs([0] * len(cpu)), pack_longs(list(cpu.values()))
+    pools = tuple(names.values())
+    return EntitlementsSet(pools=pools, resources=("cpu",), entitlement=column, demand=zero, allocation=zero)
 
 
 def preempted(run: int, *instances: int, source: str = "/p", target: str = "/q") -> PreemptionsOrdered:
@@ -300,7 +301,7 @@ def preempted(run: int, *instances: int, source: str = "/p", target: str = "/q")
 
 
 P = PoolDefined(path="/p", command_id="c")
-LIMITED = PoolDefined(path="/p", command_id="c", limit=Amounts(1500, -1, -1, -1))
+LIMITED = PoolDefined(path="/p", command_id="c", limit={"cpu": 1500})
 ADMITTED = [takes(accepted(), queued(1, 2)), decides(admitted(1, 2))]
 WHOLE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(1, 2, gang=True))]
 
@@ -308,13 +309,13 @@ WHOLE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(
 @pytest.mark.parametrize(
     ("pool", "turns", "says"),
     [
-        (LIMITED, ADMITTED, "pool /p holds 2000 cpu_milli, its limit is 1500"),
+        (LIMITED, ADMITTED, "pool /p holds 2000 cpu, its limit is 1500"),
         (
             P,
             [takes(accepted(preemptible=False), queued(1)), decides(admitted(1))],
-            "1000 cpu_milli of /p aren't preemptible, it reserves 0",
+            "1000 cpu of /p aren't preemptible, it reserves 0",
         ),
-        (P, [decides(shares(root=1000, p=600, q=500))], "the pools in / may use more cpu_milli than it may: 1000"),
+        (P, [decides(shares(root=1000, p=600, q=500))], "the pools in / may use more cpu than it may: 1000"),
         (P, [takes(accepted()), decides(admitted(1))], "admits ('j', 0) run 1, which isn't queued"),
         (P, [takes(accepted(), queued(1)), decides(admitted(2))], "admits ('j', 0) run 2, which isn't queued"),
         (P, [*ADMITTED, takes(queued(2)), decides(admitted(2))], "of which run 1 is admitted"),
@@ -331,8 +332,8 @@ WHOLE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(
         (P, [*ADMITTED, takes(changed("KILLED"))], "j is KILLED, its pool still holds [('j', 0), ('j', 1)]"),
         (
             P,
-            [*ADMITTED, takes(accepted(need=Amounts(3000, 0, 0, 0)), ended(1, 0))],
-            "pool /p gave back more cpu_milli than it held",
+            [*ADMITTED, takes(accepted(need={"cpu": 3000}), ended(1, 0))],
+            "pool /p gave back more cpu than it held",
         ),
     ],
 )
@@ -367,12 +368,12 @@ def test_entitlement_keeps_its_promises(turns: list[Turn]) -> None:
         (-1, 2999, accepted(preemptible=False), False),
         (3999, 0, accepted(gang_min=2), False),
         (4000, 0, accepted(gang_min=2), True),
-        (2000, 0, accepted(need=Amounts(0, 1, 0, 0)), True),
+        (2000, 0, accepted(need={"memory": 1}), True),
     ],
 )
 def test_room_is_what_limit_and_reservation_leave(limit: int, reservation: int, job: JobAccepted, room: bool) -> None:
     """Two instances of another job hold 2,000 thousandths of a core."""
-    limits, reserves = Amounts(limit, -1, -1, -1), Amounts(reservation, 0, 0, 0)
+    limits, reserves = {"cpu": limit}, {"cpu": reservation}
     fold, answered = pools(PoolDefined(path="/p", command_id="c", limit=limits, reservation=reserves))
     firm = not job.preemptible
     play(fold, [answered, takes(accepted(preemptible=not firm), queued(1, 2)), decides(admitted(1, 2)), takes(job)])
@@ -420,10 +421,7 @@ def waits(count: int = 1, gang: bool = False, **what: Any) -> Turn:
                 ("disk", "like", ("ssd",)),
             ]
         ),
-        *(
-            ([waits(2, need=Amounts(**{name: 1001})), decides(placed(1, 0, 1))], f"2002 of 2000 {name}")
-            for name in Amounts.__struct_fields__
-        ),
+        *(([waits(2, need={name: 1001}), decides(placed(1, 0, 1))], f"2002 of 2000 {name}") for name in ROOM),
         ([waits(ports=1), decides(placed(1, 0, ports=[8]))], "ports [8] aren't its own"),
         ([waits(ports=2), decides(placed(1, 0, ports=[5, 5]))], "of ports [5, 5] one has another holder"),
         ([waits(2, ports=1), decides(placed(1, 0, 1, ports=[6, 6]))], "of ports [6] one has another holder"),

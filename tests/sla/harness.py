@@ -10,7 +10,6 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
-from events.records.parts import Amounts
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.sla.machine import Sla
 from tests.machines import Alone, Run, columns, of, runs_of
@@ -43,7 +42,7 @@ class World(Alone[Sla]):
             pool="/p",
             kind="stateless",
             instances=instances,
-            need=Amounts(cpu_milli=1),
+            need={"cpu": 1},
             max_unavailable=max_unavailable,
         )
         self.hear(accepted)

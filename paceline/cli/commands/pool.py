@@ -75,8 +75,8 @@ def list_(client: "Client", form: str, shape: Shape) -> None:
 
     columns = [Column("POOL", lambda each: each["path"])]
     for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("allocation", "HELD")):
-        columns.append(Column(f"{title} CPU", amount(name, "cpu_milli", cores), right=True))
-        columns.append(Column(f"{title} GiB", amount(name, "memory_mib", gib), right=True))
+        columns.append(Column(f"{title} CPU", amount(name, "cpu", cores), right=True))
+        columns.append(Column(f"{title} GiB", amount(name, "memory", gib), right=True))
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
     columns += cell_column(pools)

@@ -1,5 +1,6 @@
 """What must hold at placement's positions: capacity, ports, conditions, liveness of hosts, whole gangs."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from events.columns import ints
@@ -12,7 +13,6 @@ from events.records.placement import GangsReturned, HostLost, HostRemoved, Tasks
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import (
     FINAL,
-    RESOURCES,
     Range,
     Task,
     gangs_of,
@@ -32,7 +32,7 @@ class Host:
     silent: bool = False
     lost: bool = False
     offer: HostOffered | None = None
-    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESOURCES, 0))
+    used: Counter[str] = field(default_factory=Counter)
     ports: set[int] = field(default_factory=set)
 
 
@@ -142,8 +142,7 @@ class Hosts:
         if task in self._held and self._held[task][0] == run:
             _, host_id, ports = self._held.pop(task)
             host, need = self._hosts[host_id], self._jobs[task[0]].need
-            for name in RESOURCES:
-                host.used[name] -= getattr(need, name)
+            host.used.subtract(need)
             host.ports.difference_update(ports)
 
     def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
@@ -167,10 +166,11 @@ class Hosts:
         for condition in job.constraints:
             if not _meets(condition, attributes):
                 raise Violation(f"{what}, which doesn't meet {condition}: {attributes}")
-        for name in RESOURCES:
-            host.used[name] += getattr(job.need, name)
-            if host.used[name] > getattr(host.offer.capacity, name):
-                raise Violation(f"{what}: {host.used[name]} of {getattr(host.offer.capacity, name)} {name}")
+        host.used.update(job.need)
+        for name in job.need:
+            capacity = host.offer.capacity.get(name, 0)
+            if host.used[name] > capacity:
+                raise Violation(f"{what}: {host.used[name]} of {capacity} {name}")
         if any(not host.offer.port_first <= port <= host.offer.port_last for port in ports):
             raise Violation(f"{what}: ports {ports} aren't its own")
         if len({*ports}) < len(ports) or host.ports & {*ports}:

@@ -7,7 +7,6 @@ from events.columns import ints, longs
 from events.records.lifecycle import JobAccepted, RunsOrdered
 from events.records.placement import TasksPlaced
 
-RESOURCES = ("cpu_milli", "memory_mib", "disk_mib", "gpu_milli")
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 Task = tuple[str, int]
 """Job and instance."""

@@ -7,7 +7,7 @@ from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsE
 from events.records.placement import GangsReturned
 from events.records.pools import PoolDefined, PoolRemoved
 from paceline.simulate.checker.history import History, Round, Violation
-from paceline.simulate.checker.items import FINAL, RESOURCES, Range, Task, gangs_of, ranges_of, runs_of, tasks_of
+from paceline.simulate.checker.items import FINAL, Range, Task, gangs_of, ranges_of, runs_of, tasks_of
 
 
 class Pools:
@@ -27,7 +27,7 @@ class Pools:
         self._all: dict[str, dict[str, int]] = {}
         self._firm: dict[str, dict[str, int]] = {}
         """What pools hold, with what is below them: all of it, and what isn't preemptible."""
-        self._may_use: dict[str, tuple[int, ...]] = {}
+        self._may_use: dict[str, dict[str, int]] = {}
         self._grown: set[tuple[str, str]] = set()
         self._firmed: set[tuple[str, str]] = set()
         """Pools, and the resources of which they hold more since the last round."""
@@ -68,11 +68,11 @@ class Pools:
             if pool is None:
                 continue
             held, firm = self._all.get(path, {}), self._firm.get(path, {})
-            for name in [name for name in RESOURCES if getattr(job.need, name)]:
-                asked = getattr(job.need, name) * max(1, job.gang_min)
-                if 0 <= getattr(pool.limit, name) < held.get(name, 0) + asked:
+            for name, need in job.need.items():
+                asked = need * max(1, job.gang_min)
+                if name in pool.limit and pool.limit[name] < held.get(name, 0) + asked:
                     return False
-                if not job.preemptible and getattr(pool.reservation, name) < firm.get(name, 0) + asked:
+                if not job.preemptible and pool.reservation.get(name, 0) < firm.get(name, 0) + asked:
                     return False
         return True
 
@@ -138,12 +138,12 @@ class Pools:
         for path in _upwards(job.pool):
             held = ((self._all, self._grown), (self._firm, self._firmed))
             for counted, grown in held[:1] if job.preemptible else held:
-                amounts = counted.setdefault(path, dict.fromkeys(RESOURCES, 0))
-                for name in RESOURCES:
-                    amounts[name] += sign * getattr(job.need, name)
+                amounts = counted.setdefault(path, {})
+                for name, need in job.need.items():
+                    amounts[name] = amounts.get(name, 0) + sign * need
                     if amounts[name] < 0:
                         raise Violation(f"pool {path} gave back more {name} than it held, with {task}")
-                    if sign * getattr(job.need, name) > 0:
+                    if sign > 0 < need:
                         grown.add((path, name))
 
     def _answered(self, event: PoolAnswered) -> None:
@@ -168,25 +168,28 @@ class Pools:
         return {*runs}
 
     def _shares(self, event: EntitlementsSet) -> None:
-        columns = [longs(getattr(event, f"entitlement_{name}")).tolist() for name in RESOURCES]
-        self._may_use.update(zip(event.pools, zip(*columns, strict=True), strict=True))
+        rows = longs(event.entitlement).reshape(len(event.pools), len(event.resources)).tolist()
+        named = [dict(zip(event.resources, row, strict=True)) for row in rows]
+        self._may_use.update(zip(event.pools, named, strict=True))
 
     def _within(self, round_: Round) -> None:
         for path, name in sorted(self._grown):
             pool = self._pools.get(path)
             if pool is None:
                 continue
-            limit, reservation = getattr(pool.limit, name), getattr(pool.reservation, name)
-            if 0 <= limit < self._all[path][name]:
+            limit, reservation = pool.limit.get(name), pool.reservation.get(name, 0)
+            if limit is not None and limit < self._all[path][name]:
                 raise Violation(f"{round_}: pool {path} holds {self._all[path][name]} {name}, its limit is {limit}")
             firm = self._firm.get(path, {}).get(name, 0)
             if firm > reservation and (path, name) in self._firmed:
                 raise Violation(f"{round_}: {firm} {name} of {path} aren't preemptible, it reserves {reservation}")
         for path, has in self._may_use.items():
             below = [amount for child, amount in self._may_use.items() if _parent(child) == path]
-            for at, name in enumerate(RESOURCES):
-                if below and sum(each[at] for each in below) > has[at]:
-                    raise Violation(f"{round_}: the pools in {path} may use more {name} than it may: {has[at]}")
+            for name in dict.fromkeys(name for each in below for name in each):
+                if sum(each.get(name, 0) for each in below) > has.get(name, 0):
+                    raise Violation(
+                        f"{round_}: the pools in {path} may use more {name} than it may: {has.get(name, 0)}"
+                    )
 
 
 def _upwards(path: str) -> list[str]:

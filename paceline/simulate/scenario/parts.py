@@ -10,8 +10,8 @@ from pydantic import Field, StringConstraints, model_validator
 from events.bounds import INT_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts
 from events.records.pools import CellConfigured
+from events.resources import Amounts
 from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
 from events.spec_parts import Sim, Spec, Text, Word, at
 from hostagent.fleet import SimHost
@@ -52,7 +52,7 @@ class HostResources(Checked):
 
     def amounts(self) -> Amounts:
         """As a record has it."""
-        return Amounts(self.cpu, self.memory, self.disk, self.gpu)
+        return {"cpu": self.cpu, "memory": self.memory, "disk": self.disk, "gpu": self.gpu}
 
 
 class HostGroup(Checked):

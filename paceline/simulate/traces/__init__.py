@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from events.codes import TaskState
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.parts import Amounts
 from events.records.pools import CellConfigured, PoolDefined
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
@@ -100,15 +99,21 @@ def _trace(asked: Asked) -> Trace:
             count = asked.hosts or readers.swf_processors(path)
             if count is None:
                 raise PacelineError(f"{path} doesn't say how many processors there are; say it with --hosts")
-            hosts = [SimHost(count, Amounts(1000, ROOM, ROOM, 0), pattern="node-#")]
+            hosts = [SimHost(count, {"cpu": 1000, "memory": ROOM, "disk": ROOM}, pattern="node-#")]
             jobs = readers.rigid(readers.swf(path, count), left_out)
             return Trace(hosts, ["/trace"], partial(submitted, jobs), left_out)
         case "philly":
-            hosts = [SimHost(asked.hosts or PHILLY_HOSTS, Amounts(ROOM, ROOM, ROOM, 8000), pattern="gpu-#")]
+            hosts = [
+                SimHost(
+                    asked.hosts or PHILLY_HOSTS,
+                    {"cpu": ROOM, "memory": ROOM, "disk": ROOM, "gpu": 8000},
+                    pattern="gpu-#",
+                )
+            ]
             pools = [f"/{name}" for name in readers.philly_pools(path)]
             return Trace(hosts, pools, partial(submitted, readers.philly(path)), left_out)
         case "alibaba-batch":
-            capacity = Amounts(64_000, readers.MEMORY_MIB, ROOM, 0)
+            capacity = {"cpu": 64_000, "memory": readers.MEMORY_MIB, "disk": ROOM}
             hosts = [SimHost(asked.hosts or ALIBABA_HOSTS, capacity, pattern="host-#")]
             return Trace(hosts, ["/trace"], partial(submitted, readers.alibaba_batch(path)), left_out)
         case _:

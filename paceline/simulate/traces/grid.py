@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from events.records.parts import Amounts, Constraint
+from events.records.parts import Constraint
 from hostagent.fleet import SimHost
 from paceline.simulate.traces.readers import Malformed, Row, Wants, opened
 from processors.placement.constraints import meets
@@ -29,7 +29,7 @@ def hosts(path: Path) -> list[SimHost]:
                 continue
             try:
                 _, name, count, cpus, _, memory_kib = line.split()
-                amounts = Amounts(int(cpus) * 1000, int(memory_kib) // 1024, DISK_MIB, 0)
+                amounts = {"cpu": int(cpus) * 1000, "memory": int(memory_kib) // 1024, "disk": DISK_MIB}
                 if int(count) < 1:
                     raise ValueError(f"{count} hosts")
                 found.append(SimHost(int(count), amounts, {"cluster": name, "cpus": cpus}, f"{name}#"))
@@ -65,7 +65,7 @@ def _wants(request: str, procs: int, memory: int, machines: list[SimHost]) -> Wa
         return Wants(procs, 1, -(-mib // procs) if procs > 0 else mib)
     wants = Wants(int(match[1]), int(match[2] or 1), mib, tuple(_constraints(match[3])))
     if mode == "excl":  # a whole host, and of the largest there are
-        largest = max((host.capacity.cpu_milli for host in machines if _meets(wants, host)), default=1000)
+        largest = max((host.capacity.get("cpu", 0) for host in machines if _meets(wants, host)), default=1000)
         wants = wants._replace(cpus=largest // 1000)
     return wants
 
@@ -95,5 +95,5 @@ def _fits(wants: Wants, machines: list[SimHost]) -> bool:
 
 def _room(wants: Wants, host: SimHost) -> int:
     """How many tasks one host takes."""
-    by_cpu = host.capacity.cpu_milli // (wants.cpus * 1000)
-    return min(by_cpu, host.capacity.memory_mib // wants.memory_mib) if wants.memory_mib else by_cpu
+    by_cpu = host.capacity.get("cpu", 0) // (wants.cpus * 1000)
+    return min(by_cpu, host.capacity.get("memory", 0) // wants.memory_mib) if wants.memory_mib else by_cpu

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from events.records.jobs import JobSubmitted
-from events.records.parts import Amounts, Constraint, Simulated
+from events.records.parts import Constraint, Simulated
 from hostagent.fleet import SimHost
 from paceline.client.errors import PacelineError
 
@@ -107,8 +107,7 @@ def rigid(rows: Iterable[Row | None], left_out: Counter[str]) -> Iterator[TraceJ
             job_id=f"job-{number}",
             pool="/trace",
             instances=wants.tasks,
-            cpu_milli=wants.cpus * 1000,
-            memory_mib=wants.memory_mib,
+            resources={"cpu": wants.cpus * 1000, "memory": wants.memory_mib},
             gang_min=wants.tasks if wants.tasks > 1 else 0,
             constraints=wants.constraints,
             simulated=Simulated(min(run_s, limit_s) * 1000),
@@ -186,9 +185,7 @@ def philly(path: Path) -> Iterator[TraceJob]:
                     job_id=f"job-{row['job_id']}",
                     pool=f"/{row['vc']}",
                     instances=parts,
-                    cpu_milli=0,
-                    memory_mib=0,
-                    gpu_milli=gpus // parts * 1000,
+                    resources={"gpu": gpus // parts * 1000},
                     gang_min=parts if parts > 1 else 0,
                     simulated=Simulated(int(row["duration_s"]) * 1000),
                 )
@@ -215,8 +212,10 @@ def alibaba_batch(path: Path) -> Iterator[TraceJob]:
                 job_id=f"job-{row['job_id']}-{row['task_id']}",
                 pool="/trace",
                 instances=int(row["instances_num"]),
-                cpu_milli=round(float(row["cpu"]) * 1000),
-                memory_mib=max(1, round(float(row["memory"]) * MEMORY_MIB)),
+                resources={
+                    "cpu": round(float(row["cpu"]) * 1000),
+                    "memory": max(1, round(float(row["memory"]) * MEMORY_MIB)),
+                },
                 simulated=Simulated(max(1, round(float(row["duration"]) * 1000))),
             )
             yield TraceJob(submit_s * 1000, job)
@@ -263,9 +262,11 @@ def _pod(number: int, row: dict[str, str]) -> JobSubmitted:
     return JobSubmitted(
         job_id=f"pod-{number}",
         pool="/trace",
-        cpu_milli=int(row["cpu_milli"]),
-        memory_mib=int(row["memory_mib"]),
-        gpu_milli=int(row["num_gpu"]) * int(row["gpu_milli"]),
+        resources={
+            "cpu": int(row["cpu_milli"]),
+            "memory": int(row["memory_mib"]),
+            "gpu": int(row["num_gpu"]) * int(row["gpu_milli"]),
+        },
         constraints=(Constraint("gpu_model", "in", models),) if models else (),
         simulated=Simulated(1 << 40),
     )
@@ -277,6 +278,10 @@ def openb_hosts(path: Path) -> list[SimHost]:
     with opened(path) as file:
         for at, row in _table(path, file, "sn", "cpu_milli", "memory_mib", "gpu", "model"):
             with _line(path, at):
-                amounts = Amounts(int(row["cpu_milli"]), int(row["memory_mib"]), 0, int(row["gpu"]) * 1000)
+                amounts = {
+                    "cpu": int(row["cpu_milli"]),
+                    "memory": int(row["memory_mib"]),
+                    "gpu": int(row["gpu"]) * 1000,
+                }
                 hosts.append(SimHost(1, amounts, {"gpu_model": row["model"]} if row["model"] else {}, row["sn"]))
     return hosts

@@ -188,7 +188,7 @@ class Story:
         at_ms = self._submitted.pop(event.jobs_offset, now)
         need = event.need
         self.open[event.job_id] = JobStory(
-            event.job_id, event.pool, event.instances, need.cpu_milli, need.gpu_milli, event.gang_min, at_ms
+            event.job_id, event.pool, event.instances, need.get("cpu", 0), need.get("gpu", 0), event.gang_min, at_ms
         )
 
     def _available(self, event: RunsAvailable, now: int) -> None:

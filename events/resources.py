@@ -1,0 +1,191 @@
+"""Amounts of resources: by name in records, as vectors of integers where they are computed with.
+
+Records hold a map from the name of a resource to its amount, in thousandths of a CPU, device or licence, or in MiB of
+a size; an amount of 0 is left out. A cell knows cpu, memory, disk and gpu, and the kinds that its CellConfigured facts
+have added since. Their order never changes, so a vector stays true when a kind is added: `Kinds.widened` appends to it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import repeat
+from operator import add as add_
+from operator import mul, sub
+from typing import Final, Protocol, TypeVar
+
+from events.bounds import AMOUNT_MAX, KINDS_MAX
+
+Amounts = dict[str, int]
+"""Amounts by name, as records hold them: thousandths or MiB, those that are 0 left out."""
+Vector = tuple[int, ...]
+"""An amount of each kind of a cell, in the order of its `Kinds`."""
+
+LONG_MAX: Final = (1 << 63) - 1
+UNBOUNDED: Final = 1 << 40
+"""How often nothing fits into anything."""
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62})?")
+RESERVED: Final = ("ports",)
+"""Names that mean something else where resources are named."""
+
+
+class Unit(StrEnum):
+    """What the amounts of a kind count."""
+
+    MILLI = "milli"
+    """Thousandths of a CPU, a device, a licence; written as a number: 1.5."""
+    MIB = "MiB"
+    """Mebibytes; written as a size: 4GiB."""
+
+
+STANDARD: Final[dict[str, Unit]] = {"cpu": Unit.MILLI, "memory": Unit.MIB, "disk": Unit.MIB, "gpu": Unit.MILLI}
+"""The kinds that every cell knows, in this order."""
+
+
+class UnknownResource(ValueError):
+    """A name that isn't one of the kinds of a cell."""
+
+    def __init__(self, names: Sequence[str], known: Sequence[str]) -> None:
+        listed = ", ".join(repr(name[:127]) for name in names)
+        super().__init__(f"unknown resource {listed}; the cell has {', '.join(known)}")
+        self.names = tuple(names)
+
+
+class Kind(Protocol):
+    """A kind that a CellConfigured adds; `amount`: what the whole cell has of a licence, None: what hosts offer."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def unit(self) -> str: ...  # noqa: D102
+    @property
+    def amount(self) -> int | None: ...  # noqa: D102
+
+
+K = TypeVar("K", bound=Kind)
+
+
+class Kinds:
+    """The kinds of a cell: `names` in the order of vectors, the unit of each, the amounts of licences."""
+
+    def __init__(self, added: Iterable[Kind] = ()) -> None:
+        added = tuple(added)
+        self.units: dict[str, Unit] = STANDARD | {kind.name: Unit(kind.unit) for kind in added}
+        self.names: tuple[str, ...] = tuple(self.units)
+        self.licences: dict[str, int] = {kind.name: kind.amount for kind in added if kind.amount is not None}
+        self._names = frozenset(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Which of the names aren't kinds of the cell, sorted."""
+        return sorted({*names} - self._names)
+
+    def vector(self, amounts: Mapping[str, int], default: int = 0) -> Vector:
+        """The vector of a record's amounts; `default` is what those have that it leaves out. Raises `UnknownResource`,
+        and `OverflowError` where an amount has more than 64 bits.
+        """
+        if not amounts.keys() <= self._names:
+            raise UnknownResource(self.unknown(amounts), self.names)
+        return _checked(tuple(map(amounts.get, self.names, repeat(default))))
+
+    def offered(self, amounts: Mapping[str, int]) -> Vector:
+        """The vector of what a host offers: a kind that the cell doesn't know, or has as a licence, doesn't count."""
+        return _checked(tuple([0 if name in self.licences else amounts.get(name, 0) for name in self.names]))
+
+    def amounts(self, vector: Sequence[int], default: int = 0) -> dict[str, int]:
+        """A vector as records hold it, in the order of the kinds; amounts equal to `default` are left out."""
+        return {name: value for name, value in zip(self.names, vector, strict=True) if value != default}
+
+    def widened(self, vector: Vector, default: int = 0) -> Vector:
+        """A vector that was made when the cell had fewer kinds; of those added since it has `default`."""
+        return vector + (default,) * (len(self.names) - len(vector))
+
+
+STANDARD_KINDS: Final = Kinds()
+"""Those of a cell that no kind was added to."""
+
+
+def kinds_fault(known: Sequence[Kind], added: Sequence[Kind]) -> str:
+    """Why kinds can't be added to those that were added before; empty: they can. A name that is known already may come
+    again, with the same unit, and as a licence with another amount.
+    """
+    before = {kind.name: kind for kind in known}
+    names = [kind.name for kind in added]
+    for kind in added:
+        name, old = kind.name, before.get(kind.name)
+        if not NAME.fullmatch(name):
+            return f"{name[:127]!r} is no name of a resource; one looks like gpu/a100"
+        if name in STANDARD or name in RESERVED:
+            return f"{name} is always there, it can't be defined" if name in STANDARD else f"{name} is a reserved name"
+        if names.count(name) > 1:
+            return f"{name} is defined more than once"
+        if kind.unit not in [*Unit]:
+            return f"the unit of {name} is {kind.unit[:40]!r}, it must be {' or '.join(Unit)}"
+        if kind.amount is not None and not 0 <= kind.amount <= AMOUNT_MAX:
+            return f"the amount of {name} is {kind.amount}, it must be 0 to {AMOUNT_MAX}"
+        if old is not None and old.unit != kind.unit:
+            return f"the unit of {name} is {old.unit}, it can't become {kind.unit}"
+        if old is not None and (old.amount is None) != (kind.amount is None):
+            return f"{name} is {'offered by hosts' if old.amount is None else 'a licence'}, that can't change"
+    count = len(STANDARD) + len({*before, *names})
+    return f"the cell would know {count} resources, at most {KINDS_MAX} are allowed" if count > KINDS_MAX else ""
+
+
+def with_added(known: Sequence[K], added: Sequence[K]) -> tuple[K, ...]:
+    """The kinds of a cell after some were added: those known before keep their places."""
+    return tuple(({kind.name: kind for kind in known} | {kind.name: kind for kind in added}).values())
+
+
+def amounts_fault(amounts: Mapping[str, int], least: int = 0, most: int = AMOUNT_MAX) -> str:
+    """Why a map can't be amounts of any cell; empty: it can."""
+    if len(amounts) > KINDS_MAX:
+        return f"{len(amounts)} resources are named, at most {KINDS_MAX} are allowed"
+    for name, amount in amounts.items():
+        if not NAME.fullmatch(name):
+            return f"{name[:127]!r} is no name of a resource; one looks like gpu/a100"
+        if not least <= amount <= most:
+            return f"{name} is {amount}, it must be {least} to {most}"
+    return ""
+
+
+def in_order(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Amounts as records hold them where the kinds of the cell don't matter: the four, then others by name, zeros left
+    out.
+    """
+    names = [name for name in STANDARD if name in amounts] + sorted(amounts.keys() - STANDARD.keys())
+    return {name: amounts[name] for name in names if amounts[name]}
+
+
+def add(a: Vector, b: Vector, times: int = 1) -> Vector:
+    """A + times * b. Raises `OverflowError` beyond 64 bits, `ValueError` where they are of different kinds."""
+    return _combined(add_, a, b if times == 1 else tuple(map(mul, b, repeat(times))))
+
+
+def subtract(a: Vector, b: Vector) -> Vector:
+    """A - b. Raises as `add`."""
+    return _combined(sub, a, b)
+
+
+def scale(a: Vector, times: int) -> Vector:
+    """Times * a. Raises `OverflowError` beyond 64 bits."""
+    return _checked(tuple(map(mul, a, repeat(times))))
+
+
+def fits(need: Vector, room: Vector) -> int:
+    """How often `need` goes into `room`; `UNBOUNDED` where nothing is needed. Raises `ValueError` as `add`."""
+    if len(need) != len(room):
+        raise ValueError(f"amounts of {len(need)} and {len(room)} kinds")
+    return max(0, min([have // want for want, have in zip(need, room, strict=True) if want > 0], default=UNBOUNDED))
+
+
+def _combined(how: Callable[[int, int], int], a: Vector, b: Vector) -> Vector:
+    if len(a) != len(b):
+        raise ValueError(f"amounts of {len(a)} and {len(b)} kinds")
+    return _checked(tuple(map(how, a, b)))
+
+
+def _checked(vector: Vector) -> Vector:
+    if max(vector) > LONG_MAX or min(vector) < -LONG_MAX - 1:
+        raise OverflowError(f"an amount has more than 64 bits: {vector}")
+    return vector
