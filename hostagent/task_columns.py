@@ -38,9 +38,14 @@ class Slots:
         """How many tasks a job has; 0 where it isn't known."""
         return self._stretches.get(job_id, (0, 0, 0))[1]
 
-    def resize(self, job_id: str, tasks: int) -> None:
+    def slots_of(self, job_id: str) -> Column:
+        """The slots of the tasks of a job that has some."""
+        start, size, _ = self._stretches[job_id]
+        return np.arange(start, start + size)
+
+    def resize(self, job_id: str, tasks: int) -> bool:
         """Gives a job that has slots so many as are wanted; it keeps what its tasks hold. Where the slots behind it are
-        taken, it moves, with slots to spare.
+        taken, it moves, with slots to spare; returns whether it did.
         """
         start, size, capacity = self._stretches[job_id]
         if tasks > capacity and not self._gaps.take_behind(start + capacity, tasks - capacity):
@@ -50,7 +55,7 @@ class Slots:
             start = self._stretches[job_id][0]
             for name, column in self._columns.items():
                 column[start : start + size] = held[name]
-            return
+            return True
         kept = max(tasks, capacity)
         if tasks < size:
             kept = slots_kept(tasks, capacity)
@@ -59,6 +64,7 @@ class Slots:
             self._free(start + kept, capacity - kept)
         self._grow()
         self._stretches[job_id] = (start, tasks, kept)
+        return False
 
     def give_back(self, job_id: str) -> None:
         """Frees the slots of a job, if it has any; their columns are 0 again."""

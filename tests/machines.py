@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 from events.codec import decode, encode
 from events.columns import ints, pack_ints
 from events.records.base import Event
+from events.records.lifecycle import InstancesChanged
 from processors.machine import Decided, Fact, Input, Machine, PeerRound
 from processors.state.table import RowChange, State
 
@@ -60,6 +61,14 @@ class Alone(Generic[M]):
         """A round of another machine."""
         self.rounds[machine] = self.rounds.get(machine, 0) + 1
         self.apply(PeerRound(machine, self.rounds[machine], self.now, decisions))
+        return self.quiet()
+
+    def decided(self, *decisions: Event) -> list[Event]:
+        """Decisions that the machine knows how to apply and doesn't make by itself yet."""
+        name = self.machine.name
+        self.rounds[name] = self.rounds.get(name, 0) + 1
+        for index, decision in enumerate(decisions):
+            self.apply(Decided(self.now, decision, self.rounds[name], index))
         return self.quiet()
 
     def apply(self, record: Input) -> None:
@@ -156,6 +165,22 @@ def ranges(what: Sequence[Range]) -> dict[str, Any]:
     rows = [(names.index(job), *rest) for job, *rest in what]
     fields = ("job", "first", "count", "run", "gang")
     return {"job_ids": tuple(names), **{name: pack_ints(row[at] for row in rows) for at, name in enumerate(fields)}}
+
+
+def instances_changed(
+    job_id: str, instances: Sequence[int], added: Sequence[int] = (), removed: Sequence[int] = (), first_run: int = 1
+) -> InstancesChanged:
+    """What lifecycle says when a job that has some instances gets more and loses some."""
+    left = {*instances, *added} - {*removed}
+    changes = [(each, 1) for each in added] + [(each, 0) for each in removed]
+    return InstancesChanged(
+        job_id=job_id,
+        first=pack_ints(each for each, _ in changes),
+        count=pack_ints([1] * len(changes)),
+        wanted=pack_ints(wanted for _, wanted in changes),
+        instances=max(left, default=-1) + 1,
+        first_run=first_run,
+    )
 
 
 def runs_of(event: Any) -> list[Run]:

@@ -132,7 +132,8 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
     """Instances in the range. Column of little-endian int32."""
 
     wanted: bytes
-    """1: the instances of the range are added; 0: they are removed. Column of little-endian int32."""
+    """1: the instances of the range are added, none was there; 0: they are removed. Column of little-endian int32.
+    """
 
     instances: int
     """The highest instance that the job has now, plus 1; 0: it has none."""

@@ -8,10 +8,13 @@ import numpy as np
 
 from events.codes import ENDED_JOBS
 from events.columns import I32, I64, Names, distinct, indexed, ints
+from events.free_slots import room_to_grow, slots_kept
+from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,
@@ -53,6 +56,7 @@ class Wanted:
         self._jobs: dict[str, JobSubmitted] = {}
         self._submitted: dict[int, JobSubmitted] = {}
         self._ports: dict[str, I32] = {}
+        """Of each job with ports a row for each instance, and rows to spare where it has grown."""
 
     def host(self, host_id: str) -> int:
         """The number of a host, given when first asked for."""
@@ -84,6 +88,8 @@ class Wanted:
                 self._accepted(decision)
             case JobRejected() | CommandAnswered():
                 self._submitted.pop(decision.jobs_offset, None)
+            case InstancesChanged():
+                self._instances_changed(decision)
             case RunsOrdered():
                 return self._ordered(decision)
             case RunsStopping():
@@ -190,6 +196,23 @@ class Wanted:
         if job.ports:
             self._ports[decision.job_id] = np.zeros((decision.instances, len(job.ports)), dtype=np.int32)
 
+    def _instances_changed(self, decision: InstancesChanged) -> None:
+        """What is removed is forgotten; a host is told of the job's instances when it next starts one of them."""
+        job = self._jobs.get(decision.job_id)
+        if job is None:
+            return
+        removed = instance_change(decision).removed
+        slots, known = self._slots.find((decision.job_id,), np.zeros(len(removed), np.int32), removed)
+        for column in ("run", "host", "state"):
+            self._slots[column][slots[known]] = 0
+        if self._slots.resize(decision.job_id, decision.instances):
+            self._by_host.add(self._slots.slots_of(decision.job_id))
+        self._jobs[decision.job_id] = msgspec.structs.replace(job, instances=decision.instances)
+        ports = self._ports.get(decision.job_id)
+        if ports is not None:
+            ports[removed[removed < len(ports)]] = 0
+            self._ports[decision.job_id] = _resized(ports, decision.instances)
+
     def _find(self, decision: RunsOrdered | RunsStopping | RunsEnded) -> tuple[I32, I32, I32, Column, Column]:
         """Job, instance and run columns, slots, and which items name a task that there is."""
         job, instance, run = ints(decision.job), ints(decision.instance), ints(decision.run)
@@ -257,6 +280,17 @@ class Wanted:
             mine = np.flatnonzero(job == at)
             out[mine, : table.shape[1]] = table[instance[mine]]
         return out
+
+
+def _resized(table: I32, rows: int) -> I32:
+    """The table with as many rows as are asked for at least, and room to grow."""
+    kept = slots_kept(rows, len(table)) if rows <= len(table) else max(rows, room_to_grow(len(table)))
+    if kept == len(table):
+        return table
+    resized = np.zeros((kept, table.shape[1]), dtype=np.int32)
+    both = min(kept, len(table))
+    resized[:both] = table[:both]
+    return resized
 
 
 def _later(simulated: Simulated, runs: int) -> Simulated:

@@ -10,7 +10,7 @@ from events.codes import ENDED_JOBS, Code
 from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
@@ -80,6 +80,7 @@ class Entitlement:
         """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
             JobAccepted: lambda event, now: self.queues.add(event),
+            InstancesChanged: lambda event, now: self.queues.change_instances(event),
             GangsQueued: self._queued,
             RunsEnded: self._ended,
             JobChanged: self._job_changed,

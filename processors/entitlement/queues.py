@@ -7,9 +7,10 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from events.columns import I32, I64, counted
-from events.records.lifecycle import JobAccepted
+from events.instance_changes import instance_change
+from events.records.lifecycle import InstancesChanged, JobAccepted
 from processors.entitlement.rows import NOTHING, Amount4, JobRow, four, plus
-from processors.state.arena import Arena
+from processors.state.arena import Arena, change_instances
 from processors.state.sequence import Numbers
 from processors.state.table import Table, struct_table
 
@@ -92,6 +93,20 @@ class Queues:
         self.arena.fill("ended", row.base, row.instances, event.first_run - 1)
         self.at[row.base] = event.job_id
         self.open_jobs[event.pool] += 1
+
+    def change_instances(self, event: InstancesChanged) -> None:
+        """Instances of a job were added or removed; those that are removed neither wait nor hold any more."""
+        if event.job_id not in self.jobs:
+            return
+        row, arena = self.jobs.change(event.job_id), self.arena
+        removed = row.base + instance_change(event).removed
+        self.count_slots(removed[arena["queued"][removed] > 0], -1, 0)
+        self.count_slots(removed[arena["held"][removed] > 0], 0, -1)
+        for column in ("queued", "held", "leaving", "since"):
+            arena.set(column, removed, 0)
+        del self.at[row.base]
+        row.base, row.instances = change_instances(arena, row.base, row.instances, event), event.instances
+        self.at[row.base] = event.job_id
 
     def drop(self, job_id: str) -> None:
         """A job has ended and leaves the state; what others still say of it is void."""

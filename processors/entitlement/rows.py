@@ -76,9 +76,9 @@ class SaidRow(msgspec.Struct, array_like=True):
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `queued`, `held` count its tasks that wait and that hold. A job that was returned, or would be refused by
-    an empty cell, is aside: until `not_before_ms`, or with `for_change` until hosts or pools change. `returned` is why,
-    `said` the code of its last GangsHeld.
+    """A job. `instances` is its highest instance plus 1; `queued`, `held` count its tasks that wait and hold. A job
+    that was returned, or would be refused by an empty cell, is aside: until `not_before_ms`, or with `for_change` until
+    hosts or pools change. `returned` is why, `said` the code of its last GangsHeld.
     """
 
     number: int

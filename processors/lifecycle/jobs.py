@@ -11,11 +11,24 @@ from events.bounds import RUN_MAX
 from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
+from events.instance_changes import instance_change
 from events.records.base import Event
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, JobsForgotten
+from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, JobsForgotten
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.rows import JobRow, PoolRow
-from processors.lifecycle.tasks import ENDED, GANG_WAIT, LIVE, RETRIES_SHIFT, STATES, WAITING, Ask, Tasks, Trait, among
+from processors.lifecycle.tasks import (
+    COLUMNS,
+    ENDED,
+    GANG_WAIT,
+    LIVE,
+    RETRIES_SHIFT,
+    STATES,
+    WAITING,
+    Ask,
+    Tasks,
+    Trait,
+    among,
+)
 from processors.state.cell_settings import SettingsRow
 from processors.state.sequence import Numbers
 from processors.state.table import Table, struct_table
@@ -46,7 +59,7 @@ class Jobs:
         self._touched = dict.fromkeys(sorted(self.table))
         self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
         self._numbers.restored()
-        self.open_tasks = sum(row.instances for row in self.table.values())
+        self.open_tasks = sum(row.tasks for row in self.table.values())
         self.ended.restored()
 
     def stretch(self, job_id: str) -> tuple[int, int] | None:
@@ -70,6 +83,7 @@ class Jobs:
             max_unavailable=event.max_unavailable,
             spec_hash=spec_hash,
             counts=[0] * STATES,
+            run_floor=event.first_run - 1,
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
@@ -82,12 +96,36 @@ class Jobs:
         pool.open_jobs += 1
         pool.open_tasks += event.instances
 
+    def change_instances(self, event: InstancesChanged, now: int) -> None:
+        """Instances of a job are added or removed; the runs of those that are removed are over."""
+        row, arena = self.table.change(event.job_id), self._tasks.arena
+        added, removed = instance_change(event)
+        gone = row.base + removed
+        row.run_floor = max(row.run_floor, int(arena["run"][gone].max(initial=0)))
+        self.move(gone, TaskState.NONE)
+        for column in COLUMNS:
+            arena.set(column, gone, 0)
+        before, start = row.tasks, self._tasks.resize(row.base, row.instances, event.instances)
+        del self.at[row.base]
+        self.at[start] = event.job_id
+        row.base, row.instances = start, event.instances
+        row.removed = event.instances - (before + len(added) - len(removed))
+        row.counts[TaskState.NONE] += event.instances - sum(row.counts)
+        arena.set("traits", start + added, traits(row, gang=False))
+        self._count_open(row, row.tasks - before)
+        self._touched[event.job_id] = None
+
+    def _count_open(self, row: JobRow, tasks: int) -> None:
+        self.open_tasks += tasks
+        if row.pool in self._pools:
+            self._pools.change(row.pool).open_tasks += tasks
+
     def stop(self, job_id: str) -> None:
         """The end of a job was asked for."""
         row = self.table.change(job_id)
         row.stopping = True
         slots = np.arange(row.base, row.base + row.instances)
-        self._tasks.note("ask", slots[~among(self._tasks.arena["state"][slots], ENDED)], Ask.STOP)
+        self._tasks.note("ask", slots[~among(self._tasks.arena["state"][slots], (TaskState.NONE, *ENDED))], Ask.STOP)
         self._touched[job_id] = None
 
     def gang_failures(self, slots: I64, outcome: np.ndarray[Any, Any]) -> None:
@@ -186,20 +224,18 @@ class Jobs:
         if event.state not in ENDED_JOBS:
             return
         arena = self._tasks.arena
-        highest = int(arena["run"][row.base : row.base + row.instances].max())
+        highest = int(arena["run"][row.base : row.base + row.instances].max(initial=row.run_floor))
         kept = EndedJob(spec_digest(row.spec_hash), now, highest, JobState(event.state))
         self.ended.add(event.job_id, kept)
         arena.give_back(row.base, row.instances)
         self.table.remove(event.job_id)
-        self.open_tasks -= row.instances
+        self._count_open(row, -row.tasks)
         self._numbers.give_back(row.number)
         del self.at[row.base]
         self._touched.pop(event.job_id, None)
         self._gangs.pop(event.job_id, None)
         if row.pool in self._pools:
-            pool = self._pools.change(row.pool)
-            pool.open_jobs -= 1
-            pool.open_tasks -= row.instances
+            self._pools.change(row.pool).open_jobs -= 1
 
     def forgettable(self, now: int, settings: SettingsRow, most: int) -> list[Event]:
         """At most `most` ended jobs that are kept no longer."""
@@ -213,7 +249,9 @@ class Jobs:
 
 def job_state(row: JobRow) -> JobState:
     """The state of a job from the counts of its tasks; the first rule that holds (Peloton B.1)."""
-    counts, total = row.counts, row.instances
+    counts, total = row.counts, row.tasks
+    if not total:
+        return JobState.KILLED if row.stopping else JobState.PENDING
     succeeded, failed, killed = (counts[state] for state in ENDED)
     if succeeded >= total:
         return JobState.SUCCEEDED

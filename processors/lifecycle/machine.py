@@ -19,6 +19,7 @@ from events.records.lifecycle import (
     DisruptionAsked,
     GangsQueued,
     HostReconciled,
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,
@@ -65,7 +66,7 @@ class Lifecycle:
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
     logic: ClassVar[int] = 12
-    state: ClassVar[int] = 8
+    state: ClassVar[int] = 9
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -111,6 +112,7 @@ class Lifecycle:
             PreemptionDeferred: lambda event, now: self._move_ask(event, (Ask.DEFERRED,), Ask.WAITING),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._jobs.changed,
+            InstancesChanged: self._jobs.change_instances,
             JobsForgotten: self._jobs.forgotten,
         }
 

@@ -7,7 +7,9 @@ from processors.state.record_rows import ConstraintRow
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `base` is its first slot in the arena; `counts` its tasks by `TaskState`, moves in between included."""
+    """A job. `base` is its first slot in the arena; `counts` its tasks by `TaskState`, moves in between included;
+    `instances` its highest instance plus 1, of which `removed` are none any more.
+    """
 
     number: int
     base: int
@@ -27,6 +29,14 @@ class JobRow(msgspec.Struct, array_like=True):
     gang_final: bool = False
     """The gang has used its retries: its members end for good."""
     gang_failures: int = 0
+    removed: int = 0
+    run_floor: int = 0
+    """The highest run of instances that were removed, and of earlier jobs of this id: what is added starts above it."""
+
+    @property
+    def tasks(self) -> int:
+        """How many instances it has."""
+        return self.instances - self.removed
 
 
 class PoolRow(msgspec.Struct, array_like=True):

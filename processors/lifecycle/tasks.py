@@ -56,6 +56,8 @@ class Trait(IntFlag):
 RETRIES_SHIFT = 4
 CODES_MAX = 256
 
+COLUMNS = ("state", "run", "host", "failures", "traits", "ask", "cause", "report", "exit", "due", "admitted")
+
 Mask = NDArray[np.bool_]
 
 
@@ -97,10 +99,7 @@ class Tasks:
     """The columns, and the derived lists over them."""
 
     def __init__(self) -> None:
-        self.arena = Arena(
-            "tasks",
-            ("state", "run", "host", "failures", "traits", "ask", "cause", "report", "exit", "due", "admitted"),
-        )
+        self.arena = Arena("tasks", COLUMNS)
         self.by_host = RunsByHost(lambda slots: self.arena["host"][slots] - 1)
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)

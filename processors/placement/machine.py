@@ -19,7 +19,7 @@ from events.records.hosts import (
     HostRemovalRequested,
     HostSilent,
 )
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import (
     CapacityChanged,
     GangsReturned,
@@ -89,6 +89,7 @@ class Placement:
             GangsQueued: self.runs.queued,
             RunsEnded: self.runs.ended,
             JobChanged: self.runs.changed,
+            InstancesChanged: self.runs.instances_changed,
             TasksPlaced: self.runs.placed,
             GangsUnplaced: self.runs.unplaced,
             GangsReturned: self.runs.returned,

@@ -39,7 +39,7 @@ class HostRow(msgspec.Struct, array_like=True):
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `number` counts arrivals; `base` is its first slot in the arena."""
+    """A job. `number` counts arrivals; `base` is its first slot, `instances` its highest instance plus 1."""
 
     number: int
     base: int

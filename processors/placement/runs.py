@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from events.bounds import AMOUNT_MAX
 from events.codes import ENDED_JOBS
 from events.columns import I32, I64, counted, distinct, indexed, ints
+from events.instance_changes import instance_change
 from events.records.entitlement import GangsAdmitted
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from events.resources import STANDARD_KINDS
 from processors.placement.hosts import RESOURCES, Hosts
 from processors.placement.rows import CellRow, JobRow
-from processors.state.arena import Arena, locate, locate_ranges
+from processors.state.arena import Arena, change_instances, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.seconds import milliseconds, second
@@ -185,14 +186,31 @@ class Runs:
         row = self.jobs.get(event.job_id)
         if row is None or event.state not in ENDED_JOBS:
             return
-        slots = np.arange(row.base, row.base + row.instances)
-        self._release(slots[self.arena["placed"][slots] > 0])
-        self._stop_waiting(slots[self.arena["waiting"][slots] > 0])
+        self._let_go(np.arange(row.base, row.base + row.instances))
         self.arena.give_back(row.base, row.instances)
         del self._at[row.base]
         self.jobs.remove(event.job_id)
 
+    def instances_changed(self, event: InstancesChanged, now: int) -> None:
+        """Instances of a job were added or removed."""
+        if event.job_id not in self.jobs:
+            return
+        row = self.jobs.change(event.job_id)
+        self._let_go(row.base + instance_change(event).removed)
+        del self._at[row.base]
+        start = change_instances(self.arena, row.base, row.instances, event)
+        self._at[start] = event.job_id
+        if start != row.base:
+            slots = np.arange(start, start + event.instances)
+            self._note_due(slots[self.arena["waiting"][slots] > 0])
+        row.base, row.instances = start, event.instances
+
     # How.
+
+    def _let_go(self, slots: I64) -> None:
+        """Tasks have no place and need none any more."""
+        self._release(slots[self.arena["placed"][slots] > 0])
+        self._stop_waiting(slots[self.arena["waiting"][slots] > 0])
 
     def _wait(self, event: Ranges, admitted: I32 | None, now: int) -> None:
         named = self._named(event, admitted)

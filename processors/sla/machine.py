@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from events.codes import ENDED_JOBS, Code
 from events.columns import I64, Names, distinct, ints, pack_ints
+from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     RunsAvailable,
@@ -26,7 +28,7 @@ from events.records.lifecycle import (
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.machine import Decided, Input, PeerRound
 from processors.sla.rows import JobRow
-from processors.state.arena import Arena, locate
+from processors.state.arena import REMOVED, Arena, change_instances, locate
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
@@ -63,6 +65,7 @@ class Sla:
         self._on: dict[type[Event], Callable[[Any], None]] = {
             JobAccepted: self._accepted,
             JobChanged: self._changed,
+            InstancesChanged: self._instances_changed,
             RunsAvailable: self._available,
             RunsEnded: self._ended,
             DisruptionAsked: self._asked,
@@ -123,6 +126,7 @@ class Sla:
 
     def _gone(self, row: JobRow) -> NDArray[np.bool_]:
         gone: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
+        gone &= self._stretch_of(row, "ended") != REMOVED
         return gone
 
     def _verdicts(self, job_id: str, budget: int) -> tuple[list[Run], list[Event]]:
@@ -184,6 +188,22 @@ class Sla:
             del self._at[row.base]
             self._news.pop(event.job_id, None)
             self._waiting.pop(event.job_id, None)
+
+    def _instances_changed(self, event: InstancesChanged) -> None:
+        row = self.jobs.get(event.job_id)
+        if row is None:
+            return
+        slots = row.base + instance_change(event).removed
+        for column in ("available", "allowed"):
+            self.arena.set(column, slots, 0)
+        self._unask(slots)
+        row = self.jobs.change(event.job_id)
+        del self._at[row.base]
+        row.base = change_instances(self.arena, row.base, row.instances, event)
+        row.instances = event.instances
+        self._at[row.base] = event.job_id
+        if event.job_id in self._waiting:
+            self._news[event.job_id] = None
 
     def _available(self, event: RunsAvailable) -> None:
         slots, run = self._locate(event)

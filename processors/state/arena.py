@@ -13,12 +13,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from events.bounds import INT_MAX
 from events.columns import FEW, I32, I64, distinct, ints, spread
 from events.free_slots import Gaps, room_to_grow, slots_kept
+from events.instance_changes import instance_change
+from events.records.lifecycle import InstancesChanged
 from processors.state.table import Table
 
 BLOCK = 512
 """Tasks in a row: hashing one of six columns takes about 12 µs; smaller rows cost more per task, larger per change."""
+
+REMOVED = INT_MAX
+"""In a column `ended`, the highest run of a task that is over: it was removed, and all its runs are over."""
 
 Slots = I32 | I64
 
@@ -180,6 +186,19 @@ def locate_ranges(
     jobs = np.where(named, jobs, 0)
     times = np.where(named & (firsts + counts <= size[jobs]), counts, 0)
     return spread(base[jobs] + firsts, times), np.repeat(np.arange(len(times)), times)
+
+
+def change_instances(arena: Arena, base: int, tasks: int, event: InstancesChanged) -> int:
+    """Gives a job of an arena with a column `ended` the instances of a record; returns its base, another one where it
+    moved. All runs of those that are removed are over, and of those that are added the runs of before: what others
+    still say of them is void. Whatever removed instances held, the caller has released.
+    """
+    added, removed = instance_change(event)
+    start = arena.resize(base, tasks, event.instances)
+    gone = np.append(removed[removed < event.instances], np.arange(tasks, event.instances))
+    arena.set("ended", start + gone, REMOVED)
+    arena.set("ended", start + added, event.first_run - 1)
+    return start
 
 
 def _gaps(owner: I32, end: int) -> list[tuple[int, int]]:

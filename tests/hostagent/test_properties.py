@@ -1,14 +1,20 @@
 """What must hold for any order of events."""
 
+from collections import Counter
+
+import msgspec
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
+from events.records.lifecycle import JobAccepted
+from hostagent.gateway.desired_runs import Wanted
 from hostagent.task_columns import Slots
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
 from tests.hostagent.test_gateway import Host, settle
+from tests.machines import instances_changed
 
 TASKS, HOSTS = 4, ("h1", "h2")
 
@@ -61,24 +67,31 @@ def test_a_job_that_grows_one_by_one_moves_a_few_times() -> None:
     assert moves <= 2 * 20
 
 
-step = st.tuples(st.integers(0, TASKS - 1), st.sampled_from(HOSTS), st.sampled_from(["order", "stop", "end", "round"]))
+step = st.tuples(
+    st.integers(0, 2 * TASKS - 1),
+    st.sampled_from(HOSTS),
+    st.sampled_from(["order", "order", "stop", "end", "round", "add", "remove"]),
+)
 
 
 @given(st.lists(step, max_size=40), st.integers(0, 40))
 @settings(max_examples=40)
 def test_who_follows_changes_holds_what_the_whole_set_says(steps: list[tuple[int, str, str]], connect_at: int) -> None:
-    """A host that connects at any time and follows from there knows what one is told that connects at the end."""
+    """A host that connects at any time and follows from there knows what one is told that connects at the end, whether
+    the job grows and shrinks meanwhile or not.
+    """
     cell = Cell(TestClock())
-    cell.submit(JobSubmitted(job_id="j", pool="/p", instances=TASKS))
+    cell.submit(JobSubmitted(job_id="j", pool="/p", instances=TASKS), JobSubmitted(job_id="k", pool="/p", instances=1))
     early = Host(cell)
-    runs = dict.fromkeys(range(TASKS), 0)
+    runs = dict.fromkeys(range(2 * TASKS), 0)
+    there = set(range(TASKS))
     at: dict[int, str] = {}
     decisions: list[Event] = []
     for number, (task, host, what) in enumerate(steps):
         if number == connect_at:
             early.connect(1)
             settle(cell)
-        if what == "order" and task not in at:
+        if what == "order" and task in there - at.keys():
             runs[task] += 1
             at[task] = host
             decisions.append(ordered([("j", task, runs[task])], [host]))
@@ -87,6 +100,12 @@ def test_who_follows_changes_holds_what_the_whole_set_says(steps: list[tuple[int
         elif what == "end" and task in at:
             del at[task]
             decisions.append(ended([("j", task, runs[task])]))
+        elif what == "add" and task not in there:
+            decisions.append(instances_changed("j", [*there], [task], first_run=runs[task] + 1))
+            there.add(task)
+        elif what == "remove" and task in there - at.keys():
+            decisions.append(instances_changed("j", [*there], removed=[task]))
+            there.remove(task)
         elif what == "round":
             cell.decide(*decisions)
             decisions = []
@@ -108,3 +127,38 @@ def test_who_follows_changes_holds_what_the_whole_set_says(steps: list[tuple[int
     settle(cell)
     (told,) = [items for _, whole, items in late.items() if whole]
     assert followed == {(job_id, instance, run): kind for kind, job_id, instance, run in told}
+    assert {(instance, run) for _, instance, run in followed} == {(task, runs[task]) for task in at if at[task] == "h1"}
+
+
+PORTS = 3
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=25))
+def test_tasks_keep_their_ports_while_their_job_grows_and_shrinks(steps: list[tuple[int, bool]]) -> None:
+    wanted, job = Wanted(), JobSubmitted(job_id="j", pool="/p", ports=("a", "b", "c"))
+    wanted.submitted(0, job)
+    need: dict[str, int] = {}
+    wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=1, need=need, ports=PORTS))
+    held: dict[int, tuple[int, ...]] = {}
+    there, runs = {0}, Counter[int]()
+    for task, reload in steps:
+        if task not in there:
+            wanted.take(instances_changed("j", [*there], [task], first_run=runs[task] + 1))
+            there.add(task)
+        elif task not in held:
+            runs[task] += 1
+            held[task] = (100 * task + runs[task], 7, 8)
+            wanted.take(ordered([("j", task, runs[task])], ["h"], held[task]))
+        else:
+            del held[task]
+            wanted.take(ended([("j", task, runs[task])]))
+            wanted.take(instances_changed("j", [*there], removed=[task]))
+            there.remove(task)
+        if reload:
+            dumped = msgspec.msgpack.decode(msgspec.msgpack.encode(wanted.dump()), strict=False)
+            wanted = Wanted()
+            wanted.load(dumped)
+        pieces = wanted.whole([wanted.host("h")])
+        told = {int(at): tuple(piece.ports[row].tolist()) for piece in pieces for row, at in enumerate(piece.instance)}
+        assert told == held
+        assert wanted.runs(wanted.host("h")) == len(held)

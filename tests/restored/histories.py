@@ -3,19 +3,22 @@
 from random import Random
 from typing import Any
 
-from events.codes import Code, RunReport, TaskState
+import numpy as np
+
+from events.codes import Code, Outcome, RunReport, TaskState
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import GatewayBeat
-from events.records.lifecycle import JobChanged
+from events.records.lifecycle import GangsQueued, JobChanged, RunsEnded
 from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from processors.lifecycle.tasks import LIVE
+from processors.lifecycle.tasks import ENDED, LIVE
+from processors.state.arena import REMOVED
 from tests.entitlement.harness import World as EntitlementWorld
 from tests.lifecycle.harness import World as LifecycleWorld
-from tests.machines import Alone, Run, columns, ranges
+from tests.machines import Alone, Run, columns, instances_changed, ranges
 from tests.placement.harness import World as PlacementWorld
 from tests.sla.harness import World as SlaWorld
 
@@ -51,6 +54,14 @@ class History:
         """Of a new job; names don't sort as they come."""
         self.came += 1
         return f"{self.draw.choice(JOB_NAMES)}{self.came}"
+
+    def change(self, have: list[int], gang: int = 0) -> tuple[list[int], list[int]]:
+        """Instances that a job gets, which it lacks, and instances that it loses, none of its gang."""
+        lacking = sorted({*range(max(have, default=-1) + 4)} - {*have})
+        loose = [at for at in have if at >= gang]
+        return self.some(lacking, 6) if self.draw.random() < 0.6 else [], (
+            self.some(loose) if loose and self.draw.random() < 0.6 else []
+        )
 
     def some(self, of: list[Any], most: int = 4) -> list[Any]:
         """Some of these, in any order."""
@@ -98,6 +109,25 @@ class Lifecycle(History):
     def do_stop(self) -> None:
         jobs = sorted(self.world.machine.jobs)
         self.world.stop(self.draw.choice(jobs) if jobs else "none")
+
+    def do_change_instances(self) -> None:
+        jobs = [job_id for job_id, row in sorted(self.world.machine.jobs.items()) if not row.stopping]
+        if not jobs:
+            return
+        job_id = self.draw.choice(jobs)
+        row, arena = self.world.machine.jobs[job_id], self.world.machine.tasks.arena
+        state, run = (arena[name][row.base : row.base + row.instances].tolist() for name in ("state", "run"))
+        there = [at for at in range(row.instances) if state[at]]
+        added, removed = self.change(there, row.gang_min)
+        first_run = max([row.run_floor, *(run[at] for at in removed)]) + self.draw.choice([1, 4])
+        over = [(job_id, at, run[at]) for at in removed if state[at] not in ENDED]
+        zeros, stopped = pack_ints([0] * len(over)), pack_ints([Outcome.STOPPED] * len(over))
+        queued = ranges([(job_id, at, 1, first_run, 0) for at in added])
+        self.world.decided(
+            *([RunsEnded(**columns(over), outcome=stopped, exit_code=zeros, kept=zeros)] if over else []),
+            instances_changed(job_id, there, added, removed, first_run),
+            *([GangsQueued(**queued, admitted=pack_ints([0] * len(added)))] if added else []),
+        )
 
     def do_place(self) -> None:
         runs = self.some(self.runs(TaskState.QUEUED), 8)
@@ -204,6 +234,17 @@ class Entitlement(History):
             elif again and not kept:
                 self.world.requeue((job_id, at, run + 1))
 
+    def do_change_instances(self) -> None:
+        queues = self.world.machine.queues
+        for job_id in self.some(sorted(queues.jobs), 1):
+            row = queues.jobs[job_id]
+            there = np.flatnonzero(queues.arena["ended"][row.base : row.base + row.instances] != REMOVED).tolist()
+            added, removed = self.change(there, row.gang_min)
+            run = self.draw.choice([1, 5])
+            queued = ranges([(job_id, at, 1, run, 0) for at in added])
+            changed = instances_changed(job_id, there, added, removed, run)
+            self.world.peer("lifecycle", changed, GangsQueued(**queued, admitted=pack_ints([0] * len(added))))
+
     def do_give_back(self) -> None:
         parts = [
             (job_id, 0 if gang else at, gang or 1, run, int(gang > 0))
@@ -296,6 +337,16 @@ class Placement(History):
         jobs = self.some(list(self.world.machine.runs.jobs), 2)
         self.world.peer("lifecycle", *(JobChanged(job_id=job_id, state="KILLED") for job_id in jobs))
 
+    def do_change_instances(self) -> None:
+        runs = self.world.machine.runs
+        for job_id in self.some(sorted(runs.jobs), 1):
+            row = runs.jobs[job_id]
+            there = np.flatnonzero(runs.arena["ended"][row.base : row.base + row.instances] != REMOVED).tolist()
+            added, removed = self.change(there, row.gang)
+            run = self.draw.choice([1, 5])
+            self.world.peer("lifecycle", instances_changed(job_id, there, added, removed, run))
+            self.world.admit(*((job_id, at, 1, run, 0) for at in added))
+
     def do_set_the_cell(self) -> None:
         patience = self.draw.choice([500, 2000, 5000])
         self.world.catch("paceline.pools", CellConfigured(command_id="", placement_patience_ms=patience))
@@ -316,7 +367,7 @@ class Sla(History):
         self.world.service(job_id, instances, self.draw.choice([None, 0, 1, 2]), running=self.draw.random() < 0.8)
 
     def runs(self) -> list[Run]:
-        found = [(job_id, at, run) for job_id, numbers in self.number.items() for at, run in enumerate(numbers)]
+        found = [(job_id, at, run) for job_id, numbers in self.number.items() for at, run in enumerate(numbers) if run]
         return self.some(found, 5) if found else []
 
     def do_ask(self) -> None:
@@ -333,6 +384,16 @@ class Sla(History):
         self.world.down(*runs)
         for job_id, at, _ in runs:
             self.number[job_id][at] += 1
+
+    def do_change_instances(self) -> None:
+        for job_id in self.some(list(self.number), 1):
+            numbers = self.number[job_id]
+            there = [at for at, run in enumerate(numbers) if run]
+            added, removed = self.change(there)
+            changed = instances_changed(job_id, there, added, removed, 7)
+            left = {at: numbers[at] for at in there if at not in removed} | dict.fromkeys(added, 7)
+            self.number[job_id] = [left.get(at, 0) for at in range(changed.instances)]
+            self.world.hear(changed)
 
     def do_end_jobs(self) -> None:
         for job_id in self.some(list(self.number), 1):
