@@ -119,6 +119,12 @@ class Code(StrEnum):
     """Returned for want of a place; tried again later."""
     BELOW_RESERVATION = "BELOW_RESERVATION"
     """Preempted: the other pool is below its reservation, this one above its entitlement."""
+    LEFT = "LEFT"
+    """All runs of an order to preempt are over."""
+    DEFERRED = "DEFERRED"
+    """Runs of an order to preempt stay: sla would not have them leave now. All others are over or stopping."""
+    VOID = "VOID"
+    """No run of an order to preempt could be preempted: each was over, or in an earlier order."""
     SLA_BUDGET_SPENT = "SLA_BUDGET_SPENT"
     """As many instances are unavailable as the job allows."""
     # hosts

@@ -255,10 +255,23 @@ class JobsForgotten(Event, frozen=True, kw_only=True):
     """
 
 
-class PreemptionDeferred(Event, frozen=True, kw_only=True):
-    """Preemptions that wait for the verdict of sla."""
+class PreemptionAnswered(Event, frozen=True, kw_only=True):
+    """The only answer to a PreemptionsOrdered. It names the runs that sla deferred: they stay, and the order no longer
+    concerns them.
+    """
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    order: Cause
+    """The position of the order."""
+
+    code: str
+    """Reason code: LEFT all runs of the order are over; DEFERRED the runs named stay, all others are over or stopping;
+    VOID none of its runs could be preempted: each was over, or in an earlier order.
+    """
+
+    victims: int
+    """How many runs of the order could be preempted when it came."""
 
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
@@ -271,9 +284,6 @@ class PreemptionDeferred(Event, frozen=True, kw_only=True):
 
     run: bytes
     """Number of the run, from 1. Column of little-endian int32."""
-
-    code: str
-    """Reason code."""
 
 
 class RunsAvailable(Event, frozen=True, kw_only=True):
@@ -398,7 +408,7 @@ ALL: tuple[type[Event], ...] = (
     JobChanged,
     JobRejected,
     JobsForgotten,
-    PreemptionDeferred,
+    PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,

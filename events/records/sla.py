@@ -27,6 +27,9 @@ class DisruptionAllowed(Event, frozen=True, kw_only=True):
     """For each job of job_ids the last change of its availability, or of what is asked of it, before the verdict.
     """
 
+    deferred: bytes = b""
+    """1: it was deferred before; empty: none was. Column of little-endian int32."""
+
 
 class DisruptionDeferred(Event, frozen=True, kw_only=True):
     """A disruption that must wait."""

@@ -10,13 +10,22 @@ from events.codes import ENDED_JOBS, Code
 from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import (
+    GangsQueued,
+    InstancesChanged,
+    JobAccepted,
+    JobChanged,
+    PreemptionAnswered,
+    RunsAvailable,
+    RunsEnded,
+)
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import STANDARD_KINDS, with_added
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
 from processors.entitlement.entitlements import Shares
+from processors.entitlement.leaving import Leaving
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.preemption import Preemption
@@ -36,7 +45,6 @@ from processors.entitlement.rows import (
     SaidRow,
     ask_row,
     four,
-    plus,
 )
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
@@ -76,6 +84,7 @@ class Entitlement:
         self._tree = Tree(cell, self._entries())
         self._shares = Shares(self.queues, self.pools, self._cell)
         self._input = CurrentInput()
+        self._leaving = Leaving(self.queues, self.pools, self._input)
         self._idle = -1
         """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -83,6 +92,8 @@ class Entitlement:
             InstancesChanged: lambda event, now: self.queues.change_instances(event),
             GangsQueued: self._queued,
             RunsEnded: self._ended,
+            RunsAvailable: self._leaving.available,
+            PreemptionAnswered: self._leaving.answered,
             JobChanged: self._job_changed,
             GangsReturned: self._returned,
             CapacityChanged: self._capacity,
@@ -90,7 +101,7 @@ class Entitlement:
             EntitlementsSet: self._set,
             GangsAdmitted: self._admitted,
             GangsHeld: self._held,
-            PreemptionsOrdered: self._preempted,
+            PreemptionsOrdered: self._leaving.ordered,
             TimerPassed: self._timer,
         }
 
@@ -279,30 +290,11 @@ class Entitlement:
         if not row.aside or row.said == row.returned:  # who stood behind others and is refused for good hears that next
             self.queues.untold.pop(event.job_id, None)
 
-    def _preempted(self, event: PreemptionsOrdered, now: int) -> None:
-        slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)
-        self.queues.arena.set("leaving", slots[known], ints(event.run)[known])
-        if not event.partial:
-            self.pools.change(event.for_pool).starving_ms = now
-
     def _timer(self, event: TimerPassed, now: int) -> None:
         self.queues.release_due(now)
         for pool, row in self.pools.items():
             if 0 < row.starving_ms <= now - self.cell.preemption_delay_ms:
                 self.pools.change(pool).starving_ms = WEIGHED
-
-    def _starve(self, now: int) -> None:
-        """Notes which pools have been below their reservation with work waiting, and since when."""
-        for pool, row in self.pools.items():
-            held_ = self.queues.allocation.get(pool, NOTHING)
-            waits = plus(self.queues.waiting.get(pool, NOTHING), self.queues.firm_waiting.get(pool, NOTHING))
-            below = any(want and have < most for want, have, most in zip(waits, held_, row.reservation, strict=True))
-            if below and row.starving_ms <= 0:
-                row = self.pools.change(pool)
-                row.starving_ms, row.starving_by = now, self._input.cause
-            elif not below and row.starving_ms:
-                row = self.pools.change(pool)
-                row.starving_ms, row.starving_by = 0, None
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.queues.stretch)
@@ -391,7 +383,7 @@ class Entitlement:
         if not event.partial:
             cell = self._cell.change("cell")
             cell.said_ms, cell.changed_by = now, []
-            self._starve(now)
+            self._leaving.starve(now)
 
 
 def _rows(event: EntitlementsSet, kind: str) -> list[Amount4]:

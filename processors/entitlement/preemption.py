@@ -2,7 +2,7 @@
 
 Lowest priority first, then the newest admission, the newest job, its highest instance; gangs whole. Never from a pool
 that is at or below its entitlement in what is short, and no more than is short when what is leaving already has come
-free.
+free. Nor from a job whose SLA has just deferred an order: others give instead.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from processors.entitlement.admission import levels_of
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import NOTHING, Amount4, JobRow, PoolRow, fits, plus
+from processors.entitlement.rows import DEFERRED, NOTHING, Amount4, JobRow, PoolRow, fits, plus
 from processors.state.causes import recorded
 from processors.state.table import Table
 
@@ -147,7 +147,7 @@ class Preemption:
         units = [
             (row.priority, -since, -row.number, -int(slots[0]), Unit(job_id, row, slots, gang))
             for job_id, row in self._queues.jobs.items()
-            if row.held and row.preemptible and row.pool in givers
+            if row.held and row.preemptible and row.pool in givers and row.preempting != DEFERRED
             for since, slots, gang in self._units(row)
         ]
         units.sort(key=lambda each: each[:4])

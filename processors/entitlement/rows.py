@@ -65,6 +65,10 @@ class PoolRow(msgspec.Struct, array_like=True):
 
 
 WEIGHED = -1
+ORDERED = 1
+"""Tasks of a job were ordered to leave, and no task of it has become available since."""
+DEFERRED = 2
+"""Sla has deferred such an order: its tasks aren't chosen until one of them becomes available."""
 
 
 class SaidRow(msgspec.Struct, array_like=True):
@@ -95,6 +99,8 @@ class JobRow(msgspec.Struct, array_like=True):
     for_change: bool = False
     returned: str = ""
     said: str = ""
+    preempting: int = 0
+    """Whether tasks of it may be ordered to leave: 0, or `ORDERED`, they may; `DEFERRED`: they may not."""
 
     @property
     def aside(self) -> bool:

@@ -4,16 +4,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from events.codes import RunReport, TaskState
+from events.codes import RunReport
 from events.columns import I32, I64, ints
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
 from events.records.placement import HostLost, HostRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.reused_numbers import Places
+from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans
-from processors.lifecycle.tasks import LIVE, LOST, PLACED, Tasks, among
+from processors.lifecycle.task_rules import noted
+from processors.lifecycle.task_table import LIVE, LOST, Happening, Note
+from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate
 from processors.state.table import Table, struct_table
 
@@ -57,12 +60,12 @@ class Hosts:
     def _note(self, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
         """Notes reports and returns the slots whose present runs they are about."""
         arena = self._tasks.arena
-        live = (arena["run"][slots] == run) & among(arena["state"][slots], LIVE)
-        started = live & (said == RunReport.STARTED)
-        fresh = slots[started]
-        fresh = fresh[(arena["state"][fresh] == TaskState.ORDERED) & (arena["report"][fresh] == 0)]
-        self._tasks.note("report", fresh, RunReport.STARTED)
-        over = live & (said > RunReport.STARTED) & (said <= RunReport.SILENCED)
+        state = arena["state"][slots]
+        live = (arena["run"][slots] == run) & among(state, LIVE)
+        fresh = slots[live & noted(Happening.STARTED, Note.READY, state) & (said == RunReport.STARTED)]
+        self._tasks.note("report", fresh[arena["report"][fresh] == 0], RunReport.STARTED)
+        over = live & noted(Happening.OVER, Note.REPORT, state)
+        over &= (said > RunReport.STARTED) & (said <= RunReport.SILENCED)
         over[over] = arena["report"][slots[over]] <= RunReport.STARTED
         self._tasks.note("report", slots[over], said[over])
         arena.set("exit", slots[over], exit_code[over])
@@ -73,7 +76,7 @@ class Hosts:
         """Ends what ran on a host that is given up."""
         row = self.table.get(event.host_id)
         if row is not None and row.session <= event.session:
-            self._lose(self._runs_on(row.number), (*LIVE, PLACED), LOST)
+            self._tasks.lose(Happening.HOST_LOST, self._runs_on(row.number), LOST)
 
     def _runs_on(self, number: int) -> I64:
         return self._tasks.by_host.of(np.array([number - 1]))
@@ -87,12 +90,6 @@ class Hosts:
             self._places.give_back(row.number - 1)
             self.table.remove(event.host_id)
             self._inventories.pop(event.host_id, None)
-
-    def _lose(self, slots: I64, states: tuple[int, ...], report: int) -> int:
-        arena = self._tasks.arena
-        slots = slots[among(arena["state"][slots], states) & (arena["report"][slots] <= RunReport.STARTED)]
-        self._tasks.note("report", slots, report)
-        return len(slots)
 
     def inventory(self, event: HostInventory, now: int) -> None:
         """Compares what a host has with what it should have.
@@ -124,7 +121,7 @@ class Hosts:
         row.stopped = 0
         row.kept = int((wanted & (said == RunReport.STARTED)).sum())
         row.ended = int((wanted & (said > RunReport.STARTED)).sum())
-        row.ended += self._lose(missing, (TaskState.RUNNING,), LOST)
+        row.ended += len(self._tasks.lose(Happening.MISSING, missing, LOST))
         strange = np.flatnonzero(~wanted & (said == RunReport.STARTED))
         jobs, instances = ints(event.job), ints(event.instance)
         row.orphans = [

@@ -14,21 +14,13 @@ from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, JobsForgotten
+from processors.lifecycle.causes import Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
+from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow
-from processors.lifecycle.tasks import (
-    COLUMNS,
-    ENDED,
-    GANG_WAIT,
-    LIVE,
-    RETRIES_SHIFT,
-    STATES,
-    WAITING,
-    Ask,
-    Tasks,
-    Trait,
-    among,
-)
+from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
+from processors.lifecycle.task_table import ENDED, GANG_WAIT, STATES, Happening
+from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.cell_settings import SettingsRow
 from processors.state.sequence import Numbers
 from processors.state.table import Table, struct_table
@@ -125,13 +117,13 @@ class Jobs:
         row = self.table.change(job_id)
         row.stopping = True
         slots = np.arange(row.base, row.base + row.instances)
-        self._tasks.note("ask", slots[~among(self._tasks.arena["state"][slots], (TaskState.NONE, *ENDED))], Ask.STOP)
+        self._tasks.arena.set("goal", self._tasks.happened(Happening.STOP, slots), Goal.STOP)
         self._touched[job_id] = None
 
     def gang_failures(self, slots: I64, outcome: np.ndarray[Any, Any]) -> None:
         """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
         arena = self._tasks.arena
-        member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["ask"][slots] != Ask.STOP)
+        member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["goal"][slots] == Goal.RUN)
         member &= outcome != Outcome.SUCCEEDED
         for base in distinct(arena["owner"][slots[member]] - 1).tolist():
             job_id = self.at[base]
@@ -147,20 +139,18 @@ class Jobs:
             else:
                 row.gang_restarts = True
                 self._gangs[job_id] = None
-            active = members[among(arena["state"][members], (*LIVE, *WAITING)) & (arena["ask"][members] != Ask.STOP)]
-            self._tasks.note("ask", active, Ask.GANG)
+            self._tasks.happened(Happening.GANG_FAILED, members)
 
     def gang_decisions(self, most: int) -> list[Event]:
         """At most `most` gangs all of whose members are over are queued again."""
         over = (job_id for job_id in sorted(self._gangs) if self._gang_is_over(job_id))
         return [self._queue_gang(job_id) for job_id in islice(over, most)]
 
-    def gang_queued(self, job_id: str, members: I64) -> None:
+    def gang_queued(self, job_id: str) -> None:
         """A gang is queued again, as one."""
         if self.table[job_id].gang_restarts:
             self.table.change(job_id).gang_restarts = False
             self._gangs.pop(job_id, None)
-            self._tasks.arena.set("ask", members, Ask.NONE)
 
     def _gang_is_over(self, job_id: str) -> bool:
         row = self.table[job_id]

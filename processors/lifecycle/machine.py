@@ -1,15 +1,17 @@
 """Lifecycle: owns jobs, tasks and runs; decides what becomes of them (design §4).
 
-What it holds of a task are columns (`tasks.py`); what it does about many tasks at once stands in `verdicts.py`, answers
-to users in `answers.py`, what hosts report in `hosts.py`. Here inputs are told apart and decisions applied.
+The life of a task is a table (`task_table.py`). What the machine holds of tasks are columns (`tasks.py`), what it
+decides about many at once stands in `run_decisions.py`, answers to users in `commands.py`, what hosts report in
+`host_reports.py`, orders to preempt in `preemption_orders.py`. Here inputs are told apart and decisions applied.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from events.codes import Code, TaskState
+from events.codes import Code, RunReport
 from events.columns import I64, ints, longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
@@ -17,6 +19,7 @@ from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     DisruptionAsked,
+    DisruptionWithdrawn,
     GangsQueued,
     HostReconciled,
     InstancesChanged,
@@ -24,7 +27,7 @@ from events.records.lifecycle import (
     JobChanged,
     JobRejected,
     JobsForgotten,
-    PreemptionDeferred,
+    PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
@@ -35,22 +38,20 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
+from processors.lifecycle.causes import Verdict
 from processors.lifecycle.commands import POOL_WAIT_MS, Answers, ask_row
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import AskRow, PoolFactRow, PoolRow, SubmittedRow
-from processors.lifecycle.run_decisions import Lookup, verdicts
-from processors.lifecycle.tasks import (
-    LIVE,
-    PLACED,
-    WAITING,
-    Ask,
-    Tasks,
-    Trait,
-    among,
-)
+from processors.lifecycle.run_decisions import Lookup, run_decisions
+from processors.lifecycle.task_rules import Trait, moves, noted
+from processors.lifecycle.task_table import PLACED, Happening, Note
+from processors.lifecycle.tasks import Tasks
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
+from processors.state.causes import CauseRow
 from processors.state.cell_settings import CellSettings, SettingsRow
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
@@ -84,6 +85,7 @@ class Lifecycle:
         self.ended = self._jobs.ended
         self.stretch = self._jobs.stretch
         self.hosts = Hosts(self.tasks, self.stretch)
+        self.orders = PreemptionOrders(self.tasks, self._current)
         self._lookup = Lookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
@@ -96,7 +98,6 @@ class Lifecycle:
             HostLost: self.hosts.lost,
             HostRemoved: self.hosts.removed,
             TasksPlaced: self._placed,
-            PreemptionsOrdered: self._preempted,
             DisruptionAllowed: self._allowed,
             DisruptionDeferred: self._deferred,
             PoolAnswered: self._pool_answered,
@@ -108,8 +109,9 @@ class Lifecycle:
             RunsAvailable: self._available,
             RunsStopping: self._stopping,
             RunsEnded: self._ended,
-            DisruptionAsked: lambda event, now: self._move_ask(event, (Ask.PREEMPT,), Ask.ASKED),
-            PreemptionDeferred: lambda event, now: self._move_ask(event, (Ask.DEFERRED,), Ask.WAITING),
+            DisruptionAsked: lambda event, now: self._set_verdict(event, Verdict.ASKED),
+            DisruptionWithdrawn: lambda event, now: self._set_verdict(event, Verdict.NONE),
+            PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._jobs.changed,
             InstancesChanged: self._jobs.change_instances,
@@ -131,6 +133,7 @@ class Lifecycle:
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
+            self.orders.table,
             self.tasks.arena.table,
         )
 
@@ -167,15 +170,19 @@ class Lifecycle:
         self.hosts.restored()
         self._settings.restored()
         self._jobs.restored()
+        self.orders.restored()
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
         match record:
             case Fact(_, offset, at_ms, event, value):
                 self._fact(offset, at_ms, event, value)
-            case PeerRound(_, _, now, decisions):
-                for decision in decisions:
-                    self._apply(decision, now)
+            case PeerRound(machine, number, now, decisions):
+                for index, decision in enumerate(decisions):
+                    if isinstance(decision, PreemptionsOrdered):
+                        self.orders.ordered(CauseRow(machine, number, index), decision)
+                    else:
+                        self._apply(decision, now)
             case Decided(now, decision):
                 self._apply(decision, now)
                 self.tasks.settle()
@@ -192,12 +199,13 @@ class Lifecycle:
             slots = np.union1d(slots, due)
         left = budget - answers.given
         if len(slots) and left > 0:
-            out += verdicts(self.tasks.arena, slots[:left], self._lookup)
+            out += run_decisions(self.tasks.arena, slots[:left], due, self._lookup)
         left -= len(slots)
         if left > 0:  # what an inventory ended is said no later than its answer
             said, left = self.hosts.decide(left)
             out += said
-        for decide in (self._jobs.gang_decisions, self._jobs.changes):
+        answers_of_orders = partial(self.orders.decide, lookup=self._lookup)
+        for decide in (answers_of_orders, self._jobs.gang_decisions, self._jobs.changes):
             said = decide(max(0, left))
             out += said
             left -= len(said)
@@ -266,11 +274,9 @@ class Lifecycle:
             self.pools.change(parent).children += by
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        slots, known = self._present(event)
         arena = self.tasks.arena
-        known[known] = (arena["run"][slots[known]] == ints(event.run)[known]) & (
-            arena["state"][slots[known]] == TaskState.QUEUED
-        )
+        known[known] = noted(Happening.PLACED, Note.HOST, arena["state"][slots[known]])
         sessions = longs(event.host_session).tolist()
         numbers = [
             self.hosts.number(host_id, session) for host_id, session in zip(event.host_ids, sessions, strict=True)
@@ -292,36 +298,35 @@ class Lifecycle:
                 self.ports.put((event.job_ids[index], int(instance)), ports[at : at + count])
             at += count
 
-    def _preempted(self, event: PreemptionsOrdered, now: int) -> None:
-        slots = self._current(event, (*LIVE, *WAITING))
-        slots = slots[self.tasks.arena["ask"][slots] == Ask.NONE]
-        self.tasks.note("ask", slots, Ask.PREEMPT)
-
     def _allowed(self, event: DisruptionAllowed, now: int) -> None:
-        self._move_ask(event, (Ask.ASKED, Ask.DEFERRED, Ask.WAITING), Ask.ALLOWED)
+        slots, present = self._present(event)
+        later = ints(event.deferred) > 0 if event.deferred else np.zeros(len(present), dtype=np.bool_)
+        if len(later) == len(present):
+            self.orders.touch(self.tasks.judged(Happening.ALLOWED, slots[present & ~later]))
+            self.orders.touch(self.tasks.judged(Happening.ALLOWED_LATER, slots[present & later]))
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
-        stretch = self.stretch(event.job_id)
-        if stretch and 0 <= event.instance < stretch[1]:
-            slots = np.array([stretch[0] + event.instance])
-            arena = self.tasks.arena
-            if arena["run"][slots[0]] == event.run and arena["ask"][slots[0]] == Ask.ASKED:
-                self.tasks.note("ask", slots, Ask.DEFERRED)
+        base, size = self.stretch(event.job_id) or (0, 0)
+        slots = np.array([base + event.instance])[: 0 <= event.instance < size]
+        slots = slots[self.tasks.arena["run"][slots] == event.run]
+        self.orders.deferred(self.tasks.judged(Happening.DEFERRED, slots))
 
-    def _move_ask(self, event: Any, old: Sequence[int], new: Ask) -> None:
-        slots = self._current(event, LIVE)
-        slots = slots[among(self.tasks.arena["ask"][slots], old)]
-        self.tasks.note("ask", slots, new)
+    def _set_verdict(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: Verdict) -> None:
+        self.tasks.note("verdict", self._current(event), verdict)
 
-    def _current(self, event: Any, states: Sequence[int]) -> I64:
-        """The slots of a record's runs that are the present runs of their tasks, in one of the states."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+    def _present(self, event: Any) -> tuple[I64, Mask]:
+        """The slots that a record names, and which of them name the present runs of their tasks."""
+        slots, present = locate(event.job_ids, event.job, event.instance, self.stretch)
         run = ints(event.run)
         if len(run) != len(slots):
-            return np.zeros(0, dtype=np.int64)
-        arena = self.tasks.arena
-        slots, run = slots[known], run[known]
-        found: I64 = slots[(arena["run"][slots] == run) & among(arena["state"][slots], states)]
+            return slots, np.zeros(len(slots), dtype=np.bool_)
+        present[present] = self.tasks.arena["run"][slots[present]] == run[present]
+        return slots, present
+
+    def _current(self, event: Any) -> I64:
+        """The slots whose present runs a record names."""
+        slots, present = self._present(event)
+        found: I64 = slots[present]
         return found
 
     # What decisions do.
@@ -344,33 +349,35 @@ class Lifecycle:
         arena.set("run", slots, ints(event.run)[index])
         arena.set("due", slots, 0)
         for gang in np.flatnonzero(ints(event.gang)).tolist():
-            self._jobs.gang_queued(event.job_ids[ints(event.job)[gang]], slots[index == gang])
-        self._jobs.move(slots, TaskState.QUEUED)
+            self._jobs.gang_queued(event.job_ids[ints(event.job)[gang]])
+        self._jobs.move(slots, moves(GangsQueued)[1])
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
-        self._jobs.move(self._current(event, (PLACED,)), TaskState.ORDERED)
+        self._move(event)
 
     def _available(self, event: RunsAvailable, now: int) -> None:
-        slots = self._current(event, (TaskState.ORDERED,))
+        slots = self._move(event)
         report = self.tasks.arena["report"][slots]
-        self.tasks.arena.set("report", slots, np.where(report == 1, 0, report))
-        self._jobs.move(slots, TaskState.RUNNING)
+        self.tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self.hosts.stopping(event)
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
-        arena = self.tasks.arena
-        known[known] = arena["run"][slots[known]] == ints(event.run)[known]
-        known[known] = among(arena["state"][slots[known]], (TaskState.ORDERED, TaskState.RUNNING))
-        taken = slots[known]
-        arena.set("cause", taken, ints(event.cause)[known])
-        self._jobs.move(taken, TaskState.STOPPING)
+        self.orders.touch(self._move(event))
+
+    def _move(self, event: RunsOrdered | RunsAvailable | RunsStopping) -> I64:
+        """Takes the tasks that a decision names to its next state, as the table has it."""
+        states, following = moves(type(event))
+        slots = self._current(event)
+        taken: I64 = slots[among(self.tasks.arena["state"][slots], states)]
+        self._jobs.move(taken, following)
+        return taken
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
         slots = slots[known]
         outcome, kept = ints(event.outcome)[known], ints(event.kept)[known]
         self._jobs.gang_failures(slots, outcome)
+        self.orders.ended(slots)
         before = self.tasks.arena["state"][slots].copy()
         state = self.tasks.end(slots, outcome, kept, self._backoff(slots), now)
         self._jobs.count(slots, before, state)

@@ -3,6 +3,7 @@
 import msgspec
 
 from events.codes import JobState
+from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
 
 
@@ -71,6 +72,17 @@ class HostRow(msgspec.Struct, array_like=True):
     """Runs that it has, nobody wants, and that weren't told to stop yet: job, instance, run."""
     stopped: int = 0
     """How many such runs were told to stop."""
+
+
+class OrderRow(msgspec.Struct, array_like=True):
+    """An order to preempt runs that isn't answered: where it stands in the log, how many runs it preempts, and how many
+    of them are not over. `deferred`: sla has deferred one.
+    """
+
+    order: CauseRow
+    victims: int
+    open: int
+    deferred: bool = False
 
 
 class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):

@@ -5,29 +5,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from events.bounds import RUN_MAX
-from events.codes import Code, Outcome, RunReport, TaskState
+from events.codes import Outcome
 from events.columns import I64, Names, indexed, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
-    PreemptionDeferred,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
     RunsStopping,
 )
-from processors.lifecycle.tasks import GANG_WAIT, LOST, PLACED, RETRIES_SHIFT, WAITING, Ask, Mask, Trait, among
+from processors.lifecycle.causes import OUTCOME_OF, Verdict
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.task_rules import DECISIONS, decided, outcomes
 from processors.state.arena import Arena
-
-CAUSES = {
-    Ask.PREEMPT: Outcome.PREEMPTED,
-    Ask.ALLOWED: Outcome.PREEMPTED,
-    Ask.GANG: Outcome.WITH_GANG,
-    Ask.STOP: Outcome.STOPPED,
-}
 
 
 class Lookup(NamedTuple):
@@ -37,6 +30,10 @@ class Lookup(NamedTuple):
     host: Callable[[int], tuple[str, int]]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
+
+
+Writer = Callable[[Arena, I64, Lookup], list[Event]]
+"""Writes the records of one decision about slots."""
 
 
 class RunColumns(NamedTuple):
@@ -63,78 +60,39 @@ def packed(columns: RunColumns) -> dict[str, Any]:
     return fields
 
 
-def verdicts(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
-    """The decisions about slots that need attention, ascending."""
-    state, ask, report = arena["state"][slots], arena["ask"][slots], arena["report"][slots]
-    over = report > RunReport.STARTED
-    unwanted = among(ask, CAUSES) & ~over
-    sla = (ask == Ask.PREEMPT) & (arena["traits"][slots] & Trait.SLA != 0)
-    live = among(state, (TaskState.ORDERED, TaskState.RUNNING))
-    ask_sla = unwanted & sla & live
-    stopping = unwanted & live & ~ask_sla
-    dropped = unwanted & (among(state, WAITING) | (state == GANG_WAIT))
-    queued = (state == TaskState.BACKOFF) & ~dropped
-    ordered = (state == PLACED) & ~over & ~dropped
-    available = (report == RunReport.STARTED) & (state == TaskState.ORDERED) & ~stopping
-
+def run_decisions(arena: Arena, slots: I64, due: I64, lookup: Lookup) -> list[Event]:
+    """The decisions about slots that need attention, ascending; `due` are those whose back-off has just passed."""
+    waits = arena["due"][slots] > 0
+    if len(due):
+        waits &= ~np.isin(slots, due)
+    found = decided(arena, slots, waits)
     out: list[Event] = []
-    if over.any() or dropped.any():
-        out += _ends(arena, slots[over | dropped], lookup)
-    if queued.any():
-        out.append(_queued(arena, slots[queued], lookup))
-    if ordered.any():
-        out.append(_ordered(arena, slots[ordered], lookup))
-    for mask, event in ((available, RunsAvailable), (ask_sla, DisruptionAsked)):
-        if mask.any():
-            out.append(event(**packed(run_columns(arena, slots[mask], lookup))))
-    if stopping.any():
-        out.append(_stopping(arena, slots[stopping], lookup))
-    deferred = (ask == Ask.DEFERRED) & ~over
-    if deferred.any():
-        columns = packed(run_columns(arena, slots[deferred], lookup))
-        out.append(PreemptionDeferred(**columns, code=Code.SLA_BUDGET_SPENT))
+    for at, decision in enumerate(DECISIONS, start=1):
+        about = slots[found == at]
+        if len(about):
+            out += _RECORDS[decision](arena, about, lookup)
     return out
 
 
-def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64, I64]:
-    """How the runs of slots end: outcome, exit code, and whether their admission is kept."""
-    ask, report, cause = arena["ask"][slots], arena["report"][slots], arena["cause"][slots]
-    exit_code = arena["exit"][slots].astype(np.int64)
-    traits = arena["traits"][slots]
-    outcome = np.zeros(len(slots), dtype=np.int64)
-    for asked, meaning in CAUSES.items():
-        outcome[ask == asked] = meaning
-    stopped = report == RunReport.STOPPED
-    outcome[stopped] = np.where(cause[stopped] > 0, cause[stopped], Outcome.STOPPED)
-    outcome[among(report, (RunReport.SILENCED, LOST))] = Outcome.LOST
-    exited = among(report, (RunReport.EXITED, RunReport.NOT_STARTED))
-    fine = (report == RunReport.EXITED) & (exit_code == 0)
-    outcome[exited] = np.where(fine[exited], Outcome.SUCCEEDED, Outcome.FAILED)
-    exit_code[~exited] = -1
-
-    stateless = traits & Trait.STATELESS != 0
-    retry = (outcome == Outcome.FAILED) & (arena["failures"][slots] < (traits >> RETRIES_SHIFT))
-    alone = traits & Trait.GANG == 0
-    kept = exited & (arena["run"][slots] < RUN_MAX) & alone & (ask == Ask.NONE) & (cause == 0) & (stateless | retry)
-    return outcome, exit_code, kept.astype(np.int64)
-
-
-def _ends(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
+def _ended(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     outcome, exit_code, kept = outcomes(arena, slots)
     columns = packed(run_columns(arena, slots, lookup))
     ended = RunsEnded(**columns, outcome=pack_ints(outcome), exit_code=pack_ints(exit_code), kept=pack_ints(kept))
-    asked = slots[among(arena["ask"][slots], (Ask.ASKED, Ask.DEFERRED, Ask.WAITING))]
-    if not len(asked):
-        return [ended]
-    return [ended, DisruptionWithdrawn(**packed(run_columns(arena, asked, lookup)))]
+    asked = slots[among(arena["verdict"][slots], (Verdict.ASKED, Verdict.DEFERRED))]
+    return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
 
 
-def _queued(arena: Arena, slots: I64, lookup: Lookup) -> GangsQueued:
+def _named(kind: Callable[..., Event]) -> Writer:
+    """Writes records that only name runs."""
+    return lambda arena, slots, lookup: [kind(**packed(run_columns(arena, slots, lookup)))]
+
+
+def _queued(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     """Gangs of one that are queued again, neighbours of one job, run and admission as one range."""
     columns = run_columns(arena, slots, lookup)
     admitted = arena["admitted"][slots].astype(np.int64)
     first, count = ranges(columns, admitted)
-    return GangsQueued(
+    queued = GangsQueued(
         job_ids=columns.job_ids,
         job=pack_ints(columns.job[first]),
         first=pack_ints(columns.instance[first]),
@@ -143,6 +101,7 @@ def _queued(arena: Arena, slots: I64, lookup: Lookup) -> GangsQueued:
         gang=pack_ints(np.zeros(len(first), dtype=np.int64)),
         admitted=pack_ints(admitted[first]),
     )
+    return [queued]
 
 
 def ranges(columns: RunColumns, *also: I64) -> tuple[I64, I64]:
@@ -160,7 +119,7 @@ def _hosts(arena: Arena, slots: I64, lookup: Lookup) -> tuple[list[tuple[str, in
     return [lookup.host(number) for number in numbers.tolist()], index
 
 
-def _ordered(arena: Arena, slots: I64, lookup: Lookup) -> RunsOrdered:
+def _ordered(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     columns = run_columns(arena, slots, lookup)
     hosts, host = _hosts(arena, slots, lookup)
     ports: list[int] = []
@@ -169,27 +128,34 @@ def _ordered(arena: Arena, slots: I64, lookup: Lookup) -> RunsOrdered:
         for job, instance in zip(columns.job.tolist(), columns.instance.tolist(), strict=True):
             if asking[job]:
                 ports += lookup.ports(columns.job_ids[job], instance) or ()
-    return RunsOrdered(
+    ordered = RunsOrdered(
         **packed(columns),
         host_ids=tuple(name for name, _ in hosts),
         host_session=pack_longs([session for _, session in hosts]),
         host=pack_ints(host),
         ports=pack_ints(ports),
     )
+    return [ordered]
 
 
-def _stopping(arena: Arena, slots: I64, lookup: Lookup) -> RunsStopping:
+def _stopping(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     hosts, host = _hosts(arena, slots, lookup)
-    ask = arena["ask"][slots]
-    cause = np.zeros(len(slots), dtype=np.int64)
-    for asked, meaning in CAUSES.items():
-        cause[ask == asked] = meaning
-    return RunsStopping(
+    stopping = RunsStopping(
         **packed(run_columns(arena, slots, lookup)),
         host_ids=tuple(name for name, _ in hosts),
         host=pack_ints(host),
-        cause=pack_ints(cause),
+        cause=pack_ints(OUTCOME_OF.take(arena["causes"][slots])),
     )
+    return [stopping]
+
+
+_RECORDS: dict[type[Event], Writer] = {
+    RunsEnded: _ended,
+    GangsQueued: _queued,
+    RunsOrdered: _ordered,
+    RunsStopping: _stopping,
+    **{kind: _named(kind) for kind in (DisruptionAsked, DisruptionWithdrawn, RunsAvailable)},
+}
 
 
 def orphans(runs: list[tuple[str, int, int]], host_id: str) -> RunsStopping:

@@ -1,98 +1,44 @@
 """The tasks of all jobs as columns, and what is to be done about them.
 
-What an input says about a task is noted in its columns (`report`, `ask`); `due` and the notes are all that `decide`
-looks at. `attention` lists the slots with something to decide: derived, and found again by a scan after a restart.
+What happens to a task is noted in its columns, as `task_table.py` says; they and the time are all that `decide` looks
+at. `attention` lists the slots with something to decide: derived, and found again by a scan after a restart.
 """
 
 import heapq
-from collections.abc import Iterable
-from enum import IntFlag
-from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from events.bounds import RUN_MAX
-from events.codes import Number, Outcome, RunReport, TaskState
+from events.codes import RunReport, TaskState
 from events.columns import I64, distinct
 from events.runs_by_host import RunsByHost
+from processors.lifecycle.causes import Verdict
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.task_rules import decided, ends, noted, verdicts_after
+from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Happening, Note
 from processors.state.arena import Arena
 from processors.state.seconds import milliseconds, seconds
 
-PLACED = 9
-"""Has a host; the order is still to be given. Seen by nobody else, counted as queued."""
-GANG_WAIT = 10
-"""Its run is over and it waits for the other members of its gang."""
-STATES = 11
-LOST = 6
-"""A note like `RunReport`: its host is gone, or doesn't know it."""
-
-
-class Ask(Number):
-    """What else is wanted of a task."""
-
-    NONE = 0
-    PREEMPT = 1
-    ASKED = 2
-    """sla was asked."""
-    ALLOWED = 3
-    DEFERRED = 4
-    """sla said not now; that is still to be told."""
-    WAITING = 5
-    """sla said not now, and that was told."""
-    GANG = 6
-    STOP = 7
-
-
-class Trait(IntFlag):
-    """What a task has from its job; the retries stand above."""
-
-    STATELESS = 1
-    GANG = 2
-    SLA = 4
-    GANG_FINAL = 8
-
-
-RETRIES_SHIFT = 4
-CODES_MAX = 256
-
-COLUMNS = ("state", "run", "host", "failures", "traits", "ask", "cause", "report", "exit", "due", "admitted")
-
-Mask = NDArray[np.bool_]
-
-
-def among(values: NDArray[np.int32] | I64, wanted: Iterable[int]) -> Mask:
-    """Which of a machine's codes (states, outcomes, asks) are among a few wanted."""
-    found: Mask = _table(tuple(wanted)).take(values, mode="clip")
-    return found
-
-
-@cache
-def _table(wanted: tuple[int, ...]) -> Mask:
-    table = np.zeros(CODES_MAX, dtype=np.bool_)
-    table[list(wanted)] = True
-    return table
-
-
-LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
-WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
-ENDED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
-
-
-def _needed() -> NDArray[np.bool_]:
-    """Whether there is something to decide, by state, report and ask; what a wait adds stands in `Tasks`."""
-    state, report, ask = np.indices((STATES, LOST + 1, len(Ask)), dtype=np.int32)
-    live = among(state, (TaskState.ORDERED, TaskState.RUNNING))
-    waiting = among(state, WAITING)
-    needs = (report > RunReport.STARTED) | ((report == RunReport.STARTED) & (state == TaskState.ORDERED))
-    needs |= state == PLACED
-    needs |= (live | waiting) & among(ask, (Ask.PREEMPT, Ask.ALLOWED, Ask.GANG, Ask.STOP))
-    needs |= (state == GANG_WAIT) & (ask == Ask.STOP)
-    return np.asarray(needs | (ask == Ask.DEFERRED))
-
-
-_NEEDS = _needed()
-BACKOFF = int(TaskState.BACKOFF)
+COLUMNS = (
+    "state",
+    "run",
+    "host",
+    "failures",
+    "traits",
+    "goal",
+    "causes",
+    "verdict",
+    "order",
+    "report",
+    "exit",
+    "due",
+    "admitted",
+)
+"""`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
+that it is in, `report` what was reported of it, `due` when its back-off has passed, `admitted` 1 where its next run
+keeps the admission.
+"""
 
 
 class Tasks:
@@ -143,6 +89,30 @@ class Tasks:
         self.arena.set(column, slots, values)
         self.touch(slots)
 
+    def happened(self, happening: Happening, slots: I64) -> I64:
+        """Notes what a happening causes, or that its cause no longer holds; returns the slots where that counts."""
+        state, causes, cause = self.arena["state"][slots], self.arena["causes"][slots], int(CAUSE_OF[happening])
+        caused, withdrawn = noted(happening, Note.CAUSE, state), noted(happening, Note.WITHDRAWN, state)
+        counts = caused | withdrawn
+        self.note("causes", slots[counts], np.where(caused, causes | cause, causes & ~cause)[counts])
+        found: I64 = slots[counts]
+        return found
+
+    def judged(self, happening: Happening, slots: I64) -> I64:
+        """Notes the verdict of sla; returns the slots where that counts."""
+        verdict = self.arena["verdict"][slots]
+        after = verdicts_after(happening, verdict)
+        counts: I64 = slots[noted(happening, Note.VERDICT, self.arena["state"][slots]) & (after != verdict)]
+        self.note("verdict", counts, Verdict.DEFERRED if happening is Happening.DEFERRED else Verdict.ALLOWED)
+        return counts
+
+    def lose(self, happening: Happening, slots: I64, report: int) -> I64:
+        """Notes that the runs on a host are no more; returns the slots where that counts."""
+        lost = noted(happening, Note.REPORT, self.arena["state"][slots])
+        counts: I64 = slots[lost & (self.arena["report"][slots] <= RunReport.STARTED)]
+        self.note("report", counts, report)
+        return counts
+
     def attention(self) -> I64:
         """The slots with something to decide, ascending, but for deadlines."""
         if self._touched or self._stale:
@@ -185,49 +155,26 @@ class Tasks:
             self._due.setdefault(at, []).append(slots[due == at])
 
     def _needs(self, slots: I64) -> Mask:
-        arena = self.arena
-        state = arena["state"][slots]
-        needs: Mask = _NEEDS[state, np.minimum(arena["report"][slots], LOST), arena["ask"][slots]]
-        needs |= (state == BACKOFF) & (arena["due"][slots] == 0)
+        needs: Mask = decided(self.arena, slots, self.arena["due"][slots] > 0) > 0
         return needs
 
-    def end(self, slots: I64, outcome: NDArray[np.int32], kept: NDArray[np.int32], wait_ms: I64, now: int) -> I64:
+    def end(self, slots: I64, outcome: NDArray[np.int32], kept: NDArray[np.int32], wait_ms: I64, now: int) -> Any:
         """Applies ends of the present runs of distinct slots; returns the new states.
 
         `wait_ms` is the wait before the next run of a task whose admission is kept.
         """
         arena = self.arena
-        traits, stop = arena["traits"][slots], arena["ask"][slots] == Ask.STOP
-        again = ~stop
-        gang = (traits & Trait.GANG != 0) & again
-        stateless = (traits & Trait.STATELESS != 0) & again
-        failures = arena["failures"][slots]
-        retry = again & (failures < (traits >> RETRIES_SHIFT)) & (outcome == Outcome.FAILED)
-        pushed = again & among(outcome, (Outcome.PREEMPTED, Outcome.LOST))
-        own_end = among(outcome, (Outcome.SUCCEEDED, Outcome.FAILED))
-
-        state = np.full(len(slots), TaskState.KILLED, dtype=np.int64)
-        state[outcome == Outcome.SUCCEEDED] = TaskState.SUCCEEDED
-        state[outcome == Outcome.FAILED] = TaskState.FAILED
-        state[retry | pushed | (stateless & own_end)] = TaskState.BACKOFF
-        state[gang & (outcome != Outcome.SUCCEEDED)] = GANG_WAIT
-        final = gang & (traits & Trait.GANG_FINAL != 0) & (outcome != Outcome.SUCCEEDED)
-        state[final] = TaskState.FAILED
-        last = arena["run"][slots] >= RUN_MAX
-        state[last & (state == TaskState.BACKOFF)] = TaskState.FAILED
-
-        next_run = among(state, (TaskState.BACKOFF, GANG_WAIT))
+        state, counts, _ = ends(arena, slots, outcome)
         backoff = state == TaskState.BACKOFF
         wait_s = np.where(wait_ms > 0, seconds(now + wait_ms), 0)
         due = np.where(backoff & (kept == 1), wait_s, 0)
         arena.set("state", slots, state)
-        arena.set("run", slots, arena["run"][slots] + next_run)
-        arena.set("failures", slots, failures + (own_end & ((outcome == Outcome.FAILED) | stateless)))
+        arena.set("run", slots, arena["run"][slots] + among(state, (TaskState.BACKOFF, GANG_WAIT)))
+        arena.set("failures", slots, arena["failures"][slots] + counts)
         arena.set("admitted", slots, np.where(backoff, kept, 0))
         arena.set("due", slots, due)
-        for column in ("host", "cause", "report", "exit"):
+        for column in ("host", "causes", "verdict", "order", "report", "exit"):
             arena.set(column, slots, 0)
-        arena.set("ask", slots, np.where(stop, int(Ask.STOP), int(Ask.NONE)))
         later = np.flatnonzero(due)
         self._wait(slots[later], due[later])
         self.touch(slots)

@@ -47,7 +47,7 @@ class Sla:
     name: ClassVar[str] = "sla"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
-    logic: ClassVar[int] = 2
+    logic: ClassVar[int] = 3
     state: ClassVar[int] = 2
     conversions: ClassVar[Conversions] = {}
 
@@ -108,7 +108,7 @@ class Sla:
                 del self._news[job_id]
             allowed += may
             deferred += later
-        return [*([_columns(allowed)] if allowed else []), *deferred]
+        return [*([self._columns(allowed)] if allowed else []), *deferred]
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`. Verdicts wait for events, never for a time."""
@@ -128,6 +128,20 @@ class Sla:
         gone: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
         gone &= self._stretch_of(row, "ended") != REMOVED
         return gone
+
+    def _columns(self, runs: Sequence[Run]) -> DisruptionAllowed:
+        names = Names()
+        return DisruptionAllowed(
+            job=pack_ints([names[job_id] for job_id, _, _ in runs]),
+            job_ids=names.all(),
+            instance=pack_ints([instance for _, instance, _ in runs]),
+            run=pack_ints([run for _, _, run in runs]),
+            deferred=pack_ints([self._was_deferred(job_id, instance) for job_id, instance, _ in runs]),
+        )
+
+    def _was_deferred(self, job_id: str, instance: int) -> int:
+        base, size = self._stretch(job_id) or (0, 0)
+        return int(self.arena["told"][base + instance]) if 0 <= instance < size else 0
 
     def _verdicts(self, job_id: str, budget: int) -> tuple[list[Run], list[Event]]:
         """The disruptions of a job that may go on, by instance, and the news of those that must wait."""
@@ -282,13 +296,3 @@ class Sla:
 def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> list[Run]:
     columns = (ints(event.job).tolist(), ints(event.instance).tolist(), ints(event.run).tolist())
     return [(event.job_ids[job], instance, run) for job, instance, run in zip(*columns, strict=True)]
-
-
-def _columns(runs: Sequence[Run]) -> DisruptionAllowed:
-    names = Names()
-    return DisruptionAllowed(
-        job=pack_ints([names[job_id] for job_id, _, _ in runs]),
-        job_ids=names.all(),
-        instance=pack_ints([instance for _, instance, _ in runs]),
-        run=pack_ints([run for _, _, run in runs]),
-    )

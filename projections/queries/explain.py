@@ -118,8 +118,9 @@ def _of_open(job: JobRow, rows: list[ExplanationRow]) -> list[dict[str, Any]]:
     waits = [row for row in rows if row.kind in WAITS] if job.queued else []
     # A reason that was settled counts where nothing newer explains the tasks that still wait.
     shown = [row for row in waits if row.tasks] or [msgspec.structs.replace(row, tasks=job.queued) for row in waits]
-    shown += [row for row in rows if row.kind == "preempted" and (running or job.queued)]
-    shown += [row for row in rows if row.kind in ("deferred", "disruption") and running]
+    if not _given_up(rows):
+        shown += [row for row in rows if row.kind == "preempted" and (running or job.queued)]
+        shown += [row for row in rows if row.kind == "disruption" and running]
     out = [_of_row(job, row) for row in shown]
     if job.backoff:
         text = _SENTENCES[Code.BACKOFF].format(**_counted(job.backoff))
@@ -130,6 +131,15 @@ def _of_open(job: JobRow, rows: list[ExplanationRow]) -> list[dict[str, Any]]:
         text = _SENTENCES[Code.NOT_YET_EVALUATED].format(**_counted(job.queued or job.instances))
         out.append(_reason(Code.NOT_YET_EVALUATED, text, job.submitted_ms, ""))
     return out
+
+
+def _given_up(rows: list[ExplanationRow]) -> bool:
+    """Whether lifecycle has answered the last order to preempt tasks of a job: sla deferred it, and they stay."""
+    by_kind = {row.kind: row for row in rows}
+    preempted, deferred = by_kind.get("preempted"), by_kind.get("deferred")
+    if preempted is None or deferred is None:
+        return False
+    return int(msgspec.json.decode(deferred.numbers)["order"]) >= preempted.round
 
 
 def _of_row(job: JobRow, row: ExplanationRow) -> dict[str, Any]:

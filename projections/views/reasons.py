@@ -1,7 +1,8 @@
 """Folds why tasks wait: one row per job and kind, each kind said by one machine alone.
 
 `held` and `preempted` are entitlement's, `unplaced` placement's, `deferred` lifecycle's, `disruption` sla's. A row goes
-when its machine says that what it was about has come to pass for all its tasks. Rows of WAITS stay then, with 0 tasks:
+when its machine says that what it was about has come to pass for all its tasks; one of `deferred` says which round's
+preemption was given up, so that `preempted` and `disruption` hold no longer. Rows of WAITS stay then, with 0 tasks:
 a machine says a reason anew only when the code changes, so tasks that came later may still wait for it. All rows of
 a job go with its end.
 """
@@ -14,7 +15,7 @@ import numpy as np
 from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld, PreemptionsOrdered
-from events.records.lifecycle import DisruptionWithdrawn, PreemptionDeferred, RunsEnded, RunsStopping
+from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.views.cache import Cache
@@ -51,11 +52,9 @@ class ReasonFold:
                 self._returned(moment, event)
             case TasksPlaced():
                 self._settle("unplaced", event)
-            case PreemptionDeferred():
+            case PreemptionAnswered():
                 for job_id, tasks in _per_job(event):
-                    self._say(moment, job_id, "deferred", event.code, tasks, {})
-            case RunsStopping() | RunsEnded() | DisruptionWithdrawn():
-                self._settle("deferred", event)
+                    self._say(moment, job_id, "deferred", event.code, tasks, {"order": event.order.round})
             case DisruptionDeferred():
                 self._say(moment, event.job_id, "disruption", event.code, 1, _numbers(event))
             case DisruptionAllowed():

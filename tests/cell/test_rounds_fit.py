@@ -166,7 +166,7 @@ SCENES: dict[str, Callable[[Cell], None]] = {
     "RunsStopping": a_host_has_runs_that_nobody_wants,
     "DisruptionAsked": disruptions_wait,
     "DisruptionDeferred": disruptions_wait,
-    "PreemptionDeferred": disruptions_wait,
+    "PreemptionAnswered": disruptions_wait,
 }
 
 

@@ -14,7 +14,6 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobRejected,
-    PreemptionDeferred,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
@@ -23,7 +22,7 @@ from events.records.lifecycle import (
 from events.records.parts import Constraint, ResourceKind, Simulated
 from events.records.placement import HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined
-from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.records.sla import DisruptionAllowed
 from tests.lifecycle.harness import World
 from tests.machines import columns, kinds, one, runs_of
 
@@ -92,7 +91,7 @@ def test_nothing_that_is_said_of_an_old_run_touches_the_one_that_lives(runs: boo
     for state in RunReport:
         assert world.report(state, A0) == []
     order = PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
-    assert world.peer("entitlement", order) == []
+    assert [each.code for each in world.peer("entitlement", order)] == ["VOID"]
     assert world.peer("sla", DisruptionAllowed(**columns([A0]))) == []
     if not runs:
         assert kinds(world.report(RunReport.STARTED, second)) == ["RunsAvailable", "JobChanged"]
@@ -313,10 +312,6 @@ def test_a_service_with_an_sla_is_only_disturbed_when_sla_allows() -> None:
     world.report(RunReport.STARTED, A0, A1)
     order = PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
     assert kinds(world.peer("entitlement", order)) == ["DisruptionAsked"]
-    deferred = DisruptionDeferred(
-        job_id="a", instance=0, run=1, code="SLA_BUDGET_SPENT", unavailable=1, max_unavailable=1
-    )
-    assert runs_of(one(world.peer("sla", deferred), PreemptionDeferred)) == [A0]
     said = world.peer("sla", DisruptionAllowed(**columns([A0])))
     assert runs_of(one(said, RunsStopping)) == [A0]
     assert "DisruptionAsked" in kinds(

@@ -14,7 +14,7 @@ from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
 from processors.lifecycle.machine import Lifecycle
-from processors.lifecycle.tasks import GANG_WAIT, PLACED
+from processors.lifecycle.task_table import GANG_WAIT, PLACED
 from processors.runtime.driver import Driver
 from processors.runtime.store import MemoryStore
 from projections.views import tables

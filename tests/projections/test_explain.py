@@ -11,11 +11,10 @@ from events.records.entitlement import GangsHeld, PreemptionsOrdered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import (
     CommandAnswered,
-    DisruptionWithdrawn,
-    PreemptionDeferred,
+    PreemptionAnswered,
     RunsStopping,
 )
-from events.records.parts import NearMiss
+from events.records.parts import Cause, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.queries.entities import explanations
@@ -129,8 +128,7 @@ def test_a_preempted_task_and_one_that_the_sla_protects(waiting):
     )
     cell.decide("sla", DisruptionDeferred(job_id="a", instance=0, run=1, code="SLA_BUDGET_SPENT", unavailable=1,
                                           max_unavailable=1))  # fmt: skip
-    cell.decide("lifecycle", PreemptionDeferred(**runs("a", (0,)), code="SLA_BUDGET_SPENT"))
-    assert [each["machine"] for each in why(waiting)["reasons"]] == ["entitlement", "lifecycle", "sla"]
+    assert [each["machine"] for each in why(waiting)["reasons"]] == ["entitlement", "sla"]
     cell.decide("sla", DisruptionAllowed(**runs("a", (0,))))
     stop = RunsStopping(**runs("a", (0,)), host_ids=("h1",), host=pack_ints([0]), cause=pack_ints([4]))
     cell.decide("lifecycle", stop)
@@ -140,12 +138,16 @@ def test_a_preempted_task_and_one_that_the_sla_protects(waiting):
     assert why(waiting)["headline"] is None
 
 
-def test_a_withdrawn_disruption_is_no_reason_any_more(waiting):
+def test_a_preemption_that_sla_has_deferred_is_no_reason_any_more(waiting):
     waiting.cell.run("a", (0, 1))
-    waiting.cell.decide("lifecycle", PreemptionDeferred(**runs("a", (0,)), code="SLA_BUDGET_SPENT"))
-    assert why(waiting)["headline"]["code"] == "SLA_BUDGET_SPENT"
-    waiting.cell.decide("lifecycle", DisruptionWithdrawn(**runs("a", (0,))))
+    cell = waiting.cell
+    order = PreemptionsOrdered(**runs("a", (0,)), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
+    cell.decide("entitlement", order)
+    position = Cause(machine="entitlement", round=cell.writers["entitlement"].round)
+    cell.decide("lifecycle", PreemptionAnswered(**runs("a", (0,)), order=position, code="DEFERRED", victims=1))
     assert why(waiting)["headline"] is None
+    cell.decide("entitlement", order)
+    assert why(waiting)["headline"]["code"] == "BELOW_RESERVATION", "it is tried again"
 
 
 def test_a_job_that_was_stopped_lacks_nothing(waiting):

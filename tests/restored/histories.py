@@ -14,7 +14,7 @@ from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from processors.lifecycle.tasks import ENDED, LIVE
+from processors.lifecycle.task_table import ENDED, LIVE
 from processors.state.arena import REMOVED
 from tests.entitlement.harness import World as EntitlementWorld
 from tests.lifecycle.harness import World as LifecycleWorld

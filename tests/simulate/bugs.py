@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from events.codes import RunReport
 from events.columns import I32, I64
 from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
+from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.rounds import key_of
@@ -24,10 +25,11 @@ from hostagent.messages import Kind
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import Amount4, JobRow
+from processors.lifecycle.causes import Verdict as CauseVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
-from processors.lifecycle.tasks import Ask
+from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.placement.assignment import Match
 from processors.placement.cluster_view import Board
 from processors.placement.hosts import Hosts
@@ -35,6 +37,7 @@ from processors.placement.machine import Placement
 from processors.placement.runs import Runs
 from processors.runtime.driver import Driver
 from processors.runtime.fold import Fold, Recorded
+from processors.state.causes import CauseRow
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -215,10 +218,13 @@ def inputs_sorted_at_replay(patch: pytest.MonkeyPatch) -> None:
 def without_verdict(patch: pytest.MonkeyPatch) -> None:
     """Lifecycle disturbs a service without asking sla."""
 
-    def preempted(self: Lifecycle, event: Any, now: int) -> None:
-        self.tasks.note("ask", self._current(event, (2, 3, 4)), Ask.ALLOWED)
+    ordered = PreemptionOrders.ordered
 
-    patch.setattr(Lifecycle, "_preempted", preempted)
+    def allowed(self: PreemptionOrders, position: CauseRow, event: PreemptionsOrdered) -> None:
+        ordered(self, position, event)
+        self._tasks.note("verdict", self._current(event), CauseVerdict.ALLOWED)
+
+    patch.setattr(PreemptionOrders, "ordered", allowed)
 
 
 def silent_hosts_used(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,32 @@
+"""Small arrays that give a code for a code, for all slots at once."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from events.columns import I32, I64
+
+Mask = NDArray[np.bool_]
+Lookup = NDArray[Any]
+CODES_MAX = 256
+
+
+def table(codes: Iterable[int], kind: DTypeLike = np.uint8) -> Lookup:
+    """The code at each index."""
+    return np.array([*codes], dtype=kind)
+
+
+def among(values: I32 | I64, wanted: Iterable[int]) -> Mask:
+    """Which of a machine's codes (states, outcomes, verdicts) are among a few wanted."""
+    found: Mask = _among(tuple(wanted)).take(values, mode="clip")
+    return found
+
+
+@cache
+def _among(wanted: tuple[int, ...]) -> Mask:
+    found = np.zeros(CODES_MAX, dtype=np.bool_)
+    found[list(wanted)] = True
+    return found

@@ -1,0 +1,189 @@
+"""The literals of `task_table.py` and `causes.py` as arrays, for all slots at once."""
+
+from collections.abc import Mapping
+from enum import IntFlag
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.bounds import RUN_MAX
+from events.codes import Outcome, RunReport
+from events.columns import I64
+from events.records.base import Event
+from processors.lifecycle.causes import KIND_OF, OUTCOME_OF, Goal, Kind, Verdict
+from processors.lifecycle.lookups import Mask, among, table
+from processors.lifecycle.task_table import (
+    ENDS,
+    JOB_RULES,
+    LIFE,
+    LOST,
+    NOTES,
+    REPORTS,
+    RULES,
+    STATES,
+    VERDICTS,
+    End,
+    Happening,
+    JobRule,
+    Note,
+    Report,
+    Rule,
+)
+from processors.state.arena import Arena
+
+
+class Trait(IntFlag):
+    """What a task has from its job; the retries stand above."""
+
+    STATELESS = 1
+    GANG = 2
+    SLA = 4
+    GANG_FINAL = 8
+
+
+RETRIES_SHIFT = 4
+_FLAGS = (False, True)
+
+
+def _letters(row: str) -> NDArray[np.uint8]:
+    """The letter of each state, by the number of the state."""
+    letters = np.zeros(STATES, dtype=np.uint8)
+    for state, letter in zip(LIFE, row.split(), strict=True):
+        letters[state] = ord(letter.lower())
+    return letters
+
+
+_NOTES: Mapping[Happening, NDArray[np.uint8]] = {happening: _letters(row) for happening, row in NOTES.items()}
+
+
+def noted(happening: Happening, note: Note, state: Any) -> Mask:
+    """Of which tasks in these states this is noted when it happens."""
+    found: Mask = _NOTES[happening].take(state) == ord(note)
+    return found
+
+
+_VERDICTS = {
+    happening: table(VERDICTS.get((happening, before), before) for before in Verdict)
+    for happening in (Happening.ALLOWED, Happening.ALLOWED_LATER, Happening.DEFERRED)
+}
+
+
+def verdicts_after(happening: Happening, verdict: Any) -> Any:
+    """What a verdict of sla makes of the verdicts before it."""
+    return _VERDICTS[happening].take(verdict)
+
+
+DECISIONS: tuple[type[Event], ...] = tuple(dict.fromkeys(rule.decision for rule in RULES))
+"""What can be decided of a task."""
+_REPORTS = table(REPORTS)
+
+
+def _rule_holds(rule: Rule, state: int, report: Report, kind: Kind, verdict: Verdict, sla: bool, waits: bool) -> bool:
+    return (
+        state in rule.states
+        and rule.report in (None, report)
+        and kind in rule.causes
+        and verdict in rule.verdicts
+        and rule.sla in (None, sla)
+        and rule.waits in (None, waits)
+    )
+
+
+def rule_of(state: int, report: Report, kind: Kind, verdict: Verdict, sla: bool, waits: bool) -> Rule | None:
+    """The rule by which a task in this state is decided on; None where nothing is to be decided."""
+    return next((rule for rule in RULES if _rule_holds(rule, state, report, kind, verdict, sla, waits)), None)
+
+
+def _decided() -> NDArray[np.uint8]:
+    cells = product(range(STATES), Report, Kind, Verdict, _FLAGS, _FLAGS)
+    rules = (rule_of(*cell) for cell in cells)
+    return table(DECISIONS.index(rule.decision) + 1 if rule else 0 for rule in rules)
+
+
+_DECIDED = _decided()
+
+
+def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
+    """What is to be decided of tasks: for each 1 + its index in `DECISIONS`, 0 for nothing. `waits`: whose back-off is
+    still to pass.
+    """
+    key = arena["state"][slots] * len(Report) + _REPORTS.take(arena["report"][slots])
+    key = key * len(Kind) + KIND_OF.take(arena["causes"][slots])
+    key = key * len(Verdict) + arena["verdict"][slots]
+    key = key * 2 + ((arena["traits"][slots] & Trait.SLA) != 0)
+    return _DECIDED.take(key * 2 + waits)
+
+
+@cache
+def moves(decision: type[Event]) -> tuple[tuple[int, ...], int]:
+    """From which states a decision takes a task, and to which; only of decisions after which that is one state."""
+    rules: tuple[Rule | JobRule, ...] = RULES + JOB_RULES
+    found = [rule for rule in rules if rule.decision is decision]
+    states = dict.fromkeys(state for rule in found for state in rule.states)
+    return tuple(states), next(rule.next for rule in found if rule.next is not None)
+
+
+def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64, I64]:
+    """How the runs of slots end: outcome, exit code or -1, and whether their admission is kept.
+
+    An end of its own that no stop reached comes first, then a loss, then the strongest cause.
+    """
+    causes, report = arena["causes"][slots], arena["report"][slots]
+    exit_code = arena["exit"][slots].astype(np.int64)
+    outcome = OUTCOME_OF.take(causes)
+    outcome[(report == RunReport.STOPPED) & (outcome == 0)] = Outcome.STOPPED
+    outcome[among(report, (RunReport.SILENCED, LOST))] = Outcome.LOST
+    own = among(report, (RunReport.EXITED, RunReport.NOT_STARTED))
+    fine = (report == RunReport.EXITED) & (exit_code == 0)
+    outcome[own] = np.where(fine[own], Outcome.SUCCEEDED, Outcome.FAILED)
+    exit_code[~own] = -1
+    _, _, keeps = ends(arena, slots, outcome)
+    return outcome, exit_code, (keeps & (causes == 0)).astype(np.int64)
+
+
+def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
+    wanted = (end.stateless, end.gang, end.final, end.retries, end.last)
+    return (
+        outcome in end.outcomes
+        and goal in end.goals
+        and all(want in (None, have) for want, have in zip(wanted, flags, strict=True))
+    )
+
+
+def end_of(outcome: int, goal: Goal, *flags: bool) -> End | None:
+    """Where a task goes when its run has ended; `flags`: stateless, gang, final, retries, last."""
+    return next((end for end in ENDS if _end_holds(end, outcome, goal, *flags)), None)
+
+
+def _ended() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
+    cells = product(range(len(Outcome) + 1), Goal, product(_FLAGS, repeat=5))
+    found = [end_of(outcome, goal, *flags) or ENDS[-1] for outcome, goal, flags in cells]
+    return (
+        table(end.next for end in found),
+        np.array([end.counts for end in found]),
+        np.array([end.keeps for end in found]),
+    )
+
+
+_NEXT, _COUNTS, _KEEPS = _ended()
+
+
+def ends(arena: Arena, slots: I64, outcome: Any) -> tuple[Any, Mask, Mask]:
+    """What follows when the present runs of slots end so: the next states, whether it counts against the task, and
+    whether the admission may pass to the next run.
+    """
+    traits = arena["traits"][slots]
+    flags = (
+        traits & Trait.STATELESS,
+        traits & Trait.GANG,
+        traits & Trait.GANG_FINAL,
+        arena["failures"][slots] < (traits >> RETRIES_SHIFT),
+        arena["run"][slots] >= RUN_MAX,
+    )
+    key = np.asarray(outcome, dtype=np.int64) * len(Goal) + arena["goal"][slots]
+    for flag in flags:
+        key = key * 2 + (flag != 0)
+    return _NEXT.take(key), _COUNTS.take(key), _KEEPS.take(key)

@@ -1,0 +1,278 @@
+"""The life of a task as a table: states, what happens, what is noted of it, what is decided then, and the next state.
+
+The machine is driven by these literals (`task_rules.py` turns them into arrays), the page `docs/jobs.md` is made from
+them, and a test walks them cell by cell. First everything that came is noted in the columns of the tasks; then one
+decision a task is taken from its columns, and only decisions end runs. All of it is about the present run of a task:
+what names another run is void.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from events.codes import Number, Outcome, RunReport, TaskState
+from events.records.base import Event
+from events.records.lifecycle import (
+    DisruptionAsked,
+    DisruptionWithdrawn,
+    GangsQueued,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
+from processors.lifecycle.causes import Cause, Goal, Kind, Verdict
+
+PLACED = 9
+"""Has a host; the order is still to be given. Seen by nobody else, counted as queued."""
+GANG_WAIT = 10
+"""Its run is over and it waits for the other members of its gang."""
+LOST = 6
+"""A report like those of `RunReport`: the host is lost, or doesn't know the run."""
+
+LIFE = (
+    TaskState.NONE,
+    TaskState.BACKOFF,
+    GANG_WAIT,
+    TaskState.QUEUED,
+    PLACED,
+    TaskState.ORDERED,
+    TaskState.RUNNING,
+    TaskState.STOPPING,
+    TaskState.SUCCEEDED,
+    TaskState.FAILED,
+    TaskState.KILLED,
+)
+"""The states in the order of the columns of `NOTES`."""
+STATES = len(LIFE)
+NAMES = {PLACED: "PLACED", GANG_WAIT: "GANG_WAIT", **{int(state): state.name for state in TaskState}}
+LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
+ENDED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
+
+
+class Happening(StrEnum):
+    """What can happen to a task from outside, or by a decision about its job, its gang or an order it is in."""
+
+    STOP = "the user stops the job"
+    GANG_FAILED = "a member of its gang ended before its time"
+    PLACED = "placement found a host (TasksPlaced)"
+    HOST_LOST = "its host is lost (HostLost)"
+    MISSING = "its host connects and doesn't list the run (HostInventory)"
+    PREEMPT = "it must leave (PreemptionsOrdered)"
+    SPARED = "the order was answered DEFERRED and names it (PreemptionAnswered)"
+    ALLOWED = "sla allows its disruption at once (DisruptionAllowed)"
+    ALLOWED_LATER = "sla allows it after having deferred it (DisruptionAllowed)"
+    DEFERRED = "sla defers its disruption (DisruptionDeferred)"
+    STARTED = "its host reports that it runs (RunsReported)"
+    OVER = "its host reports its end (RunsReported)"
+    REMOVE = "the instance is removed"
+    JOB_END = "the controller of the job is over"
+    RUN_LIMIT = "it has run for as long as it may"
+    UNHEALTHY = "its health check fails"
+    START_LATE = "it isn't ready within its time"
+    DRAIN = "its host is drained"
+    UNDRAIN = "the drain of its host is called off"
+    UPDATE = "an update takes it"
+    RESTART = "the user restarts it"
+
+
+class Note(StrEnum):
+    """What is noted in the columns of a task."""
+
+    VOID = "-"
+    """Nothing: it comes too late, or too early."""
+    IMPOSSIBLE = "x"
+    """It can't happen in this state; `WHY_NOT` says why. Nothing is noted."""
+    CAUSE = "c"
+    """The cause of the happening, see `CAUSE_OF`."""
+    WITHDRAWN = "w"
+    """The cause no longer holds."""
+    REPORT = "r"
+    """The first report of an end."""
+    READY = "s"
+    """The report that it runs."""
+    VERDICT = "v"
+    """The verdict of sla, see `VERDICTS`."""
+    HOST = "p"
+    """The host; the task is PLACED."""
+
+
+NOTES: Mapping[Happening, str] = {
+    # a letter of Note for each state; capital letters: nothing makes this happen yet
+    #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
+    Happening.STOP: "          x     c        c       c      c       c       c       c         -       -      -",
+    Happening.GANG_FAILED: "   x     x        x       c      c       c       c       c         -       x      x",
+    Happening.PLACED: "        x     -        -       p      -       -       -       -         -       -      -",
+    Happening.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",
+    Happening.MISSING: "       x     x        x       x      -       -       r       -         x       x      x",
+    Happening.PREEMPT: "       x     c        -       c      c       c       c       c         -       -      -",
+    Happening.SPARED: "        x     x        x       x      x       w       w       x         x       x      x",
+    Happening.ALLOWED: "       x     -        -       -      -       v       v       -         -       -      -",
+    Happening.ALLOWED_LATER: " x     -        -       -      -       v       v       -         -       -      -",
+    Happening.DEFERRED: "      x     -        -       -      -       v       v       -         -       -      -",
+    Happening.STARTED: "       x     -        -       -      -       s       -       -         -       -      -",
+    Happening.OVER: "          x     -        -       -      -       r       r       r         -       -      -",
+    Happening.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
+    Happening.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
+    Happening.RUN_LIMIT: "     X     X        X       X      X       X       C       X         X       X      X",
+    Happening.UNHEALTHY: "     X     X        X       X      X       C       C       C         X       X      X",
+    Happening.START_LATE: "    X     X        X       X      X       C       X       X         X       X      X",
+    Happening.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
+    Happening.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
+    Happening.UPDATE: "        X     C        C       C      C       C       C       C         X       X      X",
+    Happening.RESTART: "       X     C        C       C      C       C       C       C         X       X      X",
+}
+
+_NO_HOST = "it has no host"
+_NOT_YET = "its first run is queued in the round that creates it, and nothing is heard in between"
+WHY_NOT: Mapping[tuple[Happening, int], str] = {
+    (Happening.GANG_FAILED, TaskState.BACKOFF): "a member of a gang waits in GANG_WAIT",
+    (Happening.GANG_FAILED, GANG_WAIT): "it waits because its gang has failed already; that is noted once a run",
+    (Happening.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
+    (Happening.GANG_FAILED, TaskState.KILLED): "its job was stopped, and with it the whole gang",
+    **{(happening, TaskState.NONE): _NOT_YET for happening in Happening},
+    **{
+        (happening, state): _NO_HOST
+        for happening in (Happening.HOST_LOST, Happening.MISSING)
+        for state in (TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED)
+    },
+    **{
+        (Happening.SPARED, state): "only runs that sla has deferred and nothing else stops are named"
+        for state in LIFE
+        if state not in (TaskState.NONE, TaskState.ORDERED, TaskState.RUNNING)
+    },
+}
+"""Why a cell of `NOTES` is impossible."""
+
+CAUSE_OF: Mapping[Happening, Cause] = {
+    Happening.STOP: Cause.STOP,
+    Happening.GANG_FAILED: Cause.GANG,
+    Happening.PREEMPT: Cause.PREEMPT,
+    Happening.SPARED: Cause.PREEMPT,
+    Happening.REMOVE: Cause.REMOVE,
+    Happening.JOB_END: Cause.JOB_END,
+    Happening.RUN_LIMIT: Cause.RUN_LIMIT,
+    Happening.UNHEALTHY: Cause.HEALTH,
+    Happening.START_LATE: Cause.START_LATE,
+    Happening.DRAIN: Cause.DRAIN,
+    Happening.UNDRAIN: Cause.DRAIN,
+    Happening.UPDATE: Cause.UPDATE,
+    Happening.RESTART: Cause.RESTART,
+}
+
+VERDICTS: Mapping[tuple[Happening, Verdict], Verdict] = {
+    (Happening.ALLOWED, Verdict.ASKED): Verdict.ALLOWED,
+    (Happening.DEFERRED, Verdict.ASKED): Verdict.DEFERRED,
+    (Happening.ALLOWED_LATER, Verdict.DEFERRED): Verdict.ALLOWED,
+}
+"""What a verdict makes of the one before. Others are void: they answer an ask that was withdrawn."""
+
+
+class Report(Number):
+    """What was reported of a run, as far as decisions go by it."""
+
+    NONE = 0
+    STARTED = 1
+    OVER = 2
+
+
+REPORTS = (
+    Report.NONE,
+    *(Report.STARTED if report == RunReport.STARTED else Report.OVER for report in RunReport),
+    Report.OVER,
+)
+"""By the number that stands in the column `report`: none, those of `RunReport`, LOST."""
+
+
+class Rule(NamedTuple):
+    """A decision that is taken from the columns of a task; a condition that isn't given always holds. `next` is the
+    state after it, None where `ENDS` says.
+    """
+
+    states: tuple[int, ...]
+    decision: type[Event]
+    next: int | None
+    report: Report | None = None
+    causes: tuple[Kind, ...] = tuple(Kind)
+    verdicts: tuple[Verdict, ...] = tuple(Verdict)
+    sla: bool | None = None
+    """Whether the job has an SLA."""
+    waits: bool | None = None
+    """Whether the back-off of the task is still to pass."""
+
+
+_UP = (TaskState.ORDERED, TaskState.RUNNING)
+_ANY = (Kind.PLANNED, Kind.UNPLANNED)
+_SAME = -1
+"""As `Rule.next`: the state stays."""
+
+RULES: tuple[Rule, ...] = (
+    Rule((PLACED, *LIVE), RunsEnded, None, report=Report.OVER),
+    Rule((TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, PLACED), RunsEnded, None, causes=_ANY),
+    Rule((TaskState.BACKOFF,), GangsQueued, TaskState.QUEUED, waits=False),
+    Rule((PLACED,), RunsOrdered, TaskState.ORDERED),
+    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(Kind.UNPLANNED,)),
+    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(Kind.PLANNED,), sla=False),
+    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(Kind.PLANNED,), verdicts=(Verdict.ALLOWED,)),
+    Rule(_UP, DisruptionAsked, _SAME, causes=(Kind.PLANNED,), verdicts=(Verdict.NONE,)),
+    Rule(_UP, DisruptionWithdrawn, _SAME, causes=(Kind.NONE,), verdicts=(Verdict.DEFERRED, Verdict.ALLOWED)),
+    Rule((TaskState.ORDERED,), RunsAvailable, TaskState.RUNNING, report=Report.STARTED),
+)
+"""The first that holds. An ask is withdrawn only after its verdict, so that no verdict answers an ask withdrawn before
+it.
+"""
+
+
+class JobRule(NamedTuple):
+    """A decision about all tasks of a job, or of a gang, at once."""
+
+    states: tuple[int, ...]
+    when: str
+    decision: type[Event]
+    next: int
+
+
+JOB_RULES: tuple[JobRule, ...] = (
+    JobRule((TaskState.NONE,), "the job is accepted", GangsQueued, TaskState.QUEUED),
+    JobRule((GANG_WAIT, TaskState.SUCCEEDED), "all members of a failed gang are over", GangsQueued, TaskState.QUEUED),
+)
+
+_OWN = (Outcome.SUCCEEDED, Outcome.FAILED)
+_EARLY = tuple(outcome for outcome in Outcome if outcome is not Outcome.SUCCEEDED)
+_ALL_GOALS = tuple(Goal)
+
+
+class End(NamedTuple):
+    """Where a task goes when its run ends; a condition that isn't given always holds. `counts`: it counts against the
+    retries and the back-off. `keeps`: the admission passes to the next run, where no cause held.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    next: int
+    goals: tuple[Goal, ...] = (Goal.RUN,)
+    gang: bool | None = None
+    final: bool | None = None
+    """Whether the gang has used its retries."""
+    stateless: bool | None = None
+    retries: bool | None = None
+    """Whether the task has retries left."""
+    last: bool | None = None
+    """Whether it was the highest run that can be numbered."""
+    counts: bool = False
+    keeps: bool = False
+
+
+ENDS: tuple[End, ...] = (
+    End(_EARLY, TaskState.FAILED, gang=True, final=True),
+    End(_EARLY, GANG_WAIT, gang=True),
+    End((Outcome.PREEMPTED, Outcome.LOST), TaskState.FAILED, last=True),
+    End((Outcome.PREEMPTED, Outcome.LOST), TaskState.BACKOFF),
+    End(_OWN, TaskState.FAILED, stateless=True, last=True),
+    End(_OWN, TaskState.BACKOFF, stateless=True, counts=True, keeps=True),
+    End((Outcome.FAILED,), TaskState.BACKOFF, retries=True, last=False, counts=True, keeps=True),
+    End((Outcome.SUCCEEDED,), TaskState.SUCCEEDED, goals=_ALL_GOALS),
+    End((Outcome.FAILED,), TaskState.FAILED, goals=_ALL_GOALS),
+    End(tuple(Outcome), TaskState.KILLED, goals=_ALL_GOALS),
+)
+"""The first that holds."""
