@@ -105,7 +105,7 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
         "pool": row.pool,
         "kind": row.kind,
         "state": row.state,
-        "instances": row.instances,
+        "instances": row.tasks,
         "priority": row.priority,
         "owner": row.owner,
         "labels": msgspec.json.decode(row.labels),

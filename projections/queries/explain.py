@@ -107,7 +107,7 @@ def _of_end(job: JobRow) -> list[dict[str, Any]]:
         return [_reason(job.code, job.message, job.ended_ms, "lifecycle")]
     if job.state != "FAILED":
         return []
-    text = f"{_tasks(job.failed)} of {job.instances} failed"
+    text = f"{_tasks(job.failed)} of {job.tasks} failed"
     if job.failed_instance >= 0:
         text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
     return [_reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle")]
@@ -128,7 +128,7 @@ def _of_open(job: JobRow, rows: list[ExplanationRow]) -> list[dict[str, Any]]:
             text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
         out.append(_reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff})
     if not out and (job.queued or job.state == "SUBMITTED"):
-        text = _SENTENCES[Code.NOT_YET_EVALUATED].format(**_counted(job.queued or job.instances))
+        text = _SENTENCES[Code.NOT_YET_EVALUATED].format(**_counted(job.queued or job.tasks))
         out.append(_reason(Code.NOT_YET_EVALUATED, text, job.submitted_ms, ""))
     return out
 

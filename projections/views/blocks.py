@@ -68,10 +68,20 @@ class Blocks:
                 frame = self._frame_of.pop(number)
                 self._block_of[frame], self._dirty[frame] = -1, False
         edges = (start, min(end, first * BLOCK)), (max(start, first * BLOCK, last * BLOCK), end)
-        slots = np.concatenate([np.arange(*edge, dtype=np.int64) for edge in edges])
+        self.zero(np.concatenate([np.arange(*edge, dtype=np.int64) for edge in edges]))
+
+    def zero(self, slots: I64) -> None:
+        """Slots are 0 again."""
         places = self.place(slots)
         self._matrix[:, places] = 0
         self.touch(places)
+
+    def move(self, start: int, size: int, to: int) -> None:
+        """Moves what is in a stretch of slots to another one, which is free."""
+        old, new = self.place(np.arange(start, start + size)), self.place(np.arange(to, to + size))
+        self._matrix[:, new] = self._matrix[:, old]
+        self.touch(new)
+        self.clear(start, size)
 
     def flush(self) -> None:
         """Writes the changed blocks, and removes those in which nothing is left; then forgets those that were used

@@ -7,9 +7,10 @@ import numpy as np
 
 from events.codes import Outcome
 from events.columns import ints
+from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.lifecycle import JobAccepted, JobRejected, JobsForgotten, RunsEnded
+from events.records.lifecycle import InstancesChanged, JobAccepted, JobRejected, JobsForgotten, RunsEnded
 from events.topics import JOBS, RANK
 from projections.views.cache import Cache
 from projections.views.record_context import Moment
@@ -63,6 +64,9 @@ def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
         return [(event.job_id, {"command_id": event.command_id, "reason": event.reason})]
     if isinstance(event, JobsForgotten):
         return []
+    if isinstance(event, InstancesChanged):
+        added, removed = map(len, instance_change(event))
+        return [(event.job_id, {"added": added, "removed": removed})]
     if hasattr(event, "job_ids"):
         return _of_many(event)
     if hasattr(event, "job_id"):

@@ -10,6 +10,7 @@ from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     HostReconciled,
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,
@@ -56,6 +57,8 @@ class JobFold:
                 self._answered(moment, event)
             case JobChanged():
                 self._changed(moment, event)
+            case InstancesChanged():
+                self._instances_changed(moment, event)
             case HostReconciled():
                 row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
                 row.reconciled_session = max(row.reconciled_session, event.session)
@@ -89,9 +92,18 @@ class JobFold:
         row.state, row.code, row.message = "PENDING", "", ""
         row.accepted, row.first_run = moment.offset, event.first_run
         row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * event.ports)
+        row.instances = row.slots = event.instances
         row.ports, row.gang_min = event.ports, event.gang_min
         row.need = to_json(event.need)
         self._use(row.pool, 1, event.instances)
+
+    def _instances_changed(self, moment: Moment, event: InstancesChanged) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is None or row.base < 0:
+            return
+        before, row.position = row.tasks, moment.offset + 1
+        self._tasks.change_instances(row, event)
+        self._use(row.pool, 0, row.tasks - before)
 
     def _rejected(self, moment: Moment, event: JobRejected) -> None:
         row = self._cache.jobs.get(event.job_id)
@@ -123,7 +135,7 @@ class JobFold:
         row.state, row.position = event.state, moment.offset + 1
         if event.state in ENDED_JOBS and not row.ended_ms:
             row.ended_ms = moment.now
-            self._use(row.pool, -1, -row.instances)
+            self._use(row.pool, -1, -row.tasks)
             for kind in KINDS:
                 self._cache.explanations.remove((event.job_id, kind))
 

@@ -134,9 +134,9 @@ class Leaving:
         self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
         self._delete("past_runs WHERE job_id = ?", [(each,) for each in ids])
         self._delete("task_reasons WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
-        for base, size in _stretches((row.base, row.instances) for row in gone):
+        for base, size in _stretches((row.base, row.slots) for row in gone):
             cache.tasks.clear(base, size)
-        for base, size in _stretches((row.port_base, row.instances * row.ports) for row in gone):
+        for base, size in _stretches((row.port_base, row.slots * row.ports) for row in gone):
             cache.ports.clear(base, size)
         for start in range(0, len(ids), KEYS_MAX):
             self._show_newer(ids[start : start + KEYS_MAX])

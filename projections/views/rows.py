@@ -41,7 +41,8 @@ class JobRow(msgspec.Struct):
 
     `number` is where that stands in the topic of jobs, `offset` where the submission stands that the row shows,
     `position` the offset after the round of lifecycle that changed the row last. `base` and `port_base` are the first
-    slots in the task and the port columns, -1: not accepted. `queued` to `killed` count tasks by state.
+    slots in the task and the port columns, -1: not accepted; `slots` is how many tasks have room there. `instances` is
+    the highest instance plus 1, of which `removed` are none any more. `queued` to `killed` count tasks by state.
     """
 
     job_id: str
@@ -62,6 +63,8 @@ class JobRow(msgspec.Struct):
     message: str = ""
     base: int = -1
     port_base: int = -1
+    slots: int = 0
+    removed: int = 0
     ports: int = 0
     need: str = "{}"
     """What one task needs, amounts by name."""
@@ -87,6 +90,11 @@ class JobRow(msgspec.Struct):
     succeeded: int = 0
     failed: int = 0
     killed: int = 0
+
+    @property
+    def tasks(self) -> int:
+        """How many instances it has."""
+        return self.instances - self.removed
 
 
 class BlockRow(msgspec.Struct):

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import Outcome, TaskState
-from events.columns import I64, distinct, indexed, ints
+from events.columns import I64, distinct, indexed, ints, spread
+from events.free_slots import room_to_grow
+from events.instance_changes import instance_change
 from events.records.base import Event
-from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from events.records.lifecycle import GangsQueued, InstancesChanged, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
 from events.resources import in_order
 from projections.views import tables
 from projections.views.cache import LIVE, Cache
@@ -63,6 +65,35 @@ class TaskFold:
         for name, end in self._ends.items():
             self._cache.meta.put(MetaRow(name, str(end)))
         return bases
+
+    def change_instances(self, row: JobRow, event: InstancesChanged) -> None:
+        """Adds and removes instances of a job. Slots behind its last one are never another job's, so they stay its own
+        when it shrinks; when it grows beyond them it moves, unless nothing is behind them.
+        """
+        added, removed = instance_change(event)
+        self._remove(row, removed)
+        row.removed = event.instances - (row.tasks + len(added) - len(removed))
+        row.instances = event.instances
+        if event.instances <= row.slots:
+            return
+        last = (row.base + row.slots, row.port_base + row.slots * row.ports) == tuple(self._ends.values())
+        slots = event.instances if last else max(event.instances, room_to_grow(row.slots))
+        more = slots - row.slots if last else slots
+        base, port_base = self.take_slots(more, more * row.ports)
+        if not last:
+            self._cache.tasks.move(row.base, row.slots, base)
+            self._cache.ports.move(row.port_base, row.slots * row.ports, port_base)
+            row.base, row.port_base = base, port_base
+        row.slots = slots
+
+    def _remove(self, row: JobRow, removed: I64) -> None:
+        tasks, count = self._cache.tasks, len(removed)
+        named = Named([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
+        self._keep_hosts(named)
+        self._move(named, TaskState.NONE)
+        tasks.zero(row.base + removed)
+        if row.ports:
+            self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
 
     def take(self, moment: Moment, event: Event) -> None:
         """Folds one decision of lifecycle; those that are about no run change nothing."""
@@ -131,13 +162,11 @@ class TaskFold:
         )
         for index in job[gang == 1].tolist():
             rows[index].gang_restarts = 0
-        starts = np.cumsum(count) - count
-        total = int(count.sum())
-        instance = np.arange(total) + np.repeat(first - starts, count)
+        instance = spread(first, count)
         of = np.repeat(job, count)
         bases = np.array([row.base for row in rows], dtype=np.int64)
         tasks = self._cache.tasks
-        named = Named(rows, of, instance, tasks.place(bases[of] + instance), np.arange(total))
+        named = Named(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
         self._keep_hosts(named)
         tasks["run"][named.places] = np.repeat(run, count)
         tasks["host"][named.places] = 0

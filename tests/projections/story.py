@@ -7,7 +7,8 @@ from events.records.entitlement import GangsHeld
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.tasks import RunsReported
-from tests.projections.cell import CORE, Cell, ended, runs
+from tests.machines import instances_changed
+from tests.projections.cell import CORE, Cell, ended, queued, runs
 
 
 class Story:
@@ -16,7 +17,8 @@ class Story:
     def __init__(self, seed: int, slow: bool = False) -> None:
         self.random = random.Random(seed)
         self.cell = Cell(self.random if slow else None)
-        self.jobs: dict[str, int] = {}
+        self.jobs: dict[str, list[int]] = {}
+        """Their instances."""
         self.ended: list[str] = []
         for step in range(60):
             self.cell.ms += self.random.choice([0, 0, 1, 7])
@@ -28,6 +30,7 @@ class Story:
                     self.host,
                     self.hold,
                     self.order,
+                    self.change,
                     self.end,
                     self.over,
                     self.forget,
@@ -47,7 +50,7 @@ class Story:
         elif self.random.random() < 0.2:
             self.cell.decide("lifecycle", JobRejected(job_id=job_id, jobs_offset=at, code="TOO_LARGE", message="m"))
         else:
-            self.jobs[job_id] = size
+            self.jobs[job_id] = list(range(size))
             self.cell.accept(job_id, at, first_run=step + 1, instances=size, retries={"max": 1})
 
     def poison(self, step: int) -> None:
@@ -58,8 +61,8 @@ class Story:
 
     def some(self) -> tuple[str, tuple[int, ...]]:
         job_id = self.random.choice(sorted(self.jobs))
-        size = self.jobs[job_id]
-        return job_id, tuple(sorted(self.random.sample(range(size), min(size, 5))))
+        have = self.jobs[job_id]
+        return job_id, tuple(sorted(self.random.sample(have, min(len(have), 5))))
 
     def hold(self, step: int) -> None:
         if self.jobs:
@@ -71,6 +74,21 @@ class Story:
         if self.jobs:
             job_id, instances = self.some()
             self.cell.run(job_id, instances, run=step + 1, host_id=f"h{self.random.randrange(3)}")
+
+    def change(self, step: int) -> None:
+        """A job gets instances, some of them far behind, and loses some that have no run."""
+        going = [job_id for job_id in sorted(self.jobs) if job_id not in self.ended]
+        if not going:
+            return
+        job_id = self.random.choice(going)
+        have, far = self.jobs[job_id], self.random.choice([3, 900])
+        lacking = sorted({*range(max(have, default=-1) + far)} - {*have})
+        added = self.random.sample(lacking, min(len(lacking), 4))
+        removed = self.random.sample(have, min(len(have), self.random.choice([0, 2])))
+        decisions = [ended(job_id, tuple(removed), 5, run=step)] if removed else []
+        changed = instances_changed(job_id, have, added, removed, step + 1)
+        self.cell.decide("lifecycle", *decisions, changed, queued(job_id, tuple(added), step + 1))
+        self.jobs[job_id] = sorted({*have, *added} - {*removed})
 
     def end(self, step: int) -> None:
         if self.jobs:

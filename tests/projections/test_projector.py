@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from events.codec import encode
 from events.codes import Outcome
@@ -20,9 +21,14 @@ from events.records.lifecycle import CommandAnswered, JobRejected, RunsAvailable
 from events.records.placement import GangsReturned, GangsUnplaced, HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
+from projections.queries.entities import rows_of
+from projections.queries.tasks import past_host, tasks_page
 from projections.views import projector as module
+from projections.views import tables
 from projections.views.projector import Projector, rebuild
+from projections.views.rows import JobRow
 from projections.views.tables import open_engine
+from tests.machines import instances_changed
 from tests.projections.cell import CORE, Cell, dump, ended, ordered, placed, queued, ranges, runs
 from tests.projections.story import Story
 
@@ -50,6 +56,40 @@ def fold(cell: Cell, folder: Path) -> dict[str, list]:
 @pytest.fixture(autouse=True)
 def _folders(tmp_path):
     (tmp_path / "again").mkdir()
+
+
+def test_tasks_keep_what_they_hold_while_their_job_grows_moves_and_shrinks(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=2, ports=["x", "y"])
+    cell.decide("lifecycle", ordered("a", (0, 1), 1, "h1", ports=pack_ints([10, 11, 12, 13])))
+    cell.accept("b", instances=600)  # in the way
+    have, stopped = [0, 1], ended("a", (0,), Outcome.STOPPED)
+    for at in range(2, 40):
+        cell.decide("lifecycle", instances_changed("a", have, [at]), queued("a", (at,), 1))
+        have.append(at)
+    cell.decide("lifecycle", stopped, instances_changed("a", have, removed=[0, 39]))
+    held = fold(cell, tmp_path)
+    job = held["jobs"][0]
+    assert (job["instances"], job["removed"], job["ordered"], job["queued"], job["killed"]) == (39, 1, 1, 37, 0)
+    assert 39 <= job["slots"] <= 60
+    assert (held["pool_use"][0]["open_tasks"], held["hosts"][0]["runs"]) == (638, 1)
+    assert [row["event"] for row in held["history"] if row["job_id"] == "a"].count("InstancesChanged") == 39
+    engine = open_engine(tmp_path / "views.sqlite")
+    with engine.connect() as connection:
+        row = rows_of(connection, JobRow, select(tables.jobs).where(tables.jobs.c.job_id == "a"))[0]
+        tasks = tasks_page(connection, row, (), 100, 0).items
+        assert past_host(connection, row, 0, 1) == "h1", "the output of a task that was removed is found"
+    engine.dispose()
+    assert [(each["instance"], each["state"]) for each in tasks] == [(1, "ORDERED")] + [
+        (at, "QUEUED") for at in range(2, 39)
+    ]
+    assert (tasks[0]["ports"], tasks[0]["host_id"]) == ([12, 13], "h1")
+    assert sum(len(np.frombuffer(row["data"], "<i4").nonzero()[0]) for row in held["port_blocks"]) == 2
+    cell.changed("KILLED")
+    cell.changed("KILLED", "b")
+    cell.forget("a", "b")
+    held = fold(cell, tmp_path)
+    assert held["task_blocks"] == held["port_blocks"] == []
 
 
 def test_a_job_is_submitted_accepted_run_and_done(cell, tmp_path):
