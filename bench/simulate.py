@@ -13,8 +13,8 @@ from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.records.tasks import RunsReported
 from paceline.simulate.scenario.scenario import Scenario
-from paceline.simulate.session import Session, Wanted, of_scenario
-from paceline.simulate.traces import Asked, session
+from paceline.simulate.session import RunOptions, Session, of_scenario
+from paceline.simulate.traces import TraceOptions, session
 
 KTH = Path(__file__).parent / "traces" / "kth_sp2_jobs.csv.gz"
 PROCESSORS = 100
@@ -23,9 +23,9 @@ HOSTS, TASKS = 1000, 50_000
 
 def run(log: str, options: Options) -> Result:
     """On the memory log, whichever is asked for: a simulation keeps no other unless a user wants it."""
-    many = played(of_scenario(fleet(), "", Wanted()))
-    kth = played(session(Asked(KTH, "swf", PROCESSORS), Wanted()))
-    if kth.story.open or many.story.open or many.jobs.tasks != TASKS:
+    many = played(of_scenario(fleet(), "", RunOptions()))
+    kth = played(session(TraceOptions(KTH, "swf", PROCESSORS), RunOptions()))
+    if kth.log_summary.open or many.log_summary.open or many.jobs.tasks != TASKS:
         raise SystemExit("not every job ended")
     began = time.perf_counter()
     plain = first_come_first_served()
@@ -33,7 +33,7 @@ def run(log: str, options: Options) -> Result:
     figures = {
         "kth_wall_s": kth.run.wall_s,
         "kth_jobs_per_s": len(kth.jobs.wait_s) / kth.run.wall_s,
-        "kth_rounds_per_s": kth.story.rounds / kth.run.wall_s,
+        "kth_rounds_per_s": kth.log_summary.rounds / kth.run.wall_s,
         "kth_mean_wait_s": kth.jobs.figures()["mean_wait_s"],
         "kth_mean_bounded_slowdown": kth.jobs.figures()["mean_bounded_slowdown"],
         "tasks_per_s": TASKS / many.run.wall_s,
@@ -46,11 +46,11 @@ def run(log: str, options: Options) -> Result:
     return Result(figures, references)
 
 
-def played(made: Session) -> Session:
+def played(observers: Session) -> Session:
     """A session that has run."""
-    made.run.go()
-    made.finish()
-    return made
+    observers.run.run_to_end()
+    observers.finish()
+    return observers
 
 
 def fleet() -> Scenario:
@@ -86,8 +86,8 @@ def in_order(jobs: Iterable[tuple[float, ...]], processors: int) -> list[float]:
     """Waits in seconds of jobs (submitted, run, processors) that start in the order in which they come."""
     free, now, out = processors, 0.0, []
     running: list[tuple[float, int]] = []
-    for submit, run_s, wanted in jobs:
-        procs = int(wanted)
+    for submit, run_s, options in jobs:
+        procs = int(options)
         now = max(now, submit)
         while running and (running[0][0] <= now or free < procs):
             end, back = heapq.heappop(running)

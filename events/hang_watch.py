@@ -8,22 +8,22 @@ HANG_S = 120.0
 """A step that takes longer hangs: what waits for the log gives up after a tenth of that."""
 
 
-class Still:
+class HangDetector:
     """How long a counter of steps has stood still, in time that this process could work in: one that was frozen
     meanwhile hung nowhere.
     """
 
     def __init__(self) -> None:
-        self._seen = -1
-        self._still_s = 0.0
+        self._last_steps = -1
+        self._unchanged_s = 0.0
 
     def hangs(self, steps: int, passed_s: float, most_s: float) -> bool:
         """Whether it has stood still for longer than `most_s`; `passed_s`: since it was asked last, at most the pause
         between two looks.
         """
-        self._still_s = self._still_s + passed_s if steps == self._seen else 0.0
-        self._seen = steps
-        return self._still_s > most_s
+        self._unchanged_s = self._unchanged_s + passed_s if steps == self._last_steps else 0.0
+        self._last_steps = steps
+        return self._unchanged_s > most_s
 
 
 def place(thread: threading.Thread) -> str:

@@ -99,7 +99,7 @@ def read_jobs(sources: Sequence[str], pools: Callable[[], Iterable[str]] | None 
         jobs.append(JobFile(job_id, {**document.value, "job_id": job_id}, spec, document))
     if faults and pools is not None:
         faults += _unknown_pools(found, set(pools()))
-    return _unless(faults, jobs, "job", sources)
+    return _raise_faults(faults, jobs, "job", sources)
 
 
 def _unknown_pools(documents: list[Document], known: set[str]) -> Iterator[Fault]:
@@ -127,7 +127,7 @@ def read_pools(sources: Sequence[str]) -> list[PoolFile]:
         elif spec is not None:
             used[str(path)] = f"{document.file}:{document.marks[''][0]}"
             pools.append(PoolFile(str(path), body, spec))
-    return sorted(_unless(faults, pools, "pool", sources), key=lambda pool: pool.path.split("/"))
+    return sorted(_raise_faults(faults, pools, "pool", sources), key=lambda pool: pool.path.split("/"))
 
 
 def read_one(source: str, model: type[M]) -> tuple[M, Document]:
@@ -136,12 +136,12 @@ def read_one(source: str, model: type[M]) -> tuple[M, Document]:
     if len(found) > 1:
         faults.append(found[1].fault("", "a second document; one belongs into a file"))
     checked = _checked(found[0], found[0].value, model, faults) if found else None
-    _unless(faults, found, "document", [source])
+    _raise_faults(faults, found, "document", [source])
     assert checked is not None
     return checked, found[0]
 
 
-def _unless(faults: list[Fault], found: list[Any], what: str, sources: Sequence[str]) -> list[Any]:
+def _raise_faults(faults: list[Fault], found: list[Any], what: str, sources: Sequence[str]) -> list[Any]:
     if not faults and not found:
         faults.append(Fault(", ".join(sources), 0, 0, f"there is no {what} in it"))
     if faults:

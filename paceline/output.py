@@ -56,7 +56,7 @@ class Shape(NamedTuple):
     header: bool = True
 
 
-WHOLE = Shape()
+DEFAULT_SHAPE = Shape()
 
 
 def now() -> datetime:
@@ -99,7 +99,7 @@ def show(form: str, body: Any, names: Iterable[str] = (), table: Callable[[], No
 
 
 @contextmanager
-def answers(form: str, asked: int) -> Iterator[Callable[[Any, str, str], None]]:
+def answers(form: str, count: int) -> Iterator[Callable[[Any, str, str], None]]:
     """Shows the answers to several requests: each is given with its name and a line for people, which are printed as
     they come. JSON and YAML are one document in the end, a list where there were several requests.
     """
@@ -115,10 +115,10 @@ def answers(form: str, asked: int) -> Iterator[Callable[[Any, str, str], None]]:
         yield add
     finally:
         if bodies:
-            show(form, bodies if asked > 1 else bodies[0])
+            show(form, bodies if count > 1 else bodies[0])
 
 
-def table(rows: Iterable[Any], columns: Sequence[Column], shape: Shape = WHOLE) -> None:
+def table(rows: Iterable[Any], columns: Sequence[Column], shape: Shape = DEFAULT_SHAPE) -> None:
     """Prints a table; nothing is cut, absent values are `-`."""
     from rich.table import Table
     from rich.text import Text
@@ -196,10 +196,10 @@ def when(text: str | None, zone: str = "") -> str:
 
 def span(seconds: float) -> str:
     """3m12s, from the two largest units."""
-    left = max(0, int(seconds))
+    remaining = max(0, int(seconds))
     parts: list[str] = []
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
+        count, remaining = divmod(remaining, size)
         if count or parts or unit == "s":
             parts.append(f"{count}{unit}")
     return "".join(parts[:2])

@@ -19,7 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from events.clock import SystemClock
 from events.file_locks import hold
-from events.hang_watch import HANG_S, Still, place
+from events.hang_watch import HANG_S, HangDetector, place
 from events.log.port import Log, LogFault, LogUnavailable
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
@@ -74,7 +74,7 @@ def run_gateway(
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
         serving.start()
         stepping.start()
-        still = Still()
+        still = HangDetector()
         while not stop.wait(LOOK_S):
             if still.hangs(turning.steps, LOOK_S, HANG_S):
                 faulthandler.dump_traceback(2)  # stderr

@@ -17,7 +17,7 @@ from paceline.client.client import Client
 from paceline.client.errors import PacelineError
 from paceline.client.models import Job, Task
 from paceline.history.open_log import open_log
-from paceline.history.verify import first_difference, verify
+from paceline.history.verify import root_difference, verify
 from paceline.job_files import JobFile, read_jobs, read_pools
 from paceline.output import Column, note, say, table
 from paceline.services.data_folder import agent_folder
@@ -34,7 +34,7 @@ START_S, BATCH_S, SERVICE_S, END_S = 60.0, 120.0, 60.0, 60.0
 POLL_S = 0.05
 
 
-class Wrong(PacelineError):
+class DemoFailed(PacelineError):
     """Something is not as it should be."""
 
 
@@ -78,12 +78,12 @@ def _cell(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         "--agent",
     ]
     command += ["--kafka", settings.kafka] if settings.kafka else []
-    said = settings.data.parent / "up.log"
+    output_file = settings.data.parent / "up.log"
     _stage(f"starting a cell on {f'Kafka at {settings.kafka}' if settings.kafka else 'the embedded log'}")
-    with said.open("wb") as out:
+    with output_file.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
     try:
-        _until_ready(settings.data, process, said)
+        _until_ready(settings.data, process, output_file)
         yield process
     finally:
         if process.poll() is None:
@@ -96,18 +96,18 @@ def _cell(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         _stop_runs(settings.data)
 
 
-def _until_ready(data: Path, process: subprocess.Popen[bytes], said: Path) -> None:
+def _until_ready(data: Path, process: subprocess.Popen[bytes], output_file: Path) -> None:
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise Wrong(f"the cell has ended with {process.returncode}:\n{said.read_text()}")
+            raise DemoFailed(f"the cell has ended with {process.returncode}:\n{output_file.read_text()}")
         if cell_file.read(data) is not None:
             with Client(data=data) as client:
                 if client.ready() and any(host["state"] == "UP" for host in client.hosts()):
                     say(f"  up at {client.server}, one host: {next(client.hosts())['host_id']}")
                     return
         time.sleep(POLL_S)
-    raise Wrong(f"the cell is not ready after {START_S:g} s:\n{said.read_text()}")
+    raise DemoFailed(f"the cell is not ready after {START_S:g} s:\n{output_file.read_text()}")
 
 
 def use(client: Client, cell: int = 0) -> None:
@@ -174,12 +174,12 @@ def _verify(settings: Settings) -> None:
     _stage("verifying the log")
     log = open_log(settings)
     try:
-        makes = machines()
-        checked = verify(log, makes)
-        differs = first_difference(log, checked)
+        factories = machines()
+        checked = verify(log, factories)
+        differs = root_difference(log, checked)
     finally:
         log.close()
-    print_checked(checked, differs, makes)
+    print_checked(checked, differs, factories)
     _check(differs is None, "the log is not what its machines decide")
     _check(all(each.result.rounds for each in checked[:3]), "a machine has decided nothing")
 
@@ -193,7 +193,7 @@ def _stop_runs(data: Path) -> None:
 
 def _check(good: bool, otherwise: str) -> None:
     if not good:
-        raise Wrong(otherwise)
+        raise DemoFailed(otherwise)
 
 
 def _stage(text: str) -> None:

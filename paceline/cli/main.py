@@ -44,7 +44,7 @@ Exit codes:
 """
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """A group whose commands are imported when they run; their lines of help stand here."""
 
     def __init__(self, *args: Any, lines: Mapping[str, str], **kwargs: Any) -> None:
@@ -70,7 +70,7 @@ class Lazy(click.Group):
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     lines=COMMANDS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -83,8 +83,8 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs the command and exits."""
-    given = list(sys.argv[1:] if args is None else args)
-    sys.exit(run(given))
+    arguments = list(sys.argv[1:] if args is None else args)
+    sys.exit(run(arguments))
 
 
 def run(args: list[str]) -> int:
@@ -104,12 +104,12 @@ def run(args: list[str]) -> int:
     except Exception as error:
         if "--debug" in args:
             raise
-        text, code = _told(error)
-        _complain(text)
+        text, code = _error_text(error)
+        _print_error(text)
         return code
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     """The last sentence, in the form that the process was told to write in."""
     logs = sys.modules.get("paceline.services.process_logs")  # only processes of a cell have it
     if logs is not None and logs.as_json:
@@ -120,7 +120,7 @@ def _complain(text: str) -> None:
         note(f"paceline: {text}")
 
 
-def _told(error: Exception) -> tuple[str, int]:
+def _error_text(error: Exception) -> tuple[str, int]:
     """What to say of an error, and the exit code."""
     from events.log.port import LogError, LogFault, LogUnavailable
 

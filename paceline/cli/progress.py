@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
-SILENCE_SAID_S = 3.0
+SILENCE_NOTE_S = 3.0
 """A cell that is away for less is not worth a word."""
 BAR = 30
 
@@ -99,12 +99,12 @@ def wait_for(
             waiting = [job_id for job_id, job in jobs.items() if reached(job, goal) is None]
             if not waiting:
                 return jobs
-            left = pause if deadline is None else deadline - time.monotonic()
-            if left <= 0:
+            remaining = pause if deadline is None else deadline - time.monotonic()
+            if remaining <= 0:
                 raise TimedOut(
                     f"{', '.join(waiting)}: not {goal} after {timeout:g} s; the wait ended, the job goes on."
                 )
-            time.sleep(min(pause, left))
+            time.sleep(min(pause, remaining))
             pause = min(SLOWEST_ASK_S, pause * 1.3)
             try:
                 jobs |= {job_id: client.job(job_id) for job_id in waiting}
@@ -118,8 +118,8 @@ def wait_for(
 def counts(job: Job) -> str:
     """`3/20 ended · 12 running · 5 queued`."""
     tasks = job.get("tasks") or {}
-    over = sum(tasks.get(state, 0) for state in ("succeeded", "failed", "killed"))
-    parts = [f"{over}/{sum(tasks.values())} ended"]
+    finished = sum(tasks.get(state, 0) for state in ("succeeded", "failed", "killed"))
+    parts = [f"{finished}/{sum(tasks.values())} ended"]
     parts += [f"{count} {state}" for state, count in tasks.items() if count and state != "succeeded"]
     return " · ".join(parts)
 
@@ -128,7 +128,7 @@ def _silence(since: float) -> float:
     """Says once that the cell is away; returns since when, -1 once it was said."""
     if since == 0.0:
         return time.monotonic()
-    if since > 0 and time.monotonic() - since > SILENCE_SAID_S:
+    if since > 0 and time.monotonic() - since > SILENCE_NOTE_S:
         note("the cell does not answer; waiting for it")
         return -1.0
     return since
@@ -141,10 +141,10 @@ def _bars(jobs: Iterable[Job]) -> "Table":
     out = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for job in jobs:
         tasks = job.get("tasks") or {}
-        whole = max(1, sum(tasks.values()))
+        total = max(1, sum(tasks.values()))
         bar = Text()
         for state, colour in (("succeeded", "green"), ("failed", "red"), ("killed", "magenta"), ("running", "blue")):
-            bar.append("━" * (BAR * tasks.get(state, 0) // whole), style=colour)
+            bar.append("━" * (BAR * tasks.get(state, 0) // total), style=colour)
         bar.append("━" * (BAR - len(bar)), style="bright_black")
         state = job["state"]
         out.add_row(Text(plain(job["job_id"])), Text(state, style=COLOURS.get(state, "")), bar, counts(job))

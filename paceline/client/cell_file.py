@@ -10,7 +10,7 @@ FILE = "cell.json"
 TOKEN_FILE = "token"
 
 
-class Running(NamedTuple):
+class RunningCell(NamedTuple):
     """The process of a cell and the address of its API, HOST:PORT."""
 
     pid: int
@@ -33,11 +33,11 @@ def data_folder() -> Path:
     return Path(os.environ.get("PACELINE_DATA") or DATA_DEFAULT).expanduser().absolute()
 
 
-def read(data: Path) -> Running | None:
+def read(data: Path) -> RunningCell | None:
     """What was said last; None where there is nothing that can be read."""
     try:
-        said = json.loads((data / FILE).read_text())
-        return Running(int(said["pid"]), str(said["listen"]))
+        content = json.loads((data / FILE).read_text())
+        return RunningCell(int(content["pid"]), str(content["listen"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -44,10 +44,10 @@ class Client:
     ) -> None:
         if not server:
             folder = data or cell_file.data_folder()
-            found = cell_file.read(folder)
-            if found is None:
+            running = cell_file.read(folder)
+            if running is None:
                 raise Unreachable(f"No cell runs on {folder}. Start one with `paceline up`, or name one with --server.")
-            server = found.listen
+            server = running.listen
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             transport = transport or (ProvenTransport(token) if token else None)
         self.server = server if "://" in server else f"http://{server}"
@@ -102,8 +102,8 @@ class Client:
         page_token: str | None = None,
     ) -> dict[str, Any]:
         """One page of jobs, as it came."""
-        asked = {"state": state, "pool": pool, "label": labels, "page_size": page_size, "page_token": page_token}
-        return self._get("/v1/jobs", asked)
+        params = {"state": state, "pool": pool, "label": labels, "page_size": page_size, "page_token": page_token}
+        return self._get("/v1/jobs", params)
 
     def job(self, job_id: str) -> Job:
         """One job."""
@@ -130,8 +130,8 @@ class Client:
         self, job_id: str, instance: int, run: int | None = None, stream: str = "stdout", offset: int = 0
     ) -> Output:
         """A piece of the output of a run, by default the task's last; `stream` is stdout or stderr."""
-        asked = _given({"run": run, "stream": stream, "offset": offset})
-        response = self._send("GET", _path("jobs", job_id, "tasks", str(instance), "log"), params=asked)
+        params = _without_none({"run": run, "stream": stream, "offset": offset})
+        response = self._send("GET", _path("jobs", job_id, "tasks", str(instance), "log"), params=params)
         headers = response.headers
         at = int(headers.get("Log-Offset", offset))
         after = int(headers.get("Log-Next-Offset", at + len(response.content)))
@@ -216,7 +216,7 @@ class Client:
         return self._get("/openapi.json")
 
     def _get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return cast(dict[str, Any], self._send("GET", path, params=_given(params or {})).json())
+        return cast(dict[str, Any], self._send("GET", path, params=_without_none(params or {})).json())
 
     def _all(self, path: str, name: str, params: Mapping[str, Any]) -> Iterator[Any]:
         token = None
@@ -234,12 +234,12 @@ class Client:
         self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
         return answer
 
-    def _send(self, method: str, path: str, wait: float = 0, **rest: Any) -> httpx2.Response:
+    def _send(self, method: str, path: str, wait: float = 0, **request_options: Any) -> httpx2.Response:
         if method == "GET" and self._written:
             at = ",".join(f"{topic}:{offset}" for topic, offset in self._written.items())
-            rest["headers"] = {"At-Least-Position": at}
+            request_options["headers"] = {"At-Least-Position": at}
         try:
-            response = self._http.request(method, path, timeout=self._timeout + wait, **rest)
+            response = self._http.request(method, path, timeout=self._timeout + wait, **request_options)
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
         if response.is_error:
@@ -283,7 +283,7 @@ def _json(body: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"content": content, "headers": {"Content-Type": "application/json"}}
 
 
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 

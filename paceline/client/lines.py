@@ -11,15 +11,15 @@ class Lines:
     """Divides chunks of bytes at newlines and at nothing else: U+2028, U+0085 and the like are part of a line."""
 
     def __init__(self) -> None:
-        self._rest: list[bytes] = []
+        self._partial: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines that are complete with this chunk, without their newline."""
         first, *more = chunk.split(b"\n")
-        self._rest.append(first)
+        self._partial.append(first)
         for each in more:
-            yield b"".join(self._rest)
-            self._rest = [each]
+            yield b"".join(self._partial)
+            self._partial = [each]
 
 
 def ascii_json(value: Any) -> bytes:

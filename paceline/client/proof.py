@@ -37,7 +37,7 @@ def proof(token: str, nonce: str, address: str) -> str:
     return hmac.new(token.encode(), f"{_LABEL}\n{nonce}\n{address}".encode(), "sha256").hexdigest()
 
 
-def place(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
     """An end of a connection, the same text at both ends."""
     address = ipaddress.ip_address(host.partition("%")[0])
     plain = getattr(address, "ipv4_mapped", None) or address
@@ -59,8 +59,8 @@ class Proving:
         [nonce] = parse_qs(scope["query_string"].decode("latin-1")).get("nonce", [""])[:1]
         status, body = 400, b"nonce must be 64 hex digits"
         if _NONCE.fullmatch(nonce):
-            own = place(*scope["server"][:2])
-            status, body = 200, f"{proof(self._token, nonce, own)} {own}".encode()
+            own_address = address_of(*scope["server"][:2])
+            status, body = 200, f"{proof(self._token, nonce, own_address)} {own_address}".encode()
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -75,7 +75,7 @@ class Challenge:
 
     def __init__(self, token: str, host: str, port: int) -> None:
         self._token = token
-        self._address = place(host, port)
+        self._address = address_of(host, port)
         self._nonce = secrets.token_hex(32)
         self._got = b""
         name = f"[{host}]" if ":" in host else host
@@ -102,14 +102,14 @@ class Challenge:
             raise NotProven("its answer has no such form")
         if len(body) < length:
             return False
-        self._judge(body.decode("latin-1"))
+        self._check(body.decode("latin-1"))
         return True
 
-    def _judge(self, answer: str) -> None:
-        given, _, claimed = answer.partition(" ")
-        if hmac.compare_digest(given.encode(), proof(self._token, self._nonce, self._address).encode()):
+    def _check(self, answer: str) -> None:
+        status, _, claimed = answer.partition(" ")
+        if hmac.compare_digest(status.encode(), proof(self._token, self._nonce, self._address).encode()):
             return
-        if hmac.compare_digest(given.encode(), proof(self._token, self._nonce, claimed).encode()):
+        if hmac.compare_digest(status.encode(), proof(self._token, self._nonce, claimed).encode()):
             where = ":".join(claimed.split()[:2])
             raise NotProven(f"it forwards to {where}, which has the token: name that address")
         raise NotProven("it doesn't have the token")

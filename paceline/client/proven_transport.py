@@ -43,11 +43,11 @@ class ProvenTransport(httpx2.HTTPTransport):
             try:
                 challenge = _challenge(stream, self._token)
                 stream.write(challenge.request, PROOF_S)
-                while not challenge.feed(stream.read(READ_BYTES, _left(end))):
+                while not challenge.feed(stream.read(READ_BYTES, _remaining_s(end))):
                     pass
             except BaseException as error:
                 stream.close()
-                if isinstance(error, NotProven) or not _left(end):
+                if isinstance(error, NotProven) or not _remaining_s(end):
                     raise _stranger(request, error) from error
                 raise
 
@@ -87,7 +87,7 @@ class AsyncProvenTransport(httpx2.AsyncHTTPTransport):
         return trace
 
 
-def _left(end: float) -> float:
+def _remaining_s(end: float) -> float:
     return max(0.0, end - monotonic())
 
 

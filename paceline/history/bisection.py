@@ -12,8 +12,8 @@ from events.rounds import Delivered, follow
 from events.topics import ALL, rounds_of
 from paceline.client.errors import PacelineError
 from paceline.history.log_cut import CutLog
-from paceline.simulate.scenario.expectations import Assertion, Seen, Sight
-from paceline.simulate.world.log_summary import HostThen, Story
+from paceline.simulate.scenario.expectations import Assertion, CellState, Observation
+from paceline.simulate.world.log_summary import HostSnapshot, LogSummary
 from processors.machine import Machine
 from processors.runtime.fold import Fold, HistoryDiffers, Recorded
 from processors.runtime.store import MemoryStore
@@ -22,7 +22,7 @@ RECORDS = 1000
 WAIT_S = 0.1
 
 
-class Found(NamedTuple):
+class FirstRound(NamedTuple):
     """The first round after which it is otherwise: where it stands, when it was appended and its logical time, both in
     milliseconds since 1970, and what was seen before and after it.
     """
@@ -33,11 +33,11 @@ class Found(NamedTuple):
     offset: int
     at_ms: int
     now: int
-    before: Seen
-    after: Seen
+    before: Observation
+    after: Observation
 
 
-class Seeker:
+class HistorySearch:
     """Folds all machines of a history together, round by round in causal order."""
 
     def __init__(
@@ -48,28 +48,30 @@ class Seeker:
         for name, store in (starts or {}).items():
             self._folds[name].restore(store)
         self._recorded = {name: Recorded(log, fold) for name, fold in self._folds.items()}
-        self._story = Story(keep=True)
+        self._log_summary = LogSummary(keep=True)
         self._facts: defaultdict[str, deque[Delivered]] = defaultdict(deque)
         """Those that no round has had among its inputs yet, by topic."""
-        self.sight = Sight({name: fold.machine for name, fold in self._folds.items()}, self._story.told)
-        for host_id, row in self.sight.placement.hosts.table.items():
-            self._story.hosts[host_id] = HostThen(host_id, frozenset(row.attributes.items()))
+        self.cell_state = CellState(
+            {name: fold.machine for name, fold in self._folds.items()}, self._log_summary.observed
+        )
+        for host_id, row in self.cell_state.placement.hosts.table.items():
+            self._log_summary.hosts[host_id] = HostSnapshot(host_id, frozenset(row.attributes.items()))
 
     def absent(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Of what an expectation names, each a kind and a name, that which isn't there now."""
-        return [(kind, name) for kind, name in named if not self._there(kind, name)]
+        return [(kind, name) for kind, name in named if not self._exists(kind, name)]
 
-    def _there(self, kind: str, name: str) -> bool:
-        sight = self.sight
+    def _exists(self, kind: str, name: str) -> bool:
+        cell_state = self.cell_state
         match kind:
             case "job":
-                return sight.lifecycle.state_of(name) is not None
+                return cell_state.lifecycle.state_of(name) is not None
             case "pool":
-                return name in sight.entitlement.pools
+                return name in cell_state.entitlement.pools
             case "host":
-                return name in sight.placement.hosts.table
+                return name in cell_state.placement.hosts.table
         attribute, _, value = name.partition("=")
-        return any(row.attributes.get(attribute) == value for row in sight.placement.hosts.table.values())
+        return any(row.attributes.get(attribute) == value for row in cell_state.placement.hosts.table.values())
 
     def rounds(self, until: Mapping[str, int]) -> Iterator[tuple[Delivered, RoundCommitted]]:
         """Each accepted round once it was folded, up to those ends of topics; the story is told up to it, of facts
@@ -78,8 +80,8 @@ class Seeker:
         positions = {topic.name: self._log.bounds(topic.name)[0] for topic in ALL}
         chains = {name: Chain() for name in self._folds}
         for name, fold in self._folds.items():
-            own = rounds_of(name)
-            positions[own] = max(positions[own], fold.own.position)
+            own_topic = rounds_of(name)
+            positions[own_topic] = max(positions[own_topic], fold.own.position)
             chains[name] = Chain(
                 fold.own.epoch, fold.own.round, fold.own.hash, fold.own.position, dict(fold.own.inputs)
             )
@@ -88,28 +90,28 @@ class Seeker:
         try:
             while inbox.waiting() or any(reader.position(topic) < end for topic, end in until.items()):
                 inbox.add(reader.poll(RECORDS, WAIT_S))
-                taken = 0
+                count = 0
                 for delivered in inbox.deliver(RECORDS):
-                    taken += 1
+                    count += 1
                     event = delivered.event
                     if not isinstance(event, RoundCommitted):
                         self._facts[delivered.record.topic].append(delivered)
                     else:
                         self._fold(delivered, event)
-                        self._tell(delivered, event)
+                        self._summarise(delivered, event)
                         yield delivered, event
-                if not taken and all(reader.position(topic) >= end for topic, end in until.items()):
+                if not count and all(reader.position(topic) >= end for topic, end in until.items()):
                     return
         finally:
             reader.close()
 
-    def _tell(self, delivered: Delivered, event: RoundCommitted) -> None:
+    def _summarise(self, delivered: Delivered, event: RoundCommitted) -> None:
         """The story of a round: facts among its inputs that no other had yet, then what it decided."""
         for segment in event.inputs:
             facts = self._facts[segment.topic]
             while facts and facts[0].record.offset < segment.end:
-                self._story.take(facts.popleft())
-        self._story.take(delivered)
+                self._log_summary.take(facts.popleft())
+        self._log_summary.take(delivered)
 
     def _fold(self, delivered: Delivered, event: RoundCommitted) -> None:
         fold = self._folds[event.machine]
@@ -120,22 +122,22 @@ class Seeker:
             raise PacelineError(f"{differs}. See `paceline log verify`.") from differs
 
 
-def seek(
-    seeker: Seeker, expected: Assertion, wanted: bool | None, until: Mapping[str, int], since_ms: int = 0
-) -> Found | None:
+def find_first(
+    search: HistorySearch, expected: Assertion, must_hold: bool | None, until: Mapping[str, int], since_ms: int = 0
+) -> FirstRound | None:
     """The first round after which it holds (`wanted`), fails (not `wanted`), or, None, is otherwise than before the
     first. Rounds appended before `since_ms` are passed over. None: there is no such round. Raises `PacelineError` where
     there isn't because something that it names was never there, too.
     """
-    before = expected.look(seeker.sight)
-    absent = seeker.absent([(kind, name) for kind, names in expected.names.items() for name in names])
-    for delivered, event in seeker.rounds(until):
-        absent = seeker.absent(absent)
+    before = expected.evaluate(search.cell_state)
+    absent = search.absent([(kind, name) for kind, names in expected.names.items() for name in names])
+    for delivered, event in search.rounds(until):
+        absent = search.absent(absent)
         record = delivered.record
-        after = expected.look(seeker.sight)
-        if record.at_ms >= since_ms and after.holds is not before.holds and wanted in (None, after.holds):
-            place = (event.machine, event.round, record.topic, record.offset, record.at_ms, event.now)
-            return Found(*place, before, after)
+        after = expected.evaluate(search.cell_state)
+        if record.at_ms >= since_ms and after.holds is not before.holds and must_hold in (None, after.holds):
+            position = (event.machine, event.round, record.topic, record.offset, record.at_ms, event.now)
+            return FirstRound(*position, before, after)
         before = after
     if absent:
         raise PacelineError(f"In all of this history there is no {' '.join(absent[0])}.")

@@ -20,7 +20,7 @@ from processors.runtime.replay import Replay
 from processors.runtime.snapshots import inputs
 from processors.runtime.store import MemoryStore
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 Say = Callable[[str], None]
 
 
@@ -40,9 +40,9 @@ def export(
     need be. Raises `LogError`, `PacelineError` where the log has nothing of that time, or a round before the
     stretch doesn't fit its inputs.
     """
-    starts, past = before(log, from_ms), before(log, to_ms + 1)
-    _check_time(log, starts, past, from_ms, to_ms)
-    ends = {topic: max(end, starts[topic]) for topic, end in closed(log, past).items()}
+    starts, stops = before(log, from_ms), before(log, to_ms + 1)
+    _check_time(log, starts, stops, from_ms, to_ms)
+    ends = {topic: max(end, starts[topic]) for topic, end in closed(log, stops).items()}
     with TemporaryDirectory(prefix="paceline-export-") as folder:
         stores = {}
         for name, make in machines.items():
@@ -51,9 +51,9 @@ def export(
         say("folding the views up to the start")
         positions = _views(log, starts, Path(folder))
         for name, store in stores.items():
-            standing = store.standing()
-            at = inputs(standing, machines[name]()) if standing else dict.fromkeys(_topics(machines[name]()), 0)
-            at[rounds_of(name)] = standing.own.position if standing else 0
+            progress = store.progress()
+            at = inputs(progress, machines[name]()) if progress else dict.fromkeys(_topics(machines[name]()), 0)
+            at[rounds_of(name)] = progress.own.position if progress else 0
             positions = {topic: min(each, at.get(topic, each)) for topic, each in positions.items()}
         say("writing the records")
         part = file.with_name(f"{file.name}.part")
@@ -64,7 +64,7 @@ def export(
             part.replace(file)
         finally:
             part.unlink(missing_ok=True)
-    rounds = {name: standing.own.round if (standing := store.standing()) else 0 for name, store in stores.items()}
+    rounds = {name: progress.own.round if (progress := store.progress()) else 0 for name, store in stores.items()}
     return Exported(records, rounds)
 
 
@@ -83,9 +83,9 @@ def _topics(machine: Machine) -> tuple[str, ...]:
 
 def _fold(log: Log, machine: Machine, starts: Mapping[str, int]) -> MemoryStore:
     """The store of a machine after its last round before the stretch."""
-    own = rounds_of(machine.name)
+    own_topic = rounds_of(machine.name)
     store = MemoryStore()
-    run = Replay(machine, CutLog(log, {own: starts[own]}), store)
+    run = Replay(machine, CutLog(log, {own_topic: starts[own_topic]}), store)
     for _ in run.rounds(decide=False):
         pass
     if run.result.difference is not None:
@@ -121,15 +121,15 @@ def _parts(
     """All that stands in the file before its end."""
     yield head
     for name, store in stores.items():
-        standing = store.standing()
-        if standing is None:
+        progress = store.progress()
+        if progress is None:
             continue
         for row in store.rows():
             yield Part("Row", {"machine": name, **row._asdict()})
-        yield Part("Standing", {"machine": name, "standing": msgspec.msgpack.encode(standing)})
+        yield Part("Progress", {"machine": name, "progress": msgspec.msgpack.encode(progress)})
     with views.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
-            yield Part("Views", {"piece": piece})
+        while chunk := file.read(CHUNK_BYTES):
+            yield Part("Views", {"chunk": chunk})
     for topic in ALL:
         end = ends[topic.name]
         if starts[topic.name] < end:

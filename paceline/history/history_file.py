@@ -1,6 +1,6 @@
 """The file of a stretch of history: an Avro object container, written and read as a stream.
 
-First one `Head`, then what the stretch starts from (rows and standing of each machine, the views in pieces), then the
+First one `Head`, then what the stretch starts from (rows and progress of each machine, the views in pieces), then the
 records of each topic, then one `End` with a hash over all records before it. Without it the file isn't whole.
 """
 
@@ -45,8 +45,8 @@ SCHEMA = fastavro.parse_schema(
             topics={"type": "array", "items": _SPAN},
         ),
         _record("Row", "A row of a machine's state at the start.", machine=_TEXT, table=_TEXT, key=_BYTES, row=_BYTES),
-        _record("Standing", "Where a machine stands at the start.", machine=_TEXT, standing=_BYTES),
-        _record("Views", "A piece of the views at the start, an SQLite file.", piece=_BYTES),
+        _record("Progress", "How far a machine was at the start.", machine=_TEXT, progress=_BYTES),
+        _record("Views", "A chunk of the views at the start, an SQLite file.", chunk=_BYTES),
         _record("Record", "A record of a topic.", topic=_TEXT, offset=_LONG, at_ms=_LONG, key=_BYTES, value=_BYTES),
         _record("End", "The last one: how many records of topics there are, and a hash.", records=_LONG, hash=_BYTES),
     ]

@@ -23,7 +23,7 @@ from paceline.history.history_file import Part, read
 from paceline.history.start_state import FOLDER, VIEWS, is_history
 from paceline.services.data_folder import prepare
 from paceline.services.settings import Settings
-from processors.runtime.store import RocksStore, Standing
+from processors.runtime.store import Progress, RocksStore
 from processors.state.table import RowChange
 
 ARCHIVE = "archive"
@@ -32,7 +32,7 @@ STRETCH_RECORDS = 5000
 STRETCH_BYTES = 8 * 1024 * 1024
 
 
-class Info(msgspec.Struct, frozen=True):
+class HistoryInfo(msgspec.Struct, frozen=True):
     """What a stretch of history is: times in milliseconds since 1970, where each topic begins and ends, the build that
     wrote it, and how many records it has.
     """
@@ -45,10 +45,10 @@ class Info(msgspec.Struct, frozen=True):
     records: int = 0
 
 
-class NothingAfter:
+class EmptyTail:
     """The log behind the archive of a stretch: it begins where the stretch ends, has nothing and takes nothing."""
 
-    def __init__(self, info: Info) -> None:
+    def __init__(self, info: HistoryInfo) -> None:
         self.cell = info.cell
         self._ends = {topic: end for topic, (_, end) in info.topics.items()}
 
@@ -56,9 +56,9 @@ class NothingAfter:
         """Raises `LogFault`."""
         raise LogFault("This is history: it takes no records.")
 
-    def reader(self, positions: Mapping[str, int]) -> "NothingReader":
+    def reader(self, positions: Mapping[str, int]) -> "EmptyTailReader":
         """See `Log.reader`."""
-        return NothingReader(positions)
+        return EmptyTailReader(positions)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """See `Log.scan`."""
@@ -84,7 +84,7 @@ class NothingAfter:
         """Nothing to give back."""
 
 
-class NothingReader:
+class EmptyTailReader:
     """See `Reader`."""
 
     def __init__(self, positions: Mapping[str, int]) -> None:
@@ -107,10 +107,10 @@ class NothingReader:
         """Nothing to give back."""
 
 
-def info(data: Path) -> Info:
+def info(data: Path) -> HistoryInfo:
     """What stretch of history is in a folder. Raises `PacelineError`."""
     try:
-        return msgspec.json.decode((data / INFO).read_bytes(), type=known(Info))
+        return msgspec.json.decode((data / INFO).read_bytes(), type=known(HistoryInfo))
     except FileNotFoundError as error:
         raise PacelineError(
             f"{data} holds no stretch of history. `paceline log import FILE` brings one to an empty folder."
@@ -121,28 +121,28 @@ def info(data: Path) -> Info:
         ) from error
 
 
-def stretch_in(settings: Settings) -> Info | None:
+def history_in(settings: Settings) -> HistoryInfo | None:
     """The stretch of history that settings name instead of the log of a cell. Raises `PacelineError`."""
     return info(settings.data) if not settings.kafka and is_history(settings.data) else None
 
 
 def open_history(data: Path) -> ArchivedLog:
     """The log of a folder that a stretch of history was brought to."""
-    return ArchivedLog(NothingAfter(info(data)), str(data / ARCHIVE))
+    return ArchivedLog(EmptyTail(info(data)), str(data / ARCHIVE))
 
 
 @contextmanager
-def brought(file: Path | None, data: Path | None) -> Iterator[Path | None]:
+def imported_history(file: Path | None, data: Path | None) -> Iterator[Path | None]:
     """The data folder to look at: that of a file of history, for as long as it is looked at; without one `data`."""
     if file is None:
         yield data
         return
     with TemporaryDirectory(prefix="paceline-history-") as folder:
-        bring(file, Path(folder) / "data")
+        import_history(file, Path(folder) / "data")
         yield Path(folder) / "data"
 
 
-def bring(file: Path, data: Path) -> Info:
+def import_history(file: Path, data: Path) -> HistoryInfo:
     """Writes the stretch of a file to a folder that is empty or not there. Raises `PacelineError`."""
     if data.exists() and any(data.iterdir()):
         raise PacelineError(f"{data} isn't empty: name another folder.")
@@ -166,7 +166,7 @@ class _Writer:
         self._data = data
         self._start = data / FOLDER
         self._start.mkdir()
-        self._info: Info | None = None
+        self._info: HistoryInfo | None = None
         self._rows: list[RowChange] = []
         self._views: IO[bytes] | None = None
         self._topic = ""
@@ -179,22 +179,22 @@ class _Writer:
         match part.kind:
             case "Head":
                 spans = {each["topic"]: (each["start"], each["end"]) for each in fields["topics"]}
-                self._info = Info(fields["cell"], fields["from_ms"], fields["to_ms"], fields["build"], spans)
+                self._info = HistoryInfo(fields["cell"], fields["from_ms"], fields["to_ms"], fields["build"], spans)
                 self._archive = Archive(str(self._data / ARCHIVE), self._info.cell)
             case "Row":
                 self._rows.append(RowChange(fields["table"], fields["key"], fields["row"]))
-            case "Standing":
+            case "Progress":
                 store = RocksStore(self._start / fields["machine"])
-                store.commit(self._rows, msgspec.msgpack.decode(fields["standing"], type=known(Standing)))
+                store.commit(self._rows, msgspec.msgpack.decode(fields["progress"], type=known(Progress)))
                 store.close()
                 self._rows = []
             case "Views":
                 self._views = self._views or (self._start / VIEWS).open("wb")
-                self._views.write(fields["piece"])
+                self._views.write(fields["chunk"])
             case "Record":
                 self._record(LogRecord(**fields))
 
-    def finish(self) -> Info:
+    def finish(self) -> HistoryInfo:
         """Writes what the stretch is; without that the folder isn't whole."""
         if self._info is None:
             raise PacelineError("The file has no head.")

@@ -17,7 +17,7 @@ from paceline.history.log_cut import write_time
 from paceline.history.views_at import views_at
 from paceline.output import note
 from paceline.services.data_folder import prepare
-from paceline.services.startup import listening, named
+from paceline.services.startup import listening, process_labels
 from projections.api.app import create_app
 from projections.api.guards import READS
 from projections.api.problems import Problem
@@ -47,12 +47,12 @@ class ReadOnly:
 
 def serve(data: Path, listen: str) -> None:
     """Serves the stretch in a folder until it is told to end."""
-    held = listening(listen)
+    socket_ = listening(listen)
     stretch = info(data)
     log = open_history(data)
     what = f"history from {write_time(stretch.from_ms)} to {write_time(stretch.to_ms)}"
     views = views_at(log, log.ends(topic.name for topic in ALL), data, data)
-    address = named(held, listen)
+    address = process_labels(socket_, listen)
     body = {"cell": stretch.cell, "listen": address, "log": what, "machines": _standings(views)}
     app = create_app(views, log, token=prepare(data), listen=address, cell_info=lambda: body)
     app.add_middleware(ReadOnly, what=what)
@@ -67,7 +67,7 @@ def serve(data: Path, listen: str) -> None:
         signal.signal(number, end)
     try:
         note(f"cell {stretch.cell} as it was is at http://{address}, {what}, read-only; stop with Ctrl-C")
-        server.run([held])
+        server.run([socket_])
     finally:
         file.unlink(missing_ok=True)
         log.close()

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from processors.machine import Machine
-from processors.runtime.divergence import RowApart
+from processors.runtime.divergence import RowDifference
 from processors.state.table import Table
 
 
-def row_body(row: RowApart, machine: Machine) -> dict[str, Any]:
+def row_body(row: RowDifference, machine: Machine) -> dict[str, Any]:
     """As JSON has it. `machine`: of the kind whose row it is; its own rows are not looked at."""
     table = next((table for table in machine.tables if table.name == row.table), None)
     old, new = (_side(table, row.key, packed) for packed in (row.recorded, row.decided))

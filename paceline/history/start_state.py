@@ -28,11 +28,11 @@ def start_of(data: Path, machine: str) -> MemoryStore | None:
         return None
     held = RocksStore(folder)
     try:
-        standing, rows = held.standing(), list(held.rows())
-        if standing is None or hash_rows(rows) != standing.hash:
+        progress, rows = held.progress(), list(held.rows())
+        if progress is None or hash_rows(rows) != progress.hash:
             raise PacelineError(f"The rows of {machine} in {data} are not those that the history starts from.")
         store = MemoryStore()
-        store.commit(rows, standing)
+        store.commit(rows, progress)
         return store
     finally:
         held.close()

@@ -22,11 +22,11 @@ from paceline.history.start_state import start_of
 from paceline.services.settings import Settings
 from paceline.worker_processes import ended_by_ctrl_c, starting
 from processors.machine import Machine
-from processors.runtime.divergence import Parting
+from processors.runtime.divergence import Divergence
 from processors.runtime.replay import Difference, Replay, Replayed
 from processors.runtime.store import MemoryStore
 
-SAY_EVERY_S = 0.2
+REPORT_SECONDS = 0.2
 CONTEXT = 30
 """Characters shown on either side of where two long values part."""
 
@@ -61,18 +61,18 @@ class Checked:
 
 
 def _brief(found: Difference) -> dict[str, Any]:
-    places = [place_text(each) for each in found.places]
+    places = [segment_text(each) for each in found.places]
     return {"round": found.round, "index": found.index, "reason": found.reason, "places": places}
 
 
-class Stretch(NamedTuple):
+class RoundRange(NamedTuple):
     """The rounds that are decided again: from `first` to `last`, None: the end of the log."""
 
     first: int = 1
     last: int | None = None
 
 
-WHOLE = Stretch()
+ALL_ROUNDS = RoundRange()
 
 
 class Progress(NamedTuple):
@@ -86,67 +86,67 @@ class Progress(NamedTuple):
 
 
 Say = Callable[[Progress], None]
-Makes = Mapping[str, Callable[[], Machine]]
+MachineFactories = Mapping[str, Callable[[], Machine]]
 
 
 def verify(
     log: Log,
-    machines: Makes,
+    machines: MachineFactories,
     say: Say | None = None,
-    stretch: Stretch = WHOLE,
+    round_range: RoundRange = ALL_ROUNDS,
     starts: Mapping[str, MemoryStore] | None = None,
 ) -> list[Checked]:
     """Verifies machine after machine, each to its end or first difference. `say` is told how far it is, a few times a
     second; `starts`: the stores that machines begin from, where the log doesn't begin at its start.
     """
-    return [_one(log, make, say, stretch, (starts or {}).get(name)) for name, make in machines.items()]
+    return [_verify_machine(log, make, say, round_range, (starts or {}).get(name)) for name, make in machines.items()]
 
 
-def verify_apart(
-    settings: Settings, names: Iterable[str], jobs: int, say: Say | None, stretch: Stretch
+def verify_in_processes(
+    settings: Settings, names: Iterable[str], jobs: int, say: Say | None, round_range: RoundRange
 ) -> list[Checked]:
     """Verifies machines in so many processes at once, all to their ends or first differences."""
     plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
     context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
-    told: Any = context.SimpleQueue()
-    with futures.ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool, ended_by_ctrl_c():
+    progress_queue: Any = context.SimpleQueue()
+    with futures.ProcessPoolExecutor(jobs, context, _set_progress_queue, (progress_queue,)) as pool, ended_by_ctrl_c():
         with starting():
-            tasks = [pool.submit(_apart, plain, name, stretch) for name in names]
-        while futures.wait(tasks, SAY_EVERY_S).not_done:
-            _hear(told, say)
-        _hear(told, say)
+            tasks = [pool.submit(_verify_in_worker, plain, name, round_range) for name in names]
+        while futures.wait(tasks, REPORT_SECONDS).not_done:
+            _forward_progress(progress_queue, say)
+        _forward_progress(progress_queue, say)
         return [task.result() for task in tasks]
 
 
-_told: Any = None
+_progress_queue: Any = None
 """In a process of its own: where it says how far it is."""
 
 
-def _begin(told: Any) -> None:
-    global _told
-    _told = told
+def _set_progress_queue(progress_queue: Any) -> None:
+    global _progress_queue
+    _progress_queue = progress_queue
 
 
-def _hear(told: Any, say: Say | None) -> None:
-    while not told.empty():
-        progress = told.get()
+def _forward_progress(progress_queue: Any, say: Say | None) -> None:
+    while not progress_queue.empty():
+        progress = progress_queue.get()
         if say:
             say(progress)
 
 
-def _apart(settings: Settings, name: str, stretch: Stretch) -> Checked:
+def _verify_in_worker(settings: Settings, name: str, round_range: RoundRange) -> Checked:
     from processors.cell_machines import machines
 
     log = open_log(settings)
     try:
         make = machines(log.cell)[name]
-        return _one(log, make, _told.put, stretch, start_of(settings.data, name))
+        return _verify_machine(log, make, _progress_queue.put, round_range, start_of(settings.data, name))
     finally:
         log.close()
 
 
-def _one(
-    log: Log, make: Callable[[], Machine], say: Say | None, stretch: Stretch, start: MemoryStore | None
+def _verify_machine(
+    log: Log, make: Callable[[], Machine], say: Say | None, round_range: RoundRange, start: MemoryStore | None
 ) -> Checked:
     machine = make()
     own = rounds_of(machine.name)
@@ -154,11 +154,11 @@ def _one(
     run = Replay(machine, log, start or MemoryStore(), make)
     result = run.result
     begun = time.perf_counter()
-    said = 0.0
+    last_report_s = 0.0
     try:
-        for record in run.rounds(first=stretch.first, last=stretch.last):
-            if say and time.perf_counter() - said > SAY_EVERY_S:
-                said = time.perf_counter()
+        for record in run.rounds(first=round_range.first, last=round_range.last):
+            if say and time.perf_counter() - last_report_s > REPORT_SECONDS:
+                last_report_s = time.perf_counter()
                 say(Progress(machine.name, run.fold.own.position, end, record.round, result.events))
     except LogUnavailable:
         raise
@@ -170,13 +170,13 @@ def _one(
     return Checked(result, time.perf_counter() - begun)
 
 
-def first_difference(log: Log, found: Iterable[Checked]) -> Difference | None:
+def root_difference(log: Log, found: Iterable[Checked]) -> Difference | None:
     """Of the differences of all machines the one that the others may follow from: a round that is decided otherwise
     before one whose inputs aren't those it names, and one that was an input of another before that.
     """
     all_ = [each.result.difference for each in found if each.result.difference is not None]
     decided = [each for each in all_ if each.recorded is not None or each.decided is not None]
-    causes = [each for each in decided if not any(_followed(log, each, other) for other in decided)]
+    causes = [each for each in decided if not any(_followed(log, each, cause) for cause in decided)]
     return next(iter(causes or decided or all_), None)
 
 
@@ -189,7 +189,7 @@ def _followed(log: Log, later: Difference, earlier: Difference) -> bool:
 
 
 def difference_body(
-    found: Difference, parting: Parting | None = None, machine: Machine | None = None
+    found: Difference, divergence: Divergence | None = None, machine: Machine | None = None
 ) -> dict[str, Any]:
     """A difference as JSON has it, both sides decoded. `parting` and a machine of its kind: for the rows that the
     states differ in.
@@ -199,16 +199,16 @@ def difference_body(
         "round": found.round,
         "index": found.index,
         "reason": found.reason,
-        "places": [place_text(each) for each in found.places],
+        "places": [segment_text(each) for each in found.places],
         "recorded": readable(found.recorded) if found.recorded is not None else None,
         "decided": readable(found.decided) if found.decided is not None else None,
-        "states_part_after_round": parting.round if parting else None,
-        "states_fault": parting.fault or None if parting else None,
-        "rows": [row_body(row, machine) for row in parting.rows] if parting and machine else [],
+        "states_part_after_round": divergence.round if divergence else None,
+        "states_fault": divergence.fault or None if divergence else None,
+        "rows": [row_body(row, machine) for row in divergence.rows] if divergence and machine else [],
     }
 
 
-def place_text(place: Segment) -> str:
+def segment_text(place: Segment) -> str:
     """topic:offset, or topic:first-last."""
     last = f"-{place.end - 1}" if place.end - place.start > 1 else ""
     return f"{place.topic}:{place.start}{last}"
@@ -222,11 +222,11 @@ def side_by_side(found: Difference) -> list[tuple[str, str, str, str]]:
     for name in {**recorded, **decided}:
         old, new = (str(side[name]) if name in side else "(nothing)" for side in (recorded, decided))
         mark = "" if old == new else "≠"
-        rows.append((mark, name, *_near(old, new)))
+        rows.append((mark, name, *_context(old, new)))
     return rows
 
 
-def _near(old: str, new: str) -> tuple[str, str]:
+def _context(old: str, new: str) -> tuple[str, str]:
     """Two texts, cut to what surrounds the place where they part."""
     at = next((index for index, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     return _cut(old, at), _cut(new, at)

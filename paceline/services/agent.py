@@ -31,27 +31,27 @@ def run(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT; runs of tasks go on. Raises `CannotStart`, `Unreachable`."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet
     configure(settings.logs.form, settings.logs.level, process="agent")
-    own = agent_settings(settings)
-    say = logger(host=own.host_id).info
+    resolved = agent_settings(settings)
+    say = logger(host=resolved.host_id).info
     try:
-        left = follow(own, settings.service.listen, say)
+        remaining_runs = follow(resolved, settings.service.listen, say)
     except* (AgentFault, OSError) as faults:
         raise CannotStart(str(_first(faults))) from faults
-    say(f"stopped; {left} runs go on")
+    say(f"stopped; {remaining_runs} runs go on")
     return 0
 
 
-def follow(own: AgentSettings, listen: str, say: Any) -> int:
+def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
     """Runs an agent and its pages in the foreground; returns how many runs go on. `listen` empty: at the port of
     agents, or where another agent of the machine has that, at any. Raises `AgentFault`, `OSError`, or a group of it.
     """
     agent: Agent | None = None
 
-    def told(text: str) -> None:
+    def on_message(text: str) -> None:
         cell = None if agent is None else agent.standing.cell
         say(text, **({} if cell is None else {"cell": cell}))
 
-    agent = Agent(own, told)
+    agent = Agent(resolved, on_message)
     agent.take()
     if listen:
         listening = bound(listen)
@@ -68,9 +68,9 @@ def follow(own: AgentSettings, listen: str, say: Any) -> int:
 def agent_settings(settings: Settings) -> AgentSettings:
     """What the agent needs, from all settings. Raises `CannotStart`, `Unreachable`."""
     part = settings.agent
-    found = cell_file.read(settings.data)
-    known = settings.server or (found.listen if found else "")
-    addresses = settings.service.gateways or ((known,) if known else ())
+    cell = cell_file.read(settings.data)
+    server = settings.server or (cell.listen if cell else "")
+    addresses = settings.service.gateways or ((server,) if server else ())
     token = settings.token.get_secret_value() if settings.token else cell_file.token(settings.data)
     if not addresses or not token:
         raise Unreachable(f"No cell runs on {settings.data}. Name one with --server and --token-file.")
@@ -79,13 +79,13 @@ def agent_settings(settings: Settings) -> AgentSettings:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CannotStart(f"{folder}: {error.strerror}. Choose another folder with --folder.") from error
-    said = {name: value for name, field in AMOUNTS.items() if (value := getattr(part, field)) is not None}
+    amounts = {name: value for name, field in AMOUNTS.items() if (value := getattr(part, field)) is not None}
     return AgentSettings(
         urls=tuple(each if "://" in each else f"http://{each}" for each in addresses),
         token=token,
         folder=folder,
         host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
-        resources=said,
+        resources=amounts,
         attributes=part.attributes,
         port_first=part.port_first,
         port_last=part.port_last,

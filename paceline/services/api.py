@@ -11,7 +11,7 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.topics import cells as count_cells
 from hostagent.gateway.remote_output import RemoteOutput
 from paceline.services.health_pages import waiting
-from paceline.services.http_serving import Late, serve
+from paceline.services.http_serving import LateApp, serve
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
 from projections.api.app import create_app
@@ -32,7 +32,7 @@ class Api:
         self._apps: dict[int, Any] = {}
         self._logs: list[KafkaLog] = []
         self._cells = range(count_cells(settings.kafka, settings.kafka_options))
-        self.app = Late(waiting(self._health, self._why))
+        self.app = LateApp(waiting(self._health, self._why))
 
     def come_up(self, stop: threading.Event) -> None:
         """Waits for the views of all cells, then serves them until `stop` is set."""
@@ -82,12 +82,12 @@ class Api:
     def _info(self, cell: int, views: Views) -> dict[str, Any]:
         with views.read() as connection:
             chains = connection.execute(select(tables.chains.c.machine, tables.chains.c.epoch, tables.chains.c.round))
-            standing = {machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains}
+            status = {machine: {"epoch": epoch, "round": round_} for machine, epoch, round_ in chains}
         return {
             "cell": cell,
             "listen": self._start.address,
             "log": f"kafka {self._settings.kafka}",
-            "machines": standing,
+            "machines": status,
         }
 
 

@@ -21,7 +21,7 @@ from paceline.services.cell_thread import Cell, Part
 from paceline.services.startup import Say
 from projections.health import Health
 
-LOOK_S = 0.1
+CHECK_SECONDS = 0.1
 """How often the group is asked."""
 COMMIT_S = 5.0
 """How often the group is told how far each cell is."""
@@ -62,17 +62,17 @@ class Cells(Service):
         self._leaving: list[Cell] = []
         """Cells that were ended, and whose threads have not."""
         self._member: Membership | None = None
-        self._known = False
-        self._looked_at = time.monotonic()
+        self._joined = False
+        self._checked_at = time.monotonic()
         self._commit_at = self._ask_at = 0.0
-        self._away = ""
+        self._left_reason = ""
         """Why it has left the group for a while."""
-        self._away_s = AWAY_S
+        self._away_seconds = AWAY_S
 
     async def on_start(self) -> None:
         """Joins the group and follows it until the service stops."""
         self._member = self._kind.join()
-        self.add_future(self._follow())
+        self.add_future(self._follow_group())
 
     async def on_stop(self) -> None:
         """Ends all cells, each after the step that runs, then leaves the group. A process that can't is ended all the
@@ -86,20 +86,22 @@ class Cells(Service):
 
     def health(self) -> Health:
         """See `Health`. A process that waits for cells that others have is ready: it stands by."""
-        standing = {number: cell.standing() for number, cell in sorted(self._cells.items())}
-        ready = self._known and not self._away and all(each["ready"] for each in standing.values())
-        return Health(self._known, ready, {"cells": standing, **({"failed": self._away} if self._away else {})})
+        status = {number: cell.status() for number, cell in sorted(self._cells.items())}
+        ready = self._joined and not self._left_reason and all(each["ready"] for each in status.values())
+        return Health(
+            self._joined, ready, {"cells": status, **({"failed": self._left_reason} if self._left_reason else {})}
+        )
 
-    async def _follow(self) -> None:
+    async def _follow_group(self) -> None:
         try:
             while not self.should_stop:
-                if await self._look():
+                if await self._check():
                     return
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_SECONDS)
         except Exception as fault:  # whatever it is: nobody follows the group any more
             self._give_up(sentence(fault))
 
-    async def _look(self) -> bool:
+    async def _check(self) -> bool:
         """Looks at all threads, and follows the group while it is in it; True: the process has been given up."""
         if fault := self._hanging(time.monotonic()):
             self._give_up(fault)
@@ -108,7 +110,7 @@ class Cells(Service):
             return False
         await self._assign(self._member.cells())
         now = time.monotonic()
-        if self._known and now >= self._commit_at:
+        if self._joined and now >= self._commit_at:
             self._commit_at = now + COMMIT_S
             parts = {number: cell.part for number, cell in self._cells.items()}
             self._member.commit({number: part.positions() for number, part in parts.items() if part})
@@ -123,8 +125,8 @@ class Cells(Service):
 
     def _hanging(self, now: float) -> str:
         """Which cell hangs, in a sentence; empty: none. All threads are told on stderr then."""
-        passed = min(now - self._looked_at, 10 * LOOK_S)  # a process that was frozen meanwhile hung nowhere
-        self._looked_at = now
+        passed = min(now - self._checked_at, 10 * CHECK_SECONDS)  # a process that was frozen meanwhile hung nowhere
+        self._checked_at = now
         self._leaving = [cell for cell in self._leaving if not cell.ended]
         for cell in (*self._cells.values(), *self._leaving):
             if where := cell.hangs(passed):
@@ -137,34 +139,36 @@ class Cells(Service):
         no cell to another alone: all of this process's go.
         """
         failures = {number: cell.failures.current for number, cell in sorted(self._cells.items())}
-        due = {
+        failed = {
             number: each.text
             for number, each in failures.items()
             if each is not None and (at := each.hands_over_at) is not None and at <= now
         }
-        if not due:
+        if not failed:
             if self._cells and not any(failures.values()):
-                self._away_s = AWAY_S
+                self._away_seconds = AWAY_S
             return False
         if now < self._ask_at or not (others := await self._others()):
             return False
-        number, text = next(iter(due.items()))
-        self._away = f"left the group for {self._away_s:.0f} s, so that others have its cells: cell {number}: {text}"
-        self._say(None, f"{self._away} (in the group: {', '.join(sorted(others))})")
+        number, text = next(iter(failed.items()))
+        self._left_reason = (
+            f"left the group for {self._away_seconds:.0f} s, so that others have its cells: cell {number}: {text}"
+        )
+        self._say(None, f"{self._left_reason} (in the group: {', '.join(sorted(others))})")
         await self._end(list(self._cells))
         await self._leave()
-        self.add_future(self._come_back())
+        self.add_future(self._rejoin())
         return True
 
-    async def _come_back(self) -> None:
+    async def _rejoin(self) -> None:
         """Joins again after a while, at once where nobody else is left."""
-        until, self._away_s = time.monotonic() + self._away_s, min(AWAY_MAX_S, 2 * self._away_s)
+        until, self._away_seconds = time.monotonic() + self._away_seconds, min(AWAY_MAX_S, 2 * self._away_seconds)
         while time.monotonic() < until and not self.should_stop:
             await self.sleep(ASK_S)
             if not await self._others():
                 break
         if not self.should_stop:
-            self._away, self._ask_at = "", 0.0
+            self._left_reason, self._ask_at = "", 0.0
             self._member = self._kind.join()
 
     async def _others(self) -> Collection[str]:
@@ -175,25 +179,25 @@ class Cells(Service):
         except LogError:
             return ()
 
-    async def _assign(self, given: frozenset[int] | None) -> None:
-        if given is None:
+    async def _assign(self, cells: frozenset[int] | None) -> None:
+        if cells is None:
             for cell in self._cells.values():
                 cell.park()
             return
-        if not self._known:
-            self._known = True
-            self._say(None, f"in the group, with {_named(given)}")
-        elif given != self._cells.keys():
-            self._say(None, f"the group gives {_named(given)}")
-        await self._end([number for number in self._cells if number not in given])
+        if not self._joined:
+            self._joined = True
+            self._say(None, f"in the group, with {_cells_text(cells)}")
+        elif cells != self._cells.keys():
+            self._say(None, f"the group gives {_cells_text(cells)}")
+        await self._end([number for number in self._cells if number not in cells])
         if self.should_stop:  # meanwhile: all cells have been ended, and none may begin
             return
-        for number in sorted(given):
+        for number in sorted(cells):
             if number in self._cells:
-                self._cells[number].go_on()
+                self._cells[number].resume()
             else:
-                before = [cell for cell in self._leaving if cell.number == number]
-                self._cells[number] = Cell(number, self._kind.name, self._kind.make, self._say, before)
+                previous = [cell for cell in self._leaving if cell.number == number]
+                self._cells[number] = Cell(number, self._kind.name, self._kind.make, self._say, previous)
 
     async def _end(self, numbers: list[int]) -> None:
         ending = [self._cells.pop(number) for number in numbers]
@@ -220,5 +224,5 @@ def _join(ending: list[Cell]) -> None:
         cell.join(until)
 
 
-def _named(cells: frozenset[int]) -> str:
+def _cells_text(cells: frozenset[int]) -> str:
     return f"cells {', '.join(map(str, sorted(cells)))}" if cells else "no cell yet: others have them"

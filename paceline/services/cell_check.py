@@ -45,7 +45,7 @@ class History:
 
 
 @dataclass(slots=True)
-class Standing:
+class MachineStatus:
     """One machine of one cell: its history, who runs it (empty: nobody), records behind per topic."""
 
     cell: int
@@ -80,36 +80,38 @@ def history(log: Log, machine: str) -> History:
     topic = rounds_of(machine)
     start, _, records = _tail(log, topic)
     if start == 0:
-        return _judge(records, History(Chain(), 0), machine, log.cell)
-    found = History(Chain(), start)
+        return _follow_records(records, History(Chain(), 0), machine, log.cell)
+    loaded = History(Chain(), start)
     beginnings = [(at, key) for at, record in enumerate(records) if (key := key_of(record)) is not None]
     for at, key in beginnings[:BEGINNINGS]:
-        tried = _judge(records[at:], History(_before(key), records[at].offset), machine, log.cell)
-        if tried.accepted > found.accepted:
-            found = tried
-        if 2 * found.accepted > len(records):
+        attempt = _follow_records(records[at:], History(_before(key), records[at].offset), machine, log.cell)
+        if attempt.accepted > loaded.accepted:
+            loaded = attempt
+        if 2 * loaded.accepted > len(records):
             break
-    return found
+    return loaded
 
 
-def stand(log: Log, machine: Machine, ends: Mapping[str, int], group: Group | None, runner: str) -> Standing:
+def check_machine(
+    log: Log, machine: Machine, ends: Mapping[str, int], group: Group | None, runner: str
+) -> MachineStatus:
     """Looks at one machine of a cell; `ends` are those of its inputs, `group` where Kafka has one for it."""
-    found = history(log, machine.name)
+    loaded = history(log, machine.name)
     behind = {}
     for topic, end in ends.items():
-        told = group.read.get((topic, log.cell), 0) if group else 0
-        behind[topic] = max(0, end - max(told, found.chain.inputs.get(topic, found.seen.get(topic, 0))))
-    out = Standing(log.cell, machine.name, found, runner, behind, [])
+        read_to = group.read.get((topic, log.cell), 0) if group else 0
+        behind[topic] = max(0, end - max(read_to, loaded.chain.inputs.get(topic, loaded.seen.get(topic, 0))))
+    out = MachineStatus(log.cell, machine.name, loaded, runner, behind, [])
     where = f"{machine.name} of cell {log.cell}"
     if not runner:
         out.problems.append(f"Nobody runs {where}. Start `paceline processor {machine.name}`, or `paceline up`.")
-    if found.fault:
-        out.problems.append(found.fault)
-    elif runner and not found.accepted:
+    if loaded.fault:
+        out.problems.append(loaded.fault)
+    elif runner and not loaded.accepted:
         out.problems.append(f"{where} has decided nothing yet. Look at what {runner} says.")
-    late = sum(behind.values())
-    if runner and group and late > BEHIND_MAX:
-        out.problems.append(f"{where} is {late} records behind. Look at what {runner} says.")
+    lag = sum(behind.values())
+    if runner and group and lag > BEHIND_MAX:
+        out.problems.append(f"{where} is {lag} records behind. Look at what {runner} says.")
     return out
 
 
@@ -119,8 +121,8 @@ def gateway_missing(log: Log) -> str:
     """
     _, whole, records = _tail(log, GatewayBeat.topic)
     since_ms = (time.time() - SILENT_S) * 1000
-    late = [record for record in records if record.at_ms >= since_ms]
-    if (late == records and not whole) or any(isinstance(_event(record), GatewayBeat) for record in late):
+    lag = [record for record in records if record.at_ms >= since_ms]
+    if (lag == records and not whole) or any(isinstance(_event(record), GatewayBeat) for record in lag):
         return ""
     return (
         f"No gateway of cell {log.cell} was heard for {SILENT_S} s. "
@@ -128,7 +130,7 @@ def gateway_missing(log: Log) -> str:
     )
 
 
-def age_seconds(standing: Standing) -> float | None:
+def age_seconds(standing: MachineStatus) -> float | None:
     """How long ago the newest record of a machine was appended, by the log's time and this machine's clock."""
     last = standing.history.last
     return None if last is None else max(0.0, time.time() - last.at_ms / 1000)
@@ -155,7 +157,7 @@ def _before(key: RoundKey) -> Chain:
     return Chain(epoch=key.epoch, round=key.round - 1, hash=key.prev)
 
 
-def _judge(records: Iterable[LogRecord], out: History, machine: str, cell: int) -> History:
+def _follow_records(records: Iterable[LogRecord], out: History, machine: str, cell: int) -> History:
     chain, partly = out.chain, out.first > 0
     for record in records:
         key = parse(record.key)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from events.cell_failures import Failures
-from events.hang_watch import HANG_S, Still, place
+from events.hang_watch import HANG_S, HangDetector, place
 from events.log.port import LogUnavailable
 from paceline.services.startup import Say
 
@@ -43,7 +43,7 @@ class Part(Protocol):
         """Whether its next step may read all that it keeps, which takes long."""
         ...
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """Where it stands; `ready`: whether it does its work."""
         ...
 
@@ -55,23 +55,23 @@ class Cell:
     """
 
     def __init__(
-        self, number: int, kind: str, make: Callable[[int], Part], say: Say, before: "Sequence[Cell]" = ()
+        self, number: int, kind: str, make: Callable[[int], Part], say: Say, previous: "Sequence[Cell]" = ()
     ) -> None:
         self.number = number
         self.failures = Failures(number, kind)
         self.part: Part | None = None
         self._make = make
         self._say = say
-        self._before = before
+        self._previous = previous
         self._recovers = True
         """Whether what it does now may take long: it is being made, or its part recovers."""
-        self._beats = 0
-        self._still = Still()
-        self._acts = False
+        self._steps = 0
+        self._hang_detector = HangDetector()
+        self._in_step = False
         """Whether it is in the middle of something that must come to an end."""
         self._ending = threading.Event()
-        self._going = threading.Event()
-        self._going.set()
+        self._running = threading.Event()
+        self._running.set()
         self._thread = threading.Thread(target=self._run, name=f"cell-{number}", daemon=True)
         self._thread.start()
 
@@ -82,16 +82,16 @@ class Cell:
 
     def park(self) -> None:
         """Stops after the step that runs; nothing is given up."""
-        self._going.clear()
+        self._running.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Goes on where it was parked."""
-        self._going.set()
+        self._running.set()
 
     def end(self) -> None:
         """Stops after the step that runs and gives everything back; `join` waits for it."""
         self._ending.set()
-        self._going.set()
+        self._running.set()
 
     def join(self, until: float) -> bool:
         """Waits until the thread has ended, or for a moment of the monotonic clock; whether it has ended."""
@@ -107,22 +107,22 @@ class Cell:
         """Where it hangs, empty: it doesn't. To be asked again and again; `passed_s`: time since it was asked last that
         this process could work in.
         """
-        if not self._acts:
-            self._still = Still()
+        if not self._in_step:
+            self._hang_detector = HangDetector()
         most_s = BEGIN_S if self._recovers else HANG_S
-        return place(self._thread) if self._still.hangs(self._beats, passed_s, most_s) else ""
+        return place(self._thread) if self._hang_detector.hangs(self._steps, passed_s, most_s) else ""
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """Where it stands, for health pages."""
         part, failed = self.part, self.failures.body()
-        if self._waits():
+        if self._waits_for_previous():
             return {"ready": False, "trouble": "it was given to this process before, which has not given it back yet"}
         if failed or part is None:
             return {"ready": False, **failed}
-        return {**part.standing(), **({} if self._going.is_set() else {"parked": True, "ready": False})}
+        return {**part.status(), **({} if self._running.is_set() else {"parked": True, "ready": False})}
 
     def _run(self) -> None:
-        while self._waits() and not self._ending.is_set():
+        while self._waits_for_previous() and not self._ending.is_set():
             self._ending.wait(LOOK_S)
         while not self._ending.is_set():
             try:
@@ -134,34 +134,34 @@ class Cell:
                 self._close()
             self._ending.wait(self.failures.pause_s())
 
-    def _waits(self) -> bool:
-        return not all(each.ended for each in self._before)
+    def _waits_for_previous(self) -> bool:
+        return not all(each.ended for each in self._previous)
 
     def _serve(self) -> None:
-        self._recovers = self._acts = True
+        self._recovers = self._in_step = True
         self.part = part = self._make(self.number)
         while True:
-            self._acts = False
-            self._going.wait()  # the end lets it pass too: then nothing is stepped any more
+            self._in_step = False
+            self._running.wait()  # the end lets it pass too: then nothing is stepped any more
             if self._ending.is_set():
                 return
-            self._recovers, self._acts = part.recovers(), True
+            self._recovers, self._in_step = part.recovers(), True
             more = part.step()
-            self._beats += 1
-            if self.failures.current and part.standing().get("ready") and self.failures.over():
+            self._steps += 1
+            if self.failures.current and part.status().get("ready") and self.failures.over():
                 self._note("works again")
             if not more and not self._ending.is_set():
-                self._rest(part)
-            self._beats += 1
+                self._wait(part)
+            self._steps += 1
 
-    def _rest(self, part: Part) -> None:
+    def _wait(self, part: Part) -> None:
         try:
             part.wait(WAIT_S)
         except LogUnavailable:  # the next step meets it, and knows what to do
             self._ending.wait(WAIT_S)
 
     def _close(self) -> None:
-        self._acts = True
+        self._in_step = True
         try:
             if self.part is not None:
                 self.part.close()
@@ -169,10 +169,10 @@ class Cell:
             self._note(f"could not be closed: {error}")
         finally:
             self.part = None
-            self._acts = False
-            self._beats += 1
+            self._in_step = False
+            self._steps += 1
 
     def _note(self, text: str) -> None:
         """Writes a line with what is known of it."""
-        standing = self.part.standing() if self.part is not None else {}
-        self._say(self.number, text, **{name: standing[name] for name in ("epoch", "round") if name in standing})
+        status = self.part.status() if self.part is not None else {}
+        self._say(self.number, text, **{name: status[name] for name in ("epoch", "round") if name in status})

@@ -24,16 +24,16 @@ def prepare(data: Path) -> str:
     """
     os.umask(0o077)
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = data / "format"
-    if held.exists() or not any(data.iterdir()):
+    format_file = data / "format"
+    if format_file.exists() or not any(data.iterdir()):
         with contextlib.suppress(OSError):  # it belongs to another user, as a mounted volume may
             data.chmod(data.stat().st_mode & 0o700)
-    if not held.exists():
+    if not format_file.exists():
         part = data / f"format.{os.getpid()}"
         part.write_text(f"{FORMAT}\n")
-        part.replace(held)
-    elif not (text := held.read_text().strip()).isdigit():
-        raise CannotStart(f"{held} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
+        part.replace(format_file)
+    elif not (text := format_file.read_text().strip()).isdigit():
+        raise CannotStart(f"{format_file} says {text[:40]!r}, not a number: {data} is no data folder of Paceline")
     elif int(text) > FORMAT:
         raise CannotStart(f"{data} is of a newer version of Paceline (format {text}); use that one")
     elif int(text) < FORMAT:

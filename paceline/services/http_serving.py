@@ -16,7 +16,7 @@ END_S = 5.0
 """So long what runs beside may take to end, which may be in the middle of a question to Kafka."""
 
 
-class Late:
+class LateApp:
     """An app that stands in until another is ready."""
 
     def __init__(self, first: ASGIApp) -> None:
@@ -27,7 +27,7 @@ class Late:
         await self.app(scope, receive, send)
 
 
-def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, beside: Callable[[], None]) -> None:
+def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, background: Callable[[], None]) -> None:
     """Serves until `stop` is set, by a signal or by the end of `beside`, which runs in a thread of its own and whose
     fault is raised.
     """
@@ -40,7 +40,7 @@ def serve(app: ASGIApp, listening: socket.socket, stop: threading.Event, beside:
 
     def work() -> None:
         try:
-            beside()
+            background()
         except Exception as fault:  # whatever it is: the process must end and say it
             faults.append(fault)
         finally:

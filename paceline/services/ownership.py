@@ -27,18 +27,18 @@ class KafkaOwnership:
     `join` makes the membership; `other` names who is in the group, empty: nobody, or an earlier life of this process.
     """
 
-    def __init__(self, join: Callable[[], "Membership"], other: Callable[[], str], cell: int) -> None:
+    def __init__(self, join: Callable[[], "Membership"], other_owner: Callable[[], str], cell: int) -> None:
         self._join = join
-        self._other = other
+        self._other_owner = other_owner
         self._cell = cell
         self._membership: Membership | None = None
-        self._owns = False
+        self._is_owner = False
         self._next = 0.0
         self._waits = False
 
-    def owns(self) -> bool:
+    def is_owner(self) -> bool:
         """Whether the cell is assigned to this process."""
-        return self._owns
+        return self._is_owner
 
     def step(self) -> bool:
         """Looks whether it may join, then keeps the membership going."""
@@ -49,14 +49,14 @@ class KafkaOwnership:
             return False
         self._membership = self._membership or self._join()
         cells = self._membership.cells()
-        owned, self._owns = self._owns, self._cell in (cells or ())
-        self._next = time.monotonic() + (0.5 if self._owns else 0.05)
-        if cells is not None and not self._owns:
+        owned, self._is_owner = self._is_owner, self._cell in (cells or ())
+        self._next = time.monotonic() + (0.5 if self._is_owner else 0.05)
+        if cells is not None and not self._is_owner:
             self._wait("another process")
-        if self._owns and self._waits:
+        if self._is_owner and self._waits:
             self._waits = False
             note(f"cell {self._cell} is run by this process now")
-        return self._owns != owned
+        return self._is_owner != owned
 
     def wait_ms(self) -> int | None:
         """When it wants to look again."""
@@ -69,17 +69,17 @@ class KafkaOwnership:
 
     def _may_join(self) -> bool:
         try:
-            other = self._other()
+            other_owner = self._other_owner()
         except LogUnavailable:  # the log says so itself
             return False
-        if other:
-            self._wait(other)
-        return not other
+        if other_owner:
+            self._wait(other_owner)
+        return not other_owner
 
-    def _wait(self, other: str) -> None:
+    def _wait(self, other_owner: str) -> None:
         if not self._waits:
             self._waits = True
-            note(f"waiting for the cell: {other} has it. Until that one ends, this process only serves the API.")
+            note(f"waiting for the cell: {other_owner} has it. Until that one ends, this process only serves the API.")
 
 
 class WhileOwned:
@@ -87,14 +87,14 @@ class WhileOwned:
     no cell must not speak for hosts: another one serves them, and would lose them and their runs.
     """
 
-    def __init__(self, gateway: Gateway, others: Sequence[Component], owns: Callable[[], bool]) -> None:
+    def __init__(self, gateway: Gateway, other_components: Sequence[Component], is_owner: Callable[[], bool]) -> None:
         self._gateway = gateway
-        self._parts: Sequence[Component] = [gateway, *others]
-        self._owns = owns
+        self._parts: Sequence[Component] = [gateway, *other_components]
+        self._is_owner = is_owner
 
     def step(self) -> bool:
         """Steps them in turn."""
-        if not self._owns():
+        if not self._is_owner():
             self._gateway.serving = False  # agents are turned away at once, nothing piles up
             return False
         busy = False
@@ -104,7 +104,7 @@ class WhileOwned:
 
     def wait_ms(self) -> int | None:
         """When one of them wants to be stepped."""
-        waits = [part.wait_ms() for part in self._parts] if self._owns() else []
+        waits = [part.wait_ms() for part in self._parts] if self._is_owner() else []
         return min((wait for wait in waits if wait is not None), default=None)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class LocalAgent:
 
     def __init__(self, settings: AgentSettings) -> None:
         """Raises `AgentFault` where another agent has folder or ports."""
-        self.left = 0
+        self.remaining_runs = 0
         """How many runs go on after its end."""
         self._agent = Agent(settings, note)
         self._agent.take()
@@ -138,4 +138,4 @@ class LocalAgent:
 
     def close(self) -> None:
         """Ends it; runs go on."""
-        self.left = self._agent.stop()
+        self.remaining_runs = self._agent.stop()

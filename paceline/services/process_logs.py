@@ -11,16 +11,16 @@ import structlog
 NAME = "paceline.process"
 as_json = False
 """Whether all that this process says of itself is to be objects, the last sentence too."""
-_own: dict[str, Any] = {}
+_process_fields: dict[str, Any] = {}
 
 
-def _named(_logger: Any, _level: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _add_fields(_logger: Any, _level: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Every line names its process, those of libraries and the last sentence too."""
-    return {**_own, **line}
+    return {**_process_fields, **line}
 
 
 SHARED: list[Any] = [
-    _named,
+    _add_fields,
     structlog.stdlib.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
@@ -31,13 +31,13 @@ def _of_the_end(record: logging.LogRecord) -> bool:
     return record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
-def configure(form: str, level: str, **own: Any) -> None:
+def configure(form: str, level: str, **fields: Any) -> None:
     """Sends all logs of this process through one handler; what libraries say only where it is a warning. `own`: the
     fields by which each line names this process. A library that crashes in C says where.
     """
     faulthandler.enable(2)  # stderr
-    _own.clear()
-    _own.update(own)
+    _process_fields.clear()
+    _process_fields.update(fields)
     structlog.configure(
         processors=[*SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -19,7 +19,7 @@ from processors.cell_machines import machines
 from processors.runtime.bootstrap import begin
 from processors.runtime.driver import Driver
 from processors.runtime.in_process import Processor
-from processors.runtime.snapshotter import Keeper
+from processors.runtime.snapshotter import Snapshotter
 from processors.runtime.store import RocksStore
 
 
@@ -37,11 +37,11 @@ class MachinePart:
         self._processor: Processor | None = None
         self._log = KafkaLog(settings.kafka, cell, settings.kafka_options, on_trouble=self._say)
         self._store: RocksStore | None = None
-        self._keeper: Keeper | None = None
+        self._snapshotter: Snapshotter | None = None
         if settings.snapshots:
-            self._keeper = Keeper(settings.snapshots, cell, self._make(), settings.snapshot_every, self._say)
+            self._snapshotter = Snapshotter(settings.snapshots, cell, self._make(), settings.snapshot_every, self._say)
         self._epoch_said = 0
-        self._waits_for = ""
+        self._waiting_for = ""
 
     def step(self) -> bool:
         """See `Part.step`."""
@@ -54,8 +54,8 @@ class MachinePart:
             if driver.epoch != self._epoch_said:
                 self._epoch_said = driver.epoch
                 self._say("decides from here on")
-            if self._keeper is not None and self._store is not None:
-                self._keeper.look(self._store, driver.fold.own)
+            if self._snapshotter is not None and self._store is not None:
+                self._snapshotter.check(self._store, driver.fold.own)
         return busy
 
     def wait(self, seconds: float) -> None:
@@ -84,11 +84,11 @@ class MachinePart:
         """See `Part.recovers`."""
         return self._processor is None or not self._processor.decides
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """See `Part.standing`."""
         driver = self._driver()
-        said = self._log.link.trouble or self._waits_for or (self._processor.trouble if self._processor else "")
-        trouble = {"trouble": said} if said else {}
+        notice = self._log.link.trouble or self._waiting_for or (self._processor.trouble if self._processor else "")
+        trouble = {"trouble": notice} if notice else {}
         if driver is None or not driver.epoch:
             return {"ready": False, **trouble}
         own = driver.fold.own
@@ -98,22 +98,22 @@ class MachinePart:
             "epoch": driver.epoch,
             "round": own.round,
             "hash": driver.fold.state.hash.hex(),
-            **({"snapshot": self._keeper.round} if self._keeper is not None else {}),
+            **({"snapshot": self._snapshotter.round} if self._snapshotter is not None else {}),
         }
 
     def _begin(self) -> Processor | None:
         """Makes the processor once the store is there, or what it is made from; None: it must wait for something."""
         settings = self._settings
         try:
-            log, said = begin(self._log, self._make(), self._folder, settings.snapshots, settings.archive)
+            log, notice = begin(self._log, self._make(), self._folder, settings.snapshots, settings.archive)
         except LogUnavailable as away:
-            if str(away) != self._waits_for and not self._log.link.trouble:  # what is of Kafka as a whole was said
+            if str(away) != self._waiting_for and not self._log.link.trouble:  # what is of Kafka as a whole was said
                 self._say(str(away))
-            self._waits_for = str(away)
+            self._waiting_for = str(away)
             return None
-        self._waits_for = ""
-        if said:
-            self._say(said)
+        self._waiting_for = ""
+        if notice:
+            self._say(notice)
         return Processor(self._make, log, self._open, self._start.name, say=self._say)
 
     def _open(self) -> RocksStore:

@@ -64,7 +64,7 @@ class ViewsPart:
         """See `Part.recovers`. The views are read where they are opened."""
         return False
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """See `Part.standing`."""
         trouble = {"trouble": self._log.link.trouble} if self._log.link.trouble else {}
         return {"ready": not trouble, **trouble, "positions": dict(self._projector.positions())}
@@ -74,7 +74,7 @@ def run_projector(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Raises `CannotStart`."""
     start = begin(settings, "projector")
 
-    group = f"paceline.projector.{start.place}"
+    group = f"paceline.projector.{start.instance}"
 
     def join() -> Membership:
         return Membership(

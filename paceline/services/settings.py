@@ -169,16 +169,16 @@ class Origin(NamedTuple):
 
 def load(config: Path | None = None, **flags: Any) -> Settings:
     """The settings of this process; flags that are None were not given. Raises `WrongSettings`: all problems."""
-    return _load(config, _given(flags))[0]
+    return _load(config, _overrides(flags))[0]
 
 
 def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
     """Every setting of this process, by name, with its origin; secrets are not shown. Raises `WrongSettings`."""
-    given = _given(flags)
-    settings, file = _load(config, given)
+    overrides = _overrides(flags)
+    settings, file = _load(config, overrides)
     environment = _leaves(EnvSettingsSource(Settings)())
     from_file = _leaves(tomllib.loads(file.read_text()) if file else {})
-    from_flags = _leaves(given)
+    from_flags = _leaves(overrides)
     out = []
     for name, value in _leaves(settings.model_dump()).items():
         if name in from_flags:
@@ -194,19 +194,19 @@ def origins(config: Path | None = None, **flags: Any) -> list[Origin]:
 def _variable(name: str) -> str:
     """The variable that a setting comes from: its own, or the nearest above that holds it in JSON."""
     parts = name.upper().split(".")
-    known = {each.upper() for each in os.environ}
+    environment = {each.upper() for each in os.environ}
     names = ("PACELINE_" + "__".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((each for each in names if each in known), "PACELINE_" + "__".join(parts))
+    return next((each for each in names if each in environment), "PACELINE_" + "__".join(parts))
 
 
-def _given(flags: dict[str, Any]) -> dict[str, Any]:
+def _overrides(flags: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in flags.items() if value is not None}
 
 
-def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path | None]":
-    data = _full(given.get("data") or os.environ.get("PACELINE_DATA") or DATA_DEFAULT)
-    beside = data.parent / "paceline.toml"
-    file = config or (beside if beside.is_file() else None)
+def _load(config: Path | None, overrides: dict[str, Any]) -> "tuple[Settings, Path | None]":
+    data = _full(overrides.get("data") or os.environ.get("PACELINE_DATA") or DATA_DEFAULT)
+    default_file = data.parent / "paceline.toml"
+    file = config or (default_file if default_file.is_file() else None)
     if config is not None and not config.is_file():
         raise WrongSettings([f"{config}: there is no such file of settings"])
 
@@ -214,9 +214,9 @@ def _load(config: Path | None, given: dict[str, Any]) -> "tuple[Settings, Path |
         toml = file
 
     try:
-        settings = FromFile(**given)
+        settings = FromFile(**overrides)
     except ValidationError as error:
-        raise WrongSettings([_said(detail) for detail in error.errors(include_url=False)]) from error
+        raise WrongSettings([_message(detail) for detail in error.errors(include_url=False)]) from error
     except SettingsError as error:
         raise WrongSettings([f"an environment variable can't be read: {error}"]) from error
     except tomllib.TOMLDecodeError as error:
@@ -264,13 +264,13 @@ def _full(path: Path | str) -> Path:
     return Path(path).expanduser().absolute()
 
 
-def _said(detail: Any) -> str:
+def _message(detail: Any) -> str:
     """A problem in the words of who set it."""
     names = [str(part) for part in detail["loc"]]
     variable = "PACELINE_" + "__".join(names).upper()
     where = f"setting {'.'.join(names)} (flag, {variable} or file)"
     if detail["type"] != "extra_forbidden":
         return f"{where}: {detail['msg']}, not {detail['input']!r}"
-    known = list((TABLES.get(names[0], Settings) if names[1:] else Settings).model_fields)
-    nearest = difflib.get_close_matches(names[-1], known, n=1, cutoff=0.5)
-    return f"{where} is not known; {f'did you mean {nearest[0]}?' if nearest else 'known are ' + ', '.join(known)}"
+    fields = list((TABLES.get(names[0], Settings) if names[1:] else Settings).model_fields)
+    nearest = difflib.get_close_matches(names[-1], fields, n=1, cutoff=0.5)
+    return f"{where} is not known; {f'did you mean {nearest[0]}?' if nearest else 'known are ' + ', '.join(fields)}"

@@ -34,7 +34,7 @@ class Start(NamedTuple):
     """
 
     name: str
-    place: str
+    instance: str
     listening: socket.socket
     address: str
     token: str
@@ -45,17 +45,17 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
     """Prepares the data folder and the logs, whose every line carries what is `known`, waits for the broker, checks
     the topics, and registers the schemas where there is a registry. Raises `CannotStart`, `WrongSettings`.
     """
-    named = {"machine": kind} if kind in MACHINES else {"process": kind}
-    configure(settings.logs.form, settings.logs.level, **named, **known)
+    process_labels = {"machine": kind} if kind in MACHINES else {"process": kind}
+    configure(settings.logs.form, settings.logs.level, **process_labels, **known)
     log = logger()
     if not settings.kafka:
         raise CannotStart(
             "processes of their own meet in Kafka: name it with --kafka HOST:PORT. For one process: paceline up"
         )
     token = _prepared(settings)
-    held, address = _listening(settings, kind)
+    socket_, address = _listening(settings, kind)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # nothing is held yet; the host takes the signal over
-    with WaitingPages(held.dup, log.warning) as pages:
+    with WaitingPages(socket_.dup, log.warning) as pages:
         _await_topics(settings, pages.wait_for)
         _use_registry(settings.schema_registry_url, pages.wait_for)
 
@@ -63,11 +63,11 @@ def begin(settings: Settings, kind: str, **known: Any) -> Start:
         log.info(text, **({} if cell is None else {"cell": cell}), **known)
 
     say(None, f"listens at http://{address}")
-    place = place_of(settings.data)
-    return Start(settings.service.name or place, place, held, address, token, say)
+    instance = instance_of(settings.data)
+    return Start(settings.service.name or instance, instance, socket_, address, token, say)
 
 
-def place_of(data: Path) -> str:
+def instance_of(data: Path) -> str:
     """The name of a data folder among all on the machines of a cell."""
     return f"{socket.gethostname()}-{data.resolve()}".replace("/", "_")[:200]
 
@@ -82,21 +82,21 @@ def listening(listen: str) -> socket.socket:
         raise CannotStart(str(error)) from error
 
 
-def named(held: socket.socket, listen: str) -> str:
+def process_labels(socket_: socket.socket, listen: str) -> str:
     """The address of a socket under the name that it was asked for by, HOST:PORT."""
-    return f"{listen.rpartition(':')[0]}:{held.getsockname()[1]}"
+    return f"{listen.rpartition(':')[0]}:{socket_.getsockname()[1]}"
 
 
-def reached(ask: Callable[[], T], warn: Callable[[str], None]) -> T:
+def retry_until_reachable(ask: Callable[[], T], warn: Callable[[str], None]) -> T:
     """What the broker answers, once it is there; says once why it isn't."""
-    said = ""
+    last_error = ""
     while True:
         try:
             return ask()
         except LogUnavailable as away:
-            if str(away) != said:
+            if str(away) != last_error:
                 warn(str(away))
-            said = str(away)
+            last_error = str(away)
             time.sleep(KAFKA_RETRY_S)
 
 
@@ -119,8 +119,8 @@ def _prepared(settings: Settings) -> str:
 def _listening(settings: Settings, kind: str) -> tuple[socket.socket, str]:
     """The socket of a process, and its address, which is in the file for it from now on."""
     listen = settings.service.listen or f"127.0.0.1:{SERVICE_PORTS[kind]}"
-    held = listening(listen)
-    address = named(held, listen)
+    socket_ = listening(listen)
+    address = process_labels(socket_, listen)
     file = settings.service.address_file
     if file is not None:
         draft = file.with_name(f".{file.name}.{os.getpid()}")
@@ -129,7 +129,7 @@ def _listening(settings: Settings, kind: str) -> tuple[socket.socket, str]:
             draft.replace(file)
         except OSError as error:
             raise CannotStart(f"{file}: {error.strerror}. Choose another file with --address-file.") from error
-    return held, address
+    return socket_, address
 
 
 def _use_registry(url: str, warn: Callable[[str], None]) -> None:
@@ -146,6 +146,6 @@ def _use_registry(url: str, warn: Callable[[str], None]) -> None:
 def _await_topics(settings: Settings, warn: Callable[[str], None]) -> None:
     from events.log.kafka.topics import check
 
-    differences = reached(lambda: check(settings.kafka, settings.cell + 1, settings.kafka_options), warn)
+    differences = retry_until_reachable(lambda: check(settings.kafka, settings.cell + 1, settings.kafka_options), warn)
     if differences:
         raise CannotStart("the topics on Kafka are not as they must be:\n  " + "\n  ".join(differences))

@@ -32,7 +32,7 @@ from hostagent.server import Server
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, lock, prepare
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
-from paceline.services.startup import listening, place_of, reached
+from paceline.services.startup import instance_of, listening, retry_until_reachable
 from paceline.services.waiting_pages import WaitingPages
 from processors.cell_machines import machines
 from processors.runtime.fold import HistoryDiffers
@@ -79,7 +79,7 @@ class Up:
         self._lock = lock(self._data)
         keep_cell(self._data, settings.cell)
         self._socket = listening(settings.listen)
-        self._others: list[Log] = []
+        self._other_logs: list[Log] = []
         self.log = self._open_log()
         self._ownership: Ownership | None = None
         components: list[Component] = []
@@ -106,10 +106,12 @@ class Up:
             with ExitStack() as closing:
                 closing.callback(self._lock.close)
                 closing.callback((self._data / "cell.json").unlink, missing_ok=True)
-                for log in (self.log, *self._others):
+                for log in (self.log, *self._other_logs):
                     closing.callback(log.close)
-        if self._agent is not None and self._agent.left:
-            note(f"stopped; {self._agent.left} runs go on on this host, `paceline down --stop-runs` ends them")
+        if self._agent is not None and self._agent.remaining_runs:
+            note(
+                f"stopped; {self._agent.remaining_runs} runs go on on this host, `paceline down --stop-runs` ends them"
+            )
         else:
             note("stopped")
         return 0
@@ -131,7 +133,7 @@ class Up:
         options = self._settings.kafka_options
         kafka = self._settings.kafka
         with WaitingPages(self._socket.dup, note) as pages:
-            differences, count = reached(
+            differences, count = retry_until_reachable(
                 lambda: (check(kafka, cell + 1, options), cells(kafka, options)), pages.wait_for
             )
         if differences:
@@ -141,21 +143,21 @@ class Up:
 
             registry.use(self._settings.schema_registry_url, note)
         logs = [KafkaLog(kafka, each, options, note, shared=each == cell) for each in range(count)]
-        self._others = [log for log in logs if log.cell != cell]
+        self._other_logs = [log for log in logs if log.cell != cell]
         return logs[cell]
 
     def _join(self, bootstrap: str) -> KafkaOwnership:
         from events.log.kafka.groups import Group, groups
         from events.log.kafka.membership import Membership
 
-        cell, options, own = self._settings.cell, self._settings.kafka_options, place_of(self._data)
+        cell, options, instance = self._settings.cell, self._settings.kafka_options, instance_of(self._data)
         name = f"paceline.up.{cell}"
 
         def other() -> str:
             group = groups(bootstrap, name.__eq__, options).get(name, Group())
-            return "" if own in group.members else group.of(cell) or min(group.members, default="")
+            return "" if instance in group.members else group.of(cell) or min(group.members, default="")
 
-        self._ownership = KafkaOwnership(lambda: Membership(bootstrap, name, own, extra=options), other, cell)
+        self._ownership = KafkaOwnership(lambda: Membership(bootstrap, name, instance, extra=options), other, cell)
         return self._ownership
 
     def _transactions(self) -> Component:
@@ -172,11 +174,11 @@ class Up:
 
     def _for_hosts(self) -> WhileOwned:
         clock = SystemClock()
-        self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, place_of(self._data))
-        others: list[Component] = []
+        self._gateway = Gateway(self.log, self._data / "gateway.msgpack", clock, instance_of(self._data))
+        other_components: list[Component] = []
         if self._settings.sim_hosts:
             hosts = [SimHost(self._settings.sim_hosts, SIM_HOST)]
-            others.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
+            other_components.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
         if self._settings.agent:
             self._agent = LocalAgent(
                 AgentSettings(
@@ -187,8 +189,8 @@ class Up:
                     run_as=self._settings.run_as,
                 )
             )
-            others.append(self._agent)
-        return WhileOwned(self._gateway, others, lambda: all(each.decides for each in self._processors))
+            other_components.append(self._agent)
+        return WhileOwned(self._gateway, other_components, lambda: all(each.decides for each in self._processors))
 
     def _serve(self) -> Server:
         server = Server(self._app(), GRACE_S)
@@ -210,7 +212,7 @@ class Up:
             gateway=routes(self._gateway, self._token),
             cell_info=self._cell_info,
             task_log=functools.partial(read_output, self._gateway),
-            others=self._others,
+            others=self._other_logs,
         )
 
     def listen(self) -> str:
@@ -218,17 +220,17 @@ class Up:
         return address_of(self._socket)
 
     def _cell_info(self) -> dict[str, Any]:
-        standing = {}
+        status = {}
         for processor in self._processors:
             driver = processor.driver
-            standing[processor.name] = {
+            status[processor.name] = {
                 "epoch": driver.epoch if driver else 0,
                 "round": driver.fold.own.round if driver else 0,
                 "hash": driver.fold.state.hash.hex() if driver else "",
                 "lag": driver.lag() if driver and driver.epoch else {},
             }
         log = f"kafka {self._settings.kafka}" if self._settings.kafka else "embedded"
-        return {"cell": self.log.cell, "listen": self.listen(), "log": log, "machines": standing}
+        return {"cell": self.log.cell, "listen": self.listen(), "log": log, "machines": status}
 
     def _write_cell_file(self) -> None:
         facts = {"pid": os.getpid(), "listen": self.listen(), "kafka": self._settings.kafka}
@@ -239,9 +241,9 @@ class Up:
 
 def keep_cell(data: Path, cell: int) -> None:
     """Remembers which cell a data folder is of. Raises `CannotStart` where it is another's."""
-    held = data / "cell"
-    if not held.exists():
-        held.write_text("0\n" if (data / "store").exists() else f"{cell}\n")
-    kept = held.read_text().strip()
-    if kept != str(cell):
-        raise CannotStart(f"{data} is the data folder of cell {kept}, not {cell}: choose another with --data")
+    format_file = data / "cell"
+    if not format_file.exists():
+        format_file.write_text("0\n" if (data / "store").exists() else f"{cell}\n")
+    recorded = format_file.read_text().strip()
+    if recorded != str(cell):
+        raise CannotStart(f"{data} is the data folder of cell {recorded}, not {cell}: choose another with --data")

@@ -31,11 +31,11 @@ class WaitingPages:
         self._tell(trouble)
         if self._serving is not None:
             return
-        held = self._listening()
+        socket_ = self._listening()
         app = waiting(lambda: Health(False, False, {"trouble": self._trouble}), lambda: self._trouble)
         server = Server(app, GRACE_S)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [held]}, name="waiting", daemon=True)
-        self._serving = server, held, thread
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, name="waiting", daemon=True)
+        self._serving = server, socket_, thread
         thread.start()
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class WaitingPages:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._serving is not None:
-            server, held, thread = self._serving
+            server, socket_, thread = self._serving
             server.should_exit = True
             thread.join(2 * GRACE_S)
-            held.close()
+            socket_.close()

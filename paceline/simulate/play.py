@@ -20,47 +20,47 @@ BAR_S = 0.1
 
 def play(session: Session, as_json: bool) -> int:
     """Runs a session to its end and tells of it; returns the exit code."""
-    run, wanted = session.run, session.wanted
-    _go(session)
+    run, options = session.run, session.options
+    _run_with_progress(session)
     session.finish()
-    if wanted.out is not None:
+    if options.out is not None:
         from paceline.simulate.report.html import write_report
 
-        write_series(session.series.samples, session.jobs, wanted.out)
-        (wanted.out / "summary.json").write_text(json.dumps(session.body(), indent=2) + "\n")
-        write_report(session, wanted.out / "report.html")
+        write_series(session.series.samples, session.jobs, options.out)
+        (options.out / "summary.json").write_text(json.dumps(session.body(), indent=2) + "\n")
+        write_report(session, options.out / "report.html")
     if as_json:
         click.echo(json.dumps(session.body(), indent=2))
     else:
         terminal.summary(session)
-    if wanted.data is not None:
-        _keep_views(run.cell.log, wanted.data)
+    if options.data is not None:
+        _keep_views(run.cell.log, options.data)
     run.cell.close()
     return 1 if session.failed() else 0
 
 
-def _go(session: Session) -> None:
+def _run_with_progress(session: Session) -> None:
     """Runs, with a bar of virtual time where somebody looks."""
     if not live(sys.stderr):
-        session.run.go()
+        session.run.run_to_end()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status_text]}"))
     # without its thread for refreshing: the cell has one thread only
     with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
-        bar, shown = progress.add_task(session.name, total=None, told=""), 0.0
+        bar, shown = progress.add_task(session.name, total=None, status_text=""), 0.0
 
-        def said(run: Run) -> None:
+        def on_moment(run: Run) -> None:
             nonlocal shown
             if time.monotonic() - shown < BAR_S:
                 return
             shown = time.monotonic()
-            told = f"{span(run.now_ms / 1000)} of virtual time, {run.cell.log.appended:,} records"
-            progress.update(bar, told=told, total=run.ahead_ms(), completed=run.now_ms, refresh=True)
+            status_text = f"{span(run.now_ms / 1000)} of virtual time, {run.cell.log.appended:,} records"
+            progress.update(bar, status_text=status_text, total=run.ahead_ms(), completed=run.now_ms, refresh=True)
 
-        session.run.go(said)
+        session.run.run_to_end(on_moment)
 
 
 def _keep_views(log: Log, data: Path) -> None:

@@ -11,7 +11,7 @@ from processors.runtime.store import MemoryStore
 from processors.state.table import RowChange
 
 
-class RowApart(NamedTuple):
+class RowDifference(NamedTuple):
     """A row that differs, as a store holds it; None: there is none."""
 
     table: str
@@ -20,38 +20,38 @@ class RowApart(NamedTuple):
     decided: bytes | None
 
 
-class Parting(NamedTuple):
+class Divergence(NamedTuple):
     """The round after which the state of what was recorded and that of what was decided again have other hashes, and
     the rows they differ in. `fault`: why there are no rows to show.
     """
 
     round: int
-    rows: tuple[RowApart, ...]
+    rows: tuple[RowDifference, ...]
     fault: str = ""
 
 
-def part(make: Callable[[], Machine], log: Log, store: MemoryStore, own: Delivered) -> Parting | None:
+def find_divergence(make: Callable[[], Machine], log: Log, store: MemoryStore, own: Delivered) -> Divergence | None:
     """Folds an accepted round both ways from where the store stands. None: both come to the same state, and
     the store stands after the round. The inputs of the round must be those that it was decided on.
     """
     assert own.key is not None
     number = own.key.round
-    again, changes = _fold(make, log, store, own, decide=True)
+    replayed, changes = _fold(make, log, store, own, decide=True)
     before = {(row.table, row.key): row.row for row in store.rows()}
     try:
         as_recorded, recorded = _fold(make, log, store, own, decide=False)
     except Exception as error:  # decisions that no machine took may be anything
-        return Parting(number, (), f"what was recorded can't be applied: {error!r}")
-    if as_recorded.state.hash == again.state.hash:
-        store.commit(recorded, as_recorded.standing())
+        return Divergence(number, (), f"what was recorded can't be applied: {error!r}")
+    if as_recorded.state.hash == replayed.state.hash:
+        store.commit(recorded, as_recorded.progress())
         return None
     sides = [{(row.table, row.key): row.row for row in side} for side in (recorded, changes)]
     rows = []
     for name in sorted({**sides[0], **sides[1]}):
         old, new = (side.get(name, before.get(name)) for side in sides)
         if old != new:
-            rows.append(RowApart(*name, old, new))
-    return Parting(number, tuple(rows))
+            rows.append(RowDifference(*name, old, new))
+    return Divergence(number, tuple(rows))
 
 
 def _fold(

@@ -87,7 +87,7 @@ class Driver:
         self._parts_max = min(PARTS_MAX, self._limits.round_bytes // 4 // PART_BYTES)
         self._observer = observer
         self._readers: list[Reader] = []
-        self._again = True
+        self._decide_again = True
         self._stale = False
         """The store holds rows that this build can't go on with."""
         self._starved = False
@@ -131,8 +131,8 @@ class Driver:
 
     def turn(self) -> Generator[str, None, bool]:
         """One turn of the loop. Returns whether there may be more to do at once; else wait for records or `wake_at`."""
-        for found in self._own_reader.poll(self._limits.records, 0):
-            self._look(found, None)
+        for own_record in self._own_reader.poll(self._limits.records, 0):
+            self._judge(own_record, None)
         if self._starved or self._inbox.waiting() < self._limits.records:
             self._inbox.add(self._reader.poll(self._limits.records, 0))
         yield "read"
@@ -141,29 +141,29 @@ class Driver:
         yield "applied"
         wakeup, unrecorded = self.machine.next_wakeup(), self.fold.due_ms()
         full = self.fold.is_full(self._parts_max)
-        if not (applied or self._again or full or _passed(self._now(True), wakeup, unrecorded)):
+        if not (applied or self._decide_again or full or _passed(self._now(True), wakeup, unrecorded)):
             return False
         caught_up = self._caught_up()
         now = self._now(caught_up)
         due = caught_up and _passed(now, wakeup)
         forced = full or _passed(now, unrecorded)
-        if not (applied or self._again or forced or due):
+        if not (applied or self._decide_again or forced or due):
             return False
-        self._again = False
-        made = self._decide(now, caught_up, forced)
+        self._decide_again = False
+        decided = self._decide(now, caught_up, forced)
         yield "decided"
-        if made is None:
+        if decided is None:
             if due:
                 raise StuckTimer(f"{self.machine.name} asked to be woken at {wakeup} and decided nothing at {now}")
             return applied > 0
-        record, decisions, new = made
+        record, decisions, new = decided
         offset = self._append(new)
         yield "appended"
         self._read_back(offset)
         yield "read back"
         changes = self.fold.finish(record)
         yield "finished"
-        self._keep(changes)
+        self._commit(changes)
         if self._observer:
             self._observer.committed(record, decisions, len(new.value))
         yield "stored"
@@ -180,7 +180,7 @@ class Driver:
 
     def idle(self) -> bool:
         """Whether another turn would find nothing to do but for deadlines: all is read, applied and decided on."""
-        if self._again or self._inbox.waiting():
+        if self._decide_again or self._inbox.waiting():
             return False
         return all(self._reader.position(topic) >= end for topic, end in self._reader.ends().items())
 
@@ -228,7 +228,7 @@ class Driver:
         for record in self._log.scan(fold.topic, fold.own.position):
             delivered = accept(record, fold.own, self.machine.name, fold.cell)
             if isinstance(delivered.event, RoundCommitted):
-                self._keep(recorded.finish(delivered))
+                self._commit(recorded.finish(delivered))
             if record.offset == claim:
                 accepted = delivered.event is not None
                 self._anchor = (record.at_ms, self._clock.monotonic_ms())
@@ -239,16 +239,16 @@ class Driver:
         if claim is not None and not accepted:
             raise Superseded(f"another process took {self.machine.name} of cell {self._log.cell} first")
 
-    def _keep(self, changes: list[RowChange]) -> None:
+    def _commit(self, changes: list[RowChange]) -> None:
         """Writes the end of a round to the store, in place of rows that this build can't go on with."""
         write = self._store.replace if self._stale else self._store.commit
-        write(changes, self.fold.standing())
+        write(changes, self.fold.progress())
         self._stale = False
 
     def _append(self, record: NewRecord) -> int:
         return self._log.append([record])[0]
 
-    def _look(self, record: LogRecord, mine: int | None) -> bool:
+    def _judge(self, record: LogRecord, own_offset: int | None) -> bool:
         """Judges a record of the own topic; True where it is our own round at offset `mine`. A claim is believed by its
         key alone.
         """
@@ -261,16 +261,16 @@ class Driver:
         if isinstance(delivered.event, EpochStarted):
             raise self._superseded(delivered.event.claimant, delivered.event.epoch)
         if delivered.event is None:
-            if record.offset == mine:
-                raise Superseded(f"the round at {record.topic}:{mine} was not accepted: {delivered.verdict}")
+            if record.offset == own_offset:
+                raise Superseded(f"the round at {record.topic}:{own_offset} was not accepted: {delivered.verdict}")
             if self._observer:
                 self._observer.ignored(record.topic, delivered.verdict)
-        elif record.offset != mine:
+        elif record.offset != own_offset:
             raise ForeignRound(
                 f"{delivered.key} at {record.topic}:{record.offset} is of epoch {self.epoch}, which is this process's, "
                 "and this process hasn't written it. Find out who writes to that topic, and stop that."
             )
-        return record.offset == mine
+        return record.offset == own_offset
 
     def _superseded(self, claimant: str, epoch: int) -> Superseded:
         return Superseded(f"{claimant} has taken {self.machine.name} of cell {self._log.cell}: epoch {epoch}")
@@ -278,9 +278,9 @@ class Driver:
     def _read_back(self, offset: int) -> None:
         empty = 0
         while empty < READ_BACK_POLLS and self._own_reader.position(self.fold.topic) <= offset:
-            found = self._own_reader.poll(self._limits.records, 1.0)
-            empty += not found
-            if mine := [record for record in found if self._look(record, offset)]:
+            records = self._own_reader.poll(self._limits.records, 1.0)
+            empty += not records
+            if mine := [record for record in records if self._judge(record, offset)]:
                 self._anchor = (mine[0].at_ms, self._clock.monotonic_ms())
                 return
         raise AppendUnknown(
@@ -325,13 +325,13 @@ class Driver:
             self.fold.decided(now, latest, self.fold.own.round + 1, done)
             done += len(latest)
             if size >= PASSES_BYTES:
-                self._again = True
+                self._decide_again = True
                 return
             latest = self.machine.decide(now, caught_up, budget)
             more = [encode(decision) for decision in latest]
             size = self._size([*encoded, *more])
             if size > self._limits.round_bytes:
-                self._again = True
+                self._decide_again = True
                 return
             decisions += latest
             encoded += more

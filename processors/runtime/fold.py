@@ -16,7 +16,7 @@ from events.records.rounds import RoundCommitted
 from events.rounds import Delivered, UnreadableRound, accept
 from events.topics import rounds_of
 from processors.machine import Decided, Fact, Machine, PeerRound
-from processors.runtime.store import Standing, Store, StoreFault
+from processors.runtime.store import Progress, Store, StoreFault
 from processors.state.conversion import conversion
 from processors.state.table import RowChange, State, hash_rows
 
@@ -68,37 +68,37 @@ class Fold:
         """Takes what the store holds, once rows of an older format were converted. False: they are of a format that
         can't be, to be replaced when anything is written there; everything is folded from the log again.
         """
-        standing = store.standing()
-        if standing is None:
+        progress = store.progress()
+        if progress is None:
             return True
-        if standing.state != self.machine.state:
-            standing = self._converted(store, standing)
-        if standing is None:
+        if progress.state != self.machine.state:
+            progress = self._converted(store, progress)
+        if progress is None:
             return False
         self.state.load(store.rows())
-        if self.state.hash != standing.hash:
-            raise self._damaged(standing)
-        self.own, self.known, self.now = standing.own, standing.known, standing.now
+        if self.state.hash != progress.hash:
+            raise self._damaged(progress)
+        self.own, self.known, self.now = progress.own, progress.known, progress.now
         self._begin()
         self.machine.restored()
         return True
 
-    def _converted(self, store: Store, standing: Standing) -> Standing | None:
+    def _converted(self, store: Store, progress: Progress) -> Progress | None:
         """Brings a store to the present format of rows; None: there is no way there."""
-        convert = conversion(self.machine.conversions, standing.state, self.machine.state)
+        convert = conversion(self.machine.conversions, progress.state, self.machine.state)
         if convert is None:
             return None
         old = list(store.rows())
-        if hash_rows(old) != standing.hash:
-            raise self._damaged(standing)
+        if hash_rows(old) != progress.hash:
+            raise self._damaged(progress)
         rows = list(convert(old))
-        new = msgspec.structs.replace(standing, state=self.machine.state, hash=hash_rows(rows))
+        new = msgspec.structs.replace(progress, state=self.machine.state, hash=hash_rows(rows))
         store.replace(rows, new)
         return new
 
-    def _damaged(self, standing: Standing) -> StoreFault:
+    def _damaged(self, progress: Progress) -> StoreFault:
         return StoreFault(
-            f"The store of {self.machine.name} doesn't hash to its round {standing.own.round}: "
+            f"The store of {self.machine.name} doesn't hash to its round {progress.own.round}: "
             "it is damaged. Delete it; it is made anew from the log."
         )
 
@@ -201,9 +201,9 @@ class Fold:
         self._begin()
         return self.state.take_changes()
 
-    def standing(self) -> Standing:
+    def progress(self) -> Progress:
         """Where it stands after a round."""
-        return Standing(self.own, self.known, self.now, self.machine.state, self.state.hash)
+        return Progress(self.own, self.known, self.now, self.machine.state, self.state.hash)
 
     def inputs_hash(self) -> bytes:
         """The hash over the inputs applied since the last round."""

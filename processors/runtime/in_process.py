@@ -23,7 +23,7 @@ BACKGROUND_S = 0.03
 RETRY_MS = 1000
 RETRY_LOOK_S = 0.1
 """How often a processor without its cell looks whether it may take it."""
-STANDS_EVERY_S = 1.0
+METRICS_SECONDS = 1.0
 
 
 class Component(Protocol):
@@ -45,7 +45,7 @@ class Component(Protocol):
 class Ownership(Protocol):
     """Says whether this process may take the machines of its cell."""
 
-    def owns(self) -> bool:
+    def is_owner(self) -> bool:
         """Whether the cell is assigned to this process now."""
         ...
 
@@ -53,7 +53,7 @@ class Ownership(Protocol):
 class Always:
     """The ownership of who holds the lock of the log's folder."""
 
-    def owns(self) -> bool:
+    def is_owner(self) -> bool:
         """Yes."""
         return True
 
@@ -80,8 +80,8 @@ class Processor:
         self._limits = limits
         self._clock = SystemClock()
         self._retry_at = 0
-        self._said = self.trouble = ""
-        self._stood_at = 0.0
+        self._reported = self.trouble = ""
+        self._metrics_at = 0.0
         self.name = machine().name
         self._metrics = Metrics(log.cell, self.name)
         self.driver: Driver | None = None
@@ -108,7 +108,7 @@ class Processor:
             self._drop(f"{self.name} recovers from the log: {trouble}", RETRY_MS)
             return False
         if more:
-            self._said = ""
+            self._reported = ""
         return more
 
     def wait_ms(self) -> int | None:
@@ -131,7 +131,7 @@ class Processor:
         if recovery is not None:
             recovery.close()
         if driver is not None:
-            self._metrics.stands(0, {})
+            self._metrics.set_state(0, {})
             driver.close()
 
     def _turn(self, driver: Driver) -> bool:
@@ -145,14 +145,14 @@ class Processor:
             after = time.perf_counter()
             self._metrics.step(step, after - before)
             before = after
-        if before - self._stood_at >= STANDS_EVERY_S:
-            self._stood_at = before
-            self._metrics.stands(driver.epoch, driver.lag())
+        if before - self._metrics_at >= METRICS_SECONDS:
+            self._metrics_at = before
+            self._metrics.set_state(driver.epoch, driver.lag())
         return more
 
     def _begin(self) -> bool:
         """Begins to recover, where and when it may."""
-        if self._clock.monotonic_ms() < self._retry_at or not self._ownership.owns():
+        if self._clock.monotonic_ms() < self._retry_at or not self._ownership.is_owner():
             return False
         self.driver = Driver(
             self._machine(), self._log, self._store(), self._clock, self._claimant, self._limits, self._metrics
@@ -162,7 +162,7 @@ class Processor:
 
     def _recover(self, recovery: Generator[str, None, None]) -> bool:
         """Goes on recovering for a stretch. A cell that was lost meanwhile is not taken from who has it now."""
-        if not self._ownership.owns():
+        if not self._ownership.is_owner():
             self._drop(f"{self.name} could not be taken: the cell was given to another process", RETRY_MS)
             return False
         try:
@@ -175,9 +175,9 @@ class Processor:
         return True
 
     def _drop(self, why: str, wait_ms: int) -> None:
-        if why != self._said:  # it is tried again and again
+        if why != self._reported:  # it is tried again and again
             self._say(why)
-        self._said = self.trouble = why
+        self._reported = self.trouble = why
         self.close()
         self._retry_at = self._clock.monotonic_ms() + wait_ms
 

@@ -53,7 +53,7 @@ class Metrics:
             self._steps[name] = STEP.labels(**self._labels, step=name)
         self._steps[name].observe(seconds)
 
-    def stands(self, epoch: int, lag: dict[str, int]) -> None:
+    def set_state(self, epoch: int, lag: dict[str, int]) -> None:
         """Where the machine stands now."""
         EPOCH.labels(**self._labels).set(epoch)
         for topic, records in lag.items():

@@ -10,7 +10,7 @@ from events.records.parts import Segment
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import Delivered, RoundFault, accept
 from processors.machine import Machine
-from processors.runtime.divergence import Parting, part
+from processors.runtime.divergence import Divergence, find_divergence
 from processors.runtime.fold import Fold, HistoryDiffers, Recorded, decode_decisions
 from processors.runtime.store import MemoryStore
 
@@ -51,7 +51,7 @@ class Replayed:
     begun: int = 0
     before: int = 0
     inputs: dict[str, int] = field(default_factory=dict)
-    parting: Parting | None = None
+    divergence: Divergence | None = None
 
 
 class Replay:
@@ -78,8 +78,8 @@ class Replay:
         self._recorded = Recorded(log, self.fold)
         self._latest = max(0, self.fold.own.position - 1)
         """Offset of the last round that belongs to the history: what comes next must fit it, claims between or not."""
-        self._stray: Difference | None = None
-        self._over = False
+        self._ignore: Difference | None = None
+        self._finished = False
         self.result.begun, self.result.hash = self.fold.own.round, self.fold.state.hash
         self.result.inputs = dict(self.fold.own.inputs)
 
@@ -96,17 +96,17 @@ class Replay:
                 if delivered is not None and isinstance(delivered.event, RoundCommitted):
                     self._round(delivered, delivered.event, decide, first)
                     yield delivered.event
-                if self._over:
+                if self._finished:
                     return
         except LogGap as error:
             self._differs(_unreadable(error))
-        if self._stray is not None:
-            self.result.difference = self.result.difference or self._stray
+        if self._ignore is not None:
+            self.result.difference = self.result.difference or self._ignore
 
     def _differs(self, reason: str, *places: Segment) -> None:
         """A difference that nothing can be folded after."""
         fold, result = self.fold, self.result
-        self._over = True
+        self._finished = True
         result.difference = result.difference or Difference(
             fold.machine.name, fold.own.round, 0, None, None, reason, places
         )
@@ -124,11 +124,11 @@ class Replay:
             self.result.epochs += 1
             self._claim(delivered.event, place)
         elif delivered.event is not None:
-            self._stray, self._latest = None, record.offset
-        elif delivered.verdict is Verdict.DAMAGED and self._stray is None:
+            self._ignore, self._latest = None, record.offset
+        elif delivered.verdict is Verdict.DAMAGED and self._ignore is None:
             # It ends the history, and is told where nothing comes after it that continues what stands before it.
             text = f"{delivered.key} at {place.topic}:{record.offset} has another value than its key says"
-            self._stray = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
+            self._ignore = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))
         return delivered
 
     def _claim(self, claim: EpochStarted, place: Segment) -> None:
@@ -142,21 +142,21 @@ class Replay:
     def _round(self, own: Delivered, event: RoundCommitted, decide: bool, first: int) -> None:
         """Replays an accepted round; a difference ends in the result."""
         fold, result, record = self.fold, self.result, own.record
-        here = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
+        segment = Segment(topic=record.topic, start=record.offset, end=record.offset + 1)
         try:
             self._recorded.take(own)
             decisions = decode_decisions(event)
         except HistoryDiffers as differs:
-            self._differs(str(differs), *differs.places, here)
+            self._differs(str(differs), *differs.places, segment)
             return
         except (LogGap, CodecError, RoundFault) as error:
-            self._differs(_unreadable(error), *event.inputs, here)
+            self._differs(_unreadable(error), *event.inputs, segment)
             return
-        result.events += sum(segment.end - segment.start for segment in event.inputs)
+        result.events += sum(each.end - each.start for each in event.inputs)
         result.decisions += len(event.decisions)
-        found = None
+        difference = None
         if decide and event.round >= first and event.logic == fold.machine.logic:
-            found = self._decide_again(event, here)
+            difference = self._decide_again(event, segment)
             result.rounds += 1
         else:
             fold.decided(event.now, decisions, event.round)
@@ -164,32 +164,32 @@ class Replay:
                 result.before += 1
             else:
                 result.folded += 1
-        if found is None:
+        if difference is None:
             changes = fold.finish(event)
             if self._store is not None:
-                self._store.commit(changes, fold.standing())
+                self._store.commit(changes, fold.progress())
             result.hash, result.inputs = fold.state.hash, dict(fold.own.inputs)
         else:
-            result.difference = result.difference or found
-            self._part(own)
+            result.difference = result.difference or difference
+            self._find_divergence(own)
 
-    def _part(self, own: Delivered) -> None:
+    def _find_divergence(self, own: Delivered) -> None:
         """After a round that is decided otherwise: ends where the states part there, else goes on from what both come
         to.
         """
         if self._make is None or self._store is None:
-            self._over = True
+            self._finished = True
             return
-        self.result.parting = part(self._make, self._log, self._store, own)
-        if self.result.parting is not None:
-            self._over = True
+        self.result.divergence = find_divergence(self._make, self._log, self._store, own)
+        if self.result.divergence is not None:
+            self._finished = True
             return
         self.fold = Fold(self._make(), self._log.cell)
         self.fold.restore(self._store)
         self._recorded = Recorded(self._log, self.fold)
         self.result.hash = self.fold.state.hash
 
-    def _decide_again(self, record: RoundCommitted, here: Segment) -> Difference | None:
+    def _decide_again(self, record: RoundCommitted, segment: Segment) -> Difference | None:
         """Decides a round pass after pass, as the driver did, and applies what was recorded, up to the first
         difference.
         """
@@ -197,9 +197,9 @@ class Replay:
         events = decode_decisions(record)
         while True:
             decided = [encode(event) for event in fold.machine.decide(record.now, record.caught_up, record.budget)]
-            found = self._compare(record, done, decided, here)
-            if found is not None:
-                return found
+            difference = self._compare(record, done, decided, segment)
+            if difference is not None:
+                return difference
             ends = done + len(decided)
             fold.decided(record.now, events[done:ends], record.round, done)
             done = ends
@@ -207,7 +207,7 @@ class Replay:
                 return None
 
     def _compare(
-        self, record: RoundCommitted, start: int, decided: Sequence[bytes], here: Segment
+        self, record: RoundCommitted, start: int, decided: Sequence[bytes], segment: Segment
     ) -> Difference | None:
         """Holds a pass against what stands in the round from `start`; an empty pass is one of a round without any."""
         recorded = record.decisions
@@ -215,7 +215,7 @@ class Replay:
             old = recorded[index] if index < len(recorded) else None
             new = decided[index - start] if index - start < len(decided) else None
             if old != new and not (old and new and encode(decode(old)) == new):  # a build may add fields
-                return Difference(self.fold.machine.name, record.round, index, old, new, places=(here,))
+                return Difference(self.fold.machine.name, record.round, index, old, new, places=(segment,))
         return None
 
 

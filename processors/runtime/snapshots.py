@@ -26,15 +26,15 @@ from events.rounds import in_log
 from events.structs import known
 from events.topics import rounds_of
 from processors.machine import Machine
-from processors.runtime.store import RocksStore, Standing, StoreFault
+from processors.runtime.store import Progress, RocksStore, StoreFault
 from processors.state.conversion import conversion
 from processors.state.table import RowChange, hash_rows
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-KEPT = 3
+KEPT_SNAPSHOTS = 3
 """So many snapshots of a machine are kept: the newest, and older ones in case it is refused."""
-BREATH_ROWS = 20
+PAUSE_ROWS = 20
 """Beside a machine at work, whoever hashes rows leaves the interpreter to it after so many."""
 COPY_BATCH = 1000
 _ROUND = re.compile(r"round-(\d{20})")
@@ -89,12 +89,12 @@ class Manifest(msgspec.Struct, frozen=True):
         return {rounds_of(self.machine): self.position - 1, **self.inputs}
 
 
-class Held(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """A snapshot as it is found: `fault` says why it can't be used, as far as that is known."""
 
     machine: str
     round: int
-    place: str
+    path: str
     manifest: Manifest | None
     fault: str = ""
 
@@ -127,18 +127,18 @@ def stage(store: RocksStore) -> Path:
 
 def take_from(folder: Path, url: str, cell: int, machine: Machine) -> Manifest:
     """Takes a snapshot of the store in a folder, whether its processor runs or not. Raises as `take`."""
-    with TemporaryDirectory(prefix=f"{folder.name}.snapshot-", dir=folder.parent) as beside:
-        copied = Path(beside) / "store"
+    with TemporaryDirectory(prefix=f"{folder.name}.snapshot-", dir=folder.parent) as scratch:
+        copied = Path(scratch) / "store"
         _copy(folder, copied)
         return put(copied, url, cell, machine)
 
 
-def put(folder: Path, url: str, cell: int, machine: Machine, breath_s: float = 0.0) -> Manifest:
+def put(folder: Path, url: str, cell: int, machine: Machine, pause_s: float = 0.0) -> Manifest:
     """Uploads a checkpoint in a folder of its own, once its rows hash to its round; `breath_s`: how long it pauses each
     time that it leaves the interpreter to others. Raises as `take`.
     """
-    standing = _checked(folder, machine.name, breath_s)
-    own = standing.own
+    progress = _checked(folder, machine.name, pause_s)
+    own = progress.own
     files, sources = [], []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(_NOT_DATA):
@@ -152,38 +152,38 @@ def put(folder: Path, url: str, cell: int, machine: Machine, breath_s: float = 0
         round=own.round,
         epoch=own.epoch,
         position=own.position,
-        inputs=inputs(standing, machine),
-        now=standing.now,
-        state=standing.state,
-        state_hash=standing.hash.hex(),
+        inputs=inputs(progress, machine),
+        now=progress.now,
+        state=progress.state,
+        state_hash=progress.hash.hex(),
         round_hash=own.hash.hex(),
         logic=machine.logic,
         build=VERSION,
         files=tuple(files),
     )
     target = Files(url)
-    place = _place(cell, machine.name, own.round)
+    name = _path(cell, machine.name, own.round)
     for file, path in zip(files, sources, strict=True):
-        target.put(path, f"{place}/{file.hash}")
-    target.write(f"{place}/{MANIFEST}", msgspec.json.format(msgspec.json.encode(manifest)))
+        target.put(path, f"{name}/{file.hash}")
+    target.write(f"{name}/{MANIFEST}", msgspec.json.format(msgspec.json.encode(manifest)))
     with suppress(LogUnavailable):  # it is taken; what can't be removed now, or ever, is no fault of it
         older = [round_ for round_ in _rounds(target, cell, machine.name) if round_ < own.round]
-        for round_ in older[KEPT - 1 :]:
-            target.remove(_place(cell, machine.name, round_))
+        for round_ in older[KEPT_SNAPSHOTS - 1 :]:
+            target.remove(_path(cell, machine.name, round_))
     return manifest
 
 
-def held(url: str, cell: int, machine: str) -> Iterator[Held]:
+def stored(url: str, cell: int, machine: str) -> Iterator[StoredSnapshot]:
     """The snapshots of a machine, the newest first, with what their manifests say; files aren't looked at."""
     files = Files(url)
-    return (_look(files, cell, machine, round_) for round_ in _rounds(files, cell, machine))
+    return (_load(files, cell, machine, round_) for round_ in _rounds(files, cell, machine))
 
 
-def verify(url: str, log: Log, machine: str) -> Iterator[Held]:
+def verify(url: str, log: Log, machine: str) -> Iterator[StoredSnapshot]:
     """Checks every snapshot of a machine of the log's cell, the newest first: files, rows and the round in the log."""
-    for found in held(url, log.cell, machine):
+    for snapshot in stored(url, log.cell, machine):
         with TemporaryDirectory(prefix="paceline-snapshot-") as folder:
-            yield _check(url, log, found, Path(folder) / "store")
+            yield _verify(url, log, snapshot, Path(folder) / "store")
 
 
 def restore(url: str, log: Log, machine: Machine, folder: Path) -> Restored:
@@ -192,19 +192,19 @@ def restore(url: str, log: Log, machine: Machine, folder: Path) -> Restored:
     Raises `LogUnavailable` where the place or the log can't be reached. Nobody may have the store open.
     """
     refused: list[str] = []
-    fresh = folder.with_name(f"{folder.name}.restoring")
-    for found in held(url, log.cell, machine.name):
-        shutil.rmtree(fresh, ignore_errors=True)
-        manifest, fault = found.manifest, found.fault
+    restored = folder.with_name(f"{folder.name}.restoring")
+    for snapshot in stored(url, log.cell, machine.name):
+        shutil.rmtree(restored, ignore_errors=True)
+        manifest, fault = snapshot.manifest, snapshot.fault
         if manifest is not None and not _usable(manifest, machine):
             fault = f"its rows have format {manifest.state}, which this build, with {machine.state}, can't convert"
-        fault = fault or _check(url, log, found, fresh).fault
+        fault = fault or _verify(url, log, snapshot, restored).fault
         if not fault:
             shutil.rmtree(folder, ignore_errors=True)
-            fresh.replace(folder)
+            restored.replace(folder)
             return Restored(manifest, refused)
-        refused.append(f"round {found.round} is refused: {fault}")
-    shutil.rmtree(fresh, ignore_errors=True)
+        refused.append(f"round {snapshot.round} is refused: {fault}")
+    shutil.rmtree(restored, ignore_errors=True)
     return Restored(None, refused)
 
 
@@ -215,25 +215,25 @@ def needs(url: str, log: Log, machines: Mapping[str, Callable[[], Machine]]) -> 
     out = {}
     for name, make in machines.items():
         machine = make()
-        newest = next((each for each in verify(url, log, name) if _good(each, machine)), None)
+        newest = next((each for each in verify(url, log, name) if _is_good(each, machine)), None)
         if newest is None:
             topics = (*machine.facts, *map(rounds_of, (*machine.peers, name)))
             out[f"{name}, which has no good snapshot"] = dict.fromkeys(topics, 0)
             continue
-        for each in held(url, log.cell, name):
+        for each in stored(url, log.cell, name):
             if each.manifest is not None and each.round <= newest.round and not _lacks(log, each.manifest):
                 out[f"the snapshot of {name}, round {each.round}"] = each.manifest.needs()
     return out
 
 
-def inputs(standing: Standing, machine: Machine) -> dict[str, int]:
+def inputs(progress: Progress, machine: Machine) -> dict[str, int]:
     """Where each topic that a machine reads continues."""
     topics = (*machine.facts, *map(rounds_of, machine.peers))
-    return {topic: standing.own.inputs.get(topic, 0) for topic in topics}
+    return {topic: progress.own.inputs.get(topic, 0) for topic in topics}
 
 
-def _good(found: Held, machine: Machine) -> bool:
-    return not found.fault and found.manifest is not None and _usable(found.manifest, machine)
+def _is_good(snapshot: StoredSnapshot, machine: Machine) -> bool:
+    return not snapshot.fault and snapshot.manifest is not None and _usable(snapshot.manifest, machine)
 
 
 def _usable(manifest: Manifest, machine: Machine) -> bool:
@@ -241,50 +241,50 @@ def _usable(manifest: Manifest, machine: Machine) -> bool:
     return conversion(machine.conversions, manifest.state, machine.state) is not None
 
 
-def _look(files: Files, cell: int, machine: str, round_: int) -> Held:
-    place = _place(cell, machine, round_)
-    found = Held(machine, round_, f"{files.url}/{place}", None)
+def _load(files: Files, cell: int, machine: str, round_: int) -> StoredSnapshot:
+    path = _path(cell, machine, round_)
+    snapshot = StoredSnapshot(machine, round_, f"{files.url}/{path}", None)
     try:
-        manifest = msgspec.json.decode(files.read(f"{place}/{MANIFEST}"), type=known(Manifest))
+        manifest = msgspec.json.decode(files.read(f"{path}/{MANIFEST}"), type=known(Manifest))
     except FileNotFoundError:
-        return found._replace(fault="it has no manifest: it was not uploaded to its end")
+        return snapshot._replace(fault="it has no manifest: it was not uploaded to its end")
     except msgspec.DecodeError as error:
-        return found._replace(fault=f"its manifest can't be read: {error}")
+        return snapshot._replace(fault=f"its manifest can't be read: {error}")
     if manifest.format > FORMAT:
-        return found._replace(fault=f"it has format {manifest.format}, which a newer Paceline reads")
+        return snapshot._replace(fault=f"it has format {manifest.format}, which a newer Paceline reads")
     if (manifest.cell, manifest.machine) != (cell, machine):
-        return found._replace(fault=f"it is of {manifest.machine} of cell {manifest.cell}")
+        return snapshot._replace(fault=f"it is of {manifest.machine} of cell {manifest.cell}")
     if manifest.round != round_:
-        return found._replace(fault=f"its manifest says round {manifest.round}")
-    return found._replace(manifest=manifest)
+        return snapshot._replace(fault=f"its manifest says round {manifest.round}")
+    return snapshot._replace(manifest=manifest)
 
 
-def _check(url: str, log: Log, found: Held, folder: Path) -> Held:
+def _verify(url: str, log: Log, snapshot: StoredSnapshot, folder: Path) -> StoredSnapshot:
     """Fetches a snapshot into a folder that isn't there yet and checks all of it."""
-    manifest = found.manifest
+    manifest = snapshot.manifest
     if manifest is None:
-        return found
+        return snapshot
     try:
         _check_log(log, manifest)
         _fetch(url, manifest, folder)
-        standing = _checked(folder, manifest.machine)
+        progress = _checked(folder, manifest.machine)
     except StoreFault as fault:
-        return found._replace(fault=str(fault))
-    own = standing.own
+        return snapshot._replace(fault=str(fault))
+    own = progress.own
     stands = msgspec.structs.replace(
         manifest,
         round=own.round,
         epoch=own.epoch,
         position=own.position,
         inputs={topic: own.inputs.get(topic, 0) for topic in manifest.inputs},
-        now=standing.now,
-        state=standing.state,
-        state_hash=standing.hash.hex(),
+        now=progress.now,
+        state=progress.state,
+        state_hash=progress.hash.hex(),
         round_hash=own.hash.hex(),
     )
     if manifest != stands:
-        return found._replace(fault="its store doesn't stand where its manifest says")
-    return found
+        return snapshot._replace(fault="its store doesn't stand where its manifest says")
+    return snapshot
 
 
 def _check_log(log: Log, manifest: Manifest) -> None:
@@ -312,35 +312,35 @@ def _lacks(log: Log, manifest: Manifest) -> str:
 def _fetch(url: str, manifest: Manifest, folder: Path) -> None:
     files = Files(url)
     folder.mkdir(parents=True)
-    place = _place(manifest.cell, manifest.machine, manifest.round)
+    name = _path(manifest.cell, manifest.machine, manifest.round)
     for file in manifest.files:
         target = folder / Path(file.name).name
         try:
-            files.get(f"{place}/{file.hash}", target)
+            files.get(f"{name}/{file.hash}", target)
         except FileNotFoundError as error:
             raise SnapshotFault(f"its file {file.name} is missing") from error
         if target.stat().st_size != file.size or _hash(target) != file.hash:
             raise SnapshotFault(f"its file {file.name} has another hash than its manifest says")
 
 
-def _checked(folder: Path, machine: str, breath_s: float = 0.0) -> Standing:
+def _checked(folder: Path, machine: str, pause_s: float = 0.0) -> Progress:
     """Where the store in a folder stands, once its rows hash to that."""
     store = RocksStore(folder)
     try:
-        standing = store.standing()
-        if standing is None:
+        progress = store.progress()
+        if progress is None:
             raise SnapshotFault(f"The store of {machine} has no round yet: there is nothing to take a snapshot of.")
-        if hash_rows(_breathing(store.rows(), breath_s)) != standing.hash:
-            raise SnapshotFault(f"The rows of {machine} don't hash to its round {standing.own.round}: it is damaged.")
+        if hash_rows(_with_pauses(store.rows(), pause_s)) != progress.hash:
+            raise SnapshotFault(f"The rows of {machine} don't hash to its round {progress.own.round}: it is damaged.")
     finally:
         store.close()
-    return standing
+    return progress
 
 
-def _breathing(rows: Iterator[RowChange], breath_s: float) -> Iterator[RowChange]:
+def _with_pauses(rows: Iterator[RowChange], pause_s: float) -> Iterator[RowChange]:
     for number, row in enumerate(rows):
-        if breath_s and number % BREATH_ROWS == 0:
-            time.sleep(breath_s)
+        if pause_s and number % PAUSE_ROWS == 0:
+            time.sleep(pause_s)
         yield row
 
 
@@ -368,11 +368,11 @@ def _copy(folder: Path, target: Path) -> None:
 
 def _rounds(files: Files, cell: int, machine: str) -> list[int]:
     """The rounds that there are snapshots of, the newest first."""
-    found = map(_ROUND.fullmatch, reversed(files.names(f"cell-{cell}/{machine}")))
-    return [int(each[1]) for each in found if each]
+    snapshot = map(_ROUND.fullmatch, reversed(files.names(f"cell-{cell}/{machine}")))
+    return [int(each[1]) for each in snapshot if each]
 
 
-def _place(cell: int, machine: str, round_: int) -> str:
+def _path(cell: int, machine: str, round_: int) -> str:
     return f"cell-{cell}/{machine}/round-{round_:020d}"
 
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from events.acceptance import Chain
 from processors.machine import Machine
-from processors.runtime.snapshots import held, put, stage
+from processors.runtime.snapshots import put, stage, stored
 from processors.runtime.store import RocksStore
 
 RETRY_S = 60.0
 """So long after a snapshot that could not be taken the next is tried."""
-BREATH_S = 0.001
+PAUSE_SECONDS = 0.001
 """The machine's rounds go before: the check of the rows pauses for so long again and again."""
 
 
-class Keeper:
+class Snapshotter:
     """Takes a snapshot whenever the rounds of a machine cover `every` offsets more than the newest one does: so much at
     most, and what comes while one is uploaded, must be read by an owner without a store. `url`: where they are kept.
 
@@ -36,7 +36,7 @@ class Keeper:
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
 
-    def look(self, store: RocksStore, own: Chain) -> None:
+    def check(self, store: RocksStore, own: Chain) -> None:
         """Between two turns of the machine: starts a snapshot of its open store where one is due."""
         reach = own.position + sum(own.inputs.values())
         if self._reach is not None and reach - self._reach < self._every:
@@ -48,23 +48,23 @@ class Keeper:
     def _work(self, store: RocksStore, round_: int) -> None:
         try:
             if self._reach is None:
-                self._look_up(round_)
+                self._find_newest(round_)
             else:
                 self._take(store)
         except Exception as error:  # whatever it is, the machine goes on
             self._retry_at = time.monotonic() + RETRY_S
             self._say(f"no snapshot could be taken: {error}")
 
-    def _look_up(self, round_: int) -> None:
+    def _find_newest(self, round_: int) -> None:
         """What the newest snapshot covers; one of a later round than the machine's is of another history."""
-        found = (each.manifest for each in held(self._url, self._cell, self._machine.name) if each.round <= round_)
+        found = (each.manifest for each in stored(self._url, self._cell, self._machine.name) if each.round <= round_)
         newest = next((manifest for manifest in found if manifest is not None), None)
         self.round, self._reach = (newest.round, newest.reach) if newest else (0, 0)
 
     def _take(self, store: RocksStore) -> None:
         folder = stage(store)
         try:
-            made = put(folder, self._url, self._cell, self._machine, BREATH_S)
+            manifest = put(folder, self._url, self._cell, self._machine, PAUSE_SECONDS)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self.round, self._reach = made.round, made.reach
+        self.round, self._reach = manifest.round, manifest.reach

@@ -32,7 +32,7 @@ class StoreWaits(StoreFault):
     cause = Cause.LACK
 
 
-class Standing(msgspec.Struct):
+class Progress(msgspec.Struct):
     """Where a machine stands after a round of its own. `own` is its chain in its own topic, `known` what it knew of
     the positions of all topics, `now` its logical time, `state` the format of the rows.
     """
@@ -47,7 +47,7 @@ class Standing(msgspec.Struct):
 class Store(Protocol):
     """Keeps the rows and the standing of one machine."""
 
-    def standing(self) -> Standing | None:
+    def progress(self) -> Progress | None:
         """What was written last, or None."""
         ...
 
@@ -55,11 +55,11 @@ class Store(Protocol):
         """All rows, by table and packed key."""
         ...
 
-    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+    def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
         """Writes both or nothing."""
         ...
 
-    def replace(self, rows: Sequence[RowChange], standing: Standing) -> None:
+    def replace(self, rows: Sequence[RowChange], progress: Progress) -> None:
         """Writes both in place of all that is there, or nothing."""
         ...
 
@@ -73,35 +73,35 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, bytes], bytes] = {}
-        self._standing: bytes | None = None
+        self._progress: bytes | None = None
 
-    def standing(self) -> Standing | None:
+    def progress(self) -> Progress | None:
         """See `Store.standing`."""
-        return None if self._standing is None else msgspec.msgpack.decode(self._standing, type=known(Standing))
+        return None if self._progress is None else msgspec.msgpack.decode(self._progress, type=known(Progress))
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""
         for (table, key), row in sorted(self._rows.items()):
             yield RowChange(table, key, row)
 
-    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+    def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
         """See `Store.commit`."""
         for table, key, row in changes:
             if row is None:
                 self._rows.pop((table, key), None)
             else:
                 self._rows[table, key] = row
-        self._standing = msgspec.msgpack.encode(standing)
+        self._progress = msgspec.msgpack.encode(progress)
 
-    def replace(self, rows: Sequence[RowChange], standing: Standing) -> None:
+    def replace(self, rows: Sequence[RowChange], progress: Progress) -> None:
         """See `Store.replace`."""
         self._rows = {}
-        self.commit(rows, standing)
+        self.commit(rows, progress)
 
     def copy(self) -> "MemoryStore":
         """The store as it is now, as a snapshot on another disk."""
         other = MemoryStore()
-        other._rows, other._standing = dict(self._rows), self._standing
+        other._rows, other._progress = dict(self._rows), self._progress
         return other
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class MemoryStore:
 
 
 _FORMAT = b"\0format"
-_STANDING = b"\0standing"
+_PROGRESS = b"\0standing"
 _FIRST, _AFTER = b"\1", b"\xff"
 """The rows are between these keys."""
 
@@ -144,10 +144,10 @@ class RocksStore:
                 "delete the store: it is made anew from the log."
             )
 
-    def standing(self) -> Standing | None:
+    def progress(self) -> Progress | None:
         """See `Store.standing`."""
-        held = cast(bytes | None, self._db.get(_STANDING))
-        return None if held is None else msgspec.msgpack.decode(held, type=known(Standing))
+        held = cast(bytes | None, self._db.get(_PROGRESS))
+        return None if held is None else msgspec.msgpack.decode(held, type=known(Progress))
 
     def rows(self) -> Iterator[RowChange]:
         """See `Store.rows`."""
@@ -155,24 +155,24 @@ class RocksStore:
             table, packed = key.split(b"\0", 1)
             yield RowChange(table.decode(), packed, row)
 
-    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+    def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
         """See `Store.commit`. Raises `StoreFault` where the disk says no."""
-        self._write(WriteBatch(raw_mode=True), changes, standing)
+        self._write(WriteBatch(raw_mode=True), changes, progress)
 
-    def replace(self, rows: Sequence[RowChange], standing: Standing) -> None:
+    def replace(self, rows: Sequence[RowChange], progress: Progress) -> None:
         """See `Store.replace`. Raises `StoreFault` where the disk says no."""
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(_FIRST, _AFTER)
-        self._write(batch, rows, standing)
+        self._write(batch, rows, progress)
 
-    def _write(self, batch: WriteBatch, changes: Sequence[RowChange], standing: Standing) -> None:
+    def _write(self, batch: WriteBatch, changes: Sequence[RowChange], progress: Progress) -> None:
         for table, key, row in changes:
             name = table.encode() + b"\0" + key
             if row is None:
                 batch.delete(name)
             else:
                 batch.put(name, row)
-        batch.put(_STANDING, msgspec.msgpack.encode(standing))
+        batch.put(_PROGRESS, msgspec.msgpack.encode(progress))
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises plain exceptions

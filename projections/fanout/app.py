@@ -188,7 +188,7 @@ class Fanout:
 
     def _health(self) -> Health:
         """A member of the group that waits for cells which others have is ready: it stands by."""
-        cells = {number: cell.standing() for number, cell in sorted(self._cells.items())}
+        cells = {number: cell.status() for number, cell in sorted(self._cells.items())}
         ready = not self._stopping and self._group.joined and all(each["ready"] for each in cells.values())
         return Health(self._looked, ready, {"cells": cells})
 

@@ -33,7 +33,7 @@ LAG = Gauge(
 )
 
 
-class Standing(NamedTuple):
+class Progress(NamedTuple):
     """How a machine stands: the offset up to which all is published, and the end of its topic."""
 
     position: int
@@ -56,7 +56,7 @@ class Cell:
     ) -> None:
         self.number = cell
         self.failures = Failures(cell, "fanout")
-        self.standings: dict[str, Standing] = {}
+        self.progress: dict[str, Progress] = {}
         self._waits_for = ""
         self._folder = folder
         self._say = say
@@ -75,12 +75,12 @@ class Cell:
         self._looking = threading.Lock()
         self._thread = ThreadPoolExecutor(1, f"cell-{cell}")
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """How it stands, for the health pages."""
         if failed := self.failures.body():
             return {"ready": False, **failed}
         trouble = self._log.link.trouble or self._waits_for
-        machines = {machine: standing._asdict() for machine, standing in self.standings.items()}
+        machines = {machine: status._asdict() for machine, status in self.progress.items()}
         ready = not trouble and machines.keys() == set(MACHINES)
         return {"ready": ready, **({"trouble": trouble} if trouble else {}), "machines": machines}
 
@@ -139,8 +139,8 @@ class Cell:
     def _known(self) -> dict[str, Any]:
         """What a line about it carries: the machine it deals with, and which of its rounds was read last."""
         follower = self._followers.get(self._machine)
-        standing = {} if follower is None else {"epoch": follower.chain.epoch, "round": follower.chain.round}
-        return {"machine": self._machine, **standing} if self._machine else {}
+        status = {} if follower is None else {"epoch": follower.chain.epoch, "round": follower.chain.round}
+        return {"machine": self._machine, **status} if self._machine else {}
 
     def _wait_for(self, why: str) -> None:
         if self._ending.is_set():
@@ -150,7 +150,7 @@ class Cell:
         self._waits_for = why
         self._ending.wait(RETRY_S)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._ending.is_set():
             raise LogUnavailable(f"The fan-out of cell {self.number} ends.")
 
@@ -167,7 +167,7 @@ class Cell:
 
     def _check(self, machine: str, end: int) -> None:
         self._machine = machine
-        follower, before = self._followers[machine], self.standings.get(machine)
+        follower, before = self._followers[machine], self.progress.get(machine)
         position, reached = follower.position, max(follower.position, self._reached.get(machine, 0))
         if reached > end:
             raise gap(follower.topic, reached, 0, end)
@@ -175,7 +175,7 @@ class Cell:
         self._stalled[machine] = self._stalled.get(machine, 0) + 1 if stalls else 0
         if self._stalled[machine] >= STALLED_LOOKS:
             follower.catch_up()
-        self.standings[machine] = Standing(follower.position, end)
+        self.progress[machine] = Progress(follower.position, end)
         LAG.labels(str(self.number), machine).set(max(0, end - follower.position))
 
     def _follower(self, machine: str) -> Follower:
@@ -185,7 +185,7 @@ class Cell:
             if not self._followers:
                 self._publisher.begin(self._log.ends([topic.name for topic in FANOUT]))
             path = self._folder / f"{machine}-{self.number}.msgpack"
-            follower = Follower(self._history, machine, self._publisher.publish, path, self._go_on)
+            follower = Follower(self._history, machine, self._publisher.publish, path, self._resume)
             follower.start()
             self._followers[machine] = follower
         return follower
@@ -201,7 +201,7 @@ class Cell:
         for machine, follower in self._followers.items():
             self._reached[machine] = max(follower.position, self._reached.get(machine, 0))
         self._followers.clear()
-        self.standings.clear()
+        self.progress.clear()
 
     def _close(self) -> None:
         try:

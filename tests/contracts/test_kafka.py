@@ -428,20 +428,20 @@ def join(broker: Broker, group: str, name: str) -> Membership:
     return Membership(broker.address, group, name, session_timeout_ms=SESSION_MS)
 
 
-def owns(member: Membership) -> bool:
+def is_owner(member: Membership) -> bool:
     return member.cells() == {0}
 
 
 def test_a_second_process_waits_until_the_first_has_gone(broker: Broker, group: str) -> None:
     first = join(broker, group, "one")
-    until(lambda: owns(first))
+    until(lambda: is_owner(first))
     second = join(broker, group, "two")
     for _ in range(200):
-        assert not owns(second)
-        if not owns(first):  # a join makes the group share anew
-            until(lambda: owns(first), lambda: owns(second))
+        assert not is_owner(second)
+        if not is_owner(first):  # a join makes the group share anew
+            until(lambda: is_owner(first), lambda: is_owner(second))
     first.close()
-    until(lambda: owns(second))
+    until(lambda: is_owner(second))
     second.close()
 
 
@@ -452,7 +452,7 @@ def test_a_member_that_gets_no_cells_for_long_joins_by_a_new_client(
     member = join(broker, group, "one")
     member._consumer.close()
     member._consumer = Consumer({**lost, "group.id": group})
-    until(lambda: owns(member))
+    until(lambda: is_owner(member))
     member.close()
 
 
@@ -482,7 +482,7 @@ def killed_owner(broker: Broker, group: str, folder: Path) -> None:
 def test_the_cell_of_a_killed_process_passes_on(broker: Broker, group: str, request: pytest.FixtureRequest) -> None:
     killed_owner(broker, group, request.config.rootpath)
     second = join(broker, group, "two")
-    until(lambda: owns(second))
+    until(lambda: is_owner(second))
     second.close()
 
 
@@ -491,7 +491,7 @@ def test_a_killed_process_that_starts_again_has_its_cell(
 ) -> None:
     killed_owner(broker, group, request.config.rootpath)
     again = join(broker, group, "one")
-    until(lambda: owns(again))
+    until(lambda: is_owner(again))
     again.close()
 
 
@@ -513,12 +513,12 @@ class Lingering:
 
 def test_a_member_leaves_without_a_client_that_lingers(broker: Broker, group: str) -> None:
     first, second = join(broker, group, "one"), join(broker, group, "two")
-    until(lambda: owns(first) or owns(second), lambda: (owns(first), owns(second)))
-    left, stays = (first, second) if owns(first) else (second, first)
+    until(lambda: is_owner(first) or is_owner(second), lambda: (is_owner(first), is_owner(second)))
+    left, stays = (first, second) if is_owner(first) else (second, first)
     left._consumer = lingering = Lingering(left._consumer)  # type: ignore[assignment]
     left.close()
     assert lingering.ending.is_set()
-    until(lambda: owns(stays))
+    until(lambda: is_owner(stays))
     lingering.ended.set()
     stays.close()
 
@@ -550,11 +550,11 @@ def test_cells_are_shared_and_lags_can_be_looked_at(broker: Broker) -> None:
 
 def test_a_member_that_was_shut_out_once_joins_again(broker: Broker, group: str) -> None:
     first = join(broker, group, "one")
-    until(lambda: owns(first))
+    until(lambda: is_owner(first))
     second = join(broker, group, "one")
-    until(lambda: owns(second))
-    until(lambda: not owns(first))
-    until(lambda: owns(first))  # the second is not asked any more, as one that is gone
+    until(lambda: is_owner(second))
+    until(lambda: not is_owner(first))
+    until(lambda: is_owner(first))  # the second is not asked any more, as one that is gone
     first.close()
     second.close()
 
@@ -562,6 +562,6 @@ def test_a_member_that_was_shut_out_once_joins_again(broker: Broker, group: str)
 def test_two_processes_of_one_name_are_told(broker: Broker, group: str) -> None:
     first, second = join(broker, group, "one"), join(broker, group, "one")
     with pytest.raises(LogFault, match=r"as one.*Stop the other process of that name"):
-        until(lambda: False, lambda: (owns(first), owns(second)))
+        until(lambda: False, lambda: (is_owner(first), is_owner(second)))
     second.close()
     first.close()

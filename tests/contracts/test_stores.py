@@ -10,15 +10,15 @@ import pytest
 from rocksdict import Options, Rdict
 
 from events.acceptance import Chain
-from processors.runtime.store import MemoryStore, RocksStore, Standing, Store, StoreFault
+from processors.runtime.store import MemoryStore, Progress, RocksStore, Store, StoreFault
 from processors.state.table import RowChange
 
 Open = Callable[[], Store]
 
 
-def at(number: int) -> Standing:
+def at(number: int) -> Progress:
     own = Chain(epoch=1, round=number, hash=bytes([number]) * 32, position=number + 1, inputs={"paceline.jobs": number})
-    return Standing(own, {"paceline.jobs": number, "paceline.hosts": 7}, 1000 + number, 1, bytes([number]) * 32)
+    return Progress(own, {"paceline.jobs": number, "paceline.hosts": 7}, 1000 + number, 1, bytes([number]) * 32)
 
 
 def rows(store: Store) -> dict[tuple[str, bytes], bytes | None]:
@@ -36,7 +36,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
 
 def test_a_new_store_holds_nothing(open_store: Open) -> None:
     store = open_store()
-    assert store.standing() is None
+    assert store.progress() is None
     assert rows(store) == {}
     store.close()
 
@@ -46,11 +46,11 @@ def test_what_was_written_is_read_at_once_and_by_the_next_opener(open_store: Ope
     store = open_store()
     store.commit([RowChange(table, key, row) for (table, key), row in written.items()], at(1))
     assert rows(store) == written
-    assert store.standing() == at(1)
+    assert store.progress() == at(1)
     store.close()
     again = open_store()
     assert rows(again) == written
-    assert again.standing() == at(1)
+    assert again.progress() == at(1)
     again.close()
 
 
@@ -61,7 +61,7 @@ def test_later_rows_replace_earlier_ones_and_none_removes(open_store: Open) -> N
         [RowChange("jobs", b"a", b"2"), RowChange("jobs", b"b", None), RowChange("jobs", b"never", None)], at(2)
     )
     assert rows(store) == {("jobs", b"a"): b"2", ("hosts", b"a"): b"1"}
-    assert store.standing() == at(2)
+    assert store.progress() == at(2)
     store.close()
 
 
@@ -69,7 +69,7 @@ def test_a_round_without_changes_moves_the_standing(open_store: Open) -> None:
     store = open_store()
     store.commit([RowChange("jobs", b"a", b"1")], at(1))
     store.commit([], at(2))
-    assert store.standing() == at(2)
+    assert store.progress() == at(2)
     assert rows(store) == {("jobs", b"a"): b"1"}
     store.close()
 
@@ -86,10 +86,10 @@ def test_rows_of_another_format_replace_all_that_is_there(open_store: Open) -> N
 def test_a_standing_that_was_read_may_be_changed_without_changing_the_store(open_store: Open) -> None:
     store = open_store()
     store.commit([], at(1))
-    standing = store.standing()
-    assert standing is not None
-    standing.own.inputs["paceline.jobs"] = 99
-    assert store.standing() == at(1)
+    progress = store.progress()
+    assert progress is not None
+    progress.own.inputs["paceline.jobs"] = 99
+    assert store.progress() == at(1)
     store.close()
 
 
@@ -114,11 +114,11 @@ def test_rows_and_standing_of_a_killed_process_are_of_one_round(tmp_path: Path) 
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     store = RocksStore(tmp_path / "s")
-    standing = store.standing()
-    assert standing is not None
-    assert standing.own.round >= 20
-    assert set(rows(store).values()) == {bytes([standing.own.round]) * 500}
-    assert standing == at(standing.own.round)
+    progress = store.progress()
+    assert progress is not None
+    assert progress.own.round >= 20
+    assert set(rows(store).values()) == {bytes([progress.own.round]) * 500}
+    assert progress == at(progress.own.round)
     store.close()
 
 

@@ -27,7 +27,7 @@ END_S = 45.0
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-class Running(NamedTuple):
+class RunningCell(NamedTuple):
     """A `make cell`, what it has said so far in a file, and its folder."""
 
     process: subprocess.Popen[bytes]
@@ -61,7 +61,7 @@ def answers(address: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCell]:
     base = tmp_path_factory.mktemp("cell")
     with (base / "said").open("wb") as said:
         process = subprocess.Popen(
@@ -71,7 +71,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             cwd=ROOT,
             start_new_session=True,
         )
-    running = Running(process, base / "said", base / "kept")
+    running = RunningCell(process, base / "said", base / "kept")
     try:
         running.until(lambda: "all are ready" in running.said, "all to be ready")
         yield running
@@ -91,12 +91,12 @@ def shown(text: str) -> Iterator[tuple[str, str]]:
             yield part[:size], part[size:]
 
 
-def test_it_says_what_the_readme_shows(cell: Running) -> None:
+def test_it_says_what_the_readme_shows(cell: RunningCell) -> None:
     [block] = re.findall(r"\$ make cell\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert doctest.OutputChecker().check_output(block, cell.said, FLAGS), cell.said
 
 
-def test_a_job_runs_in_each_cell(cell: Running) -> None:
+def test_a_job_runs_in_each_cell(cell: RunningCell) -> None:
     with cell.client as client:
         for number in (0, 1):
             client.define_pool(f"/made-{number}", {"reservation": {}, "cell": number}, wait=20)
@@ -108,7 +108,7 @@ def test_a_job_runs_in_each_cell(cell: Running) -> None:
             assert [task["host_id"] for task in client.tasks(job_id)] == [f"host-{number}"]
 
 
-def test_pages_that_supervisors_look_at_answer(cell: Running) -> None:
+def test_pages_that_supervisors_look_at_answer(cell: RunningCell) -> None:
     where = {each.kind: each.words[each.words.index("--listen") + 1] for each in of_procfile()}
     kinds = {each.where: each.kind for each in of_kubernetes()}
     asked = set()
@@ -122,7 +122,7 @@ def test_pages_that_supervisors_look_at_answer(cell: Running) -> None:
         cell.until(lambda address=address: answers(address), f"{kind} to answer {path}")
 
 
-def test_a_second_one_says_what_is_in_its_way(cell: Running, tmp_path: Path) -> None:
+def test_a_second_one_says_what_is_in_its_way(cell: RunningCell, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "deploy.cell", str(tmp_path / "second")]
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert second.returncode == 1
@@ -132,14 +132,14 @@ def test_a_second_one_says_what_is_in_its_way(cell: Running, tmp_path: Path) -> 
     assert not (tmp_path / "second").exists()
 
 
-def test_a_process_that_dies_is_started_again(cell: Running) -> None:
+def test_a_process_that_dies_is_started_again(cell: RunningCell) -> None:
     [fanout] = [each for each in _children(cell) if b"fanout" in each[1]]
     os.kill(fanout[0], signal.SIGKILL)
     cell.until(lambda: "fanout has ended with -9" in cell.said, "it to be noticed")
     cell.until(lambda: _ready("127.0.0.1:7120"), "the fan-out to be ready")
 
 
-def test_the_operators_page_is_true(cell: Running) -> None:
+def test_the_operators_page_is_true(cell: RunningCell) -> None:
     commands = list(shown(OPERATIONS.read_text()))
     assert len(commands) >= 5
     shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -152,7 +152,7 @@ def test_the_operators_page_is_true(cell: Running) -> None:
     assert shell.wait(10) == 0
 
 
-def test_a_cell_that_was_added_is_served(cell: Running) -> None:
+def test_a_cell_that_was_added_is_served(cell: RunningCell) -> None:
     add_cells(re.findall(r"Kafka at (\S+);", cell.said)[0], 3)  # the page above has, unless this runs alone
     where = {each.kind: each.words[each.words.index("--listen") + 1] for each in of_procfile()}
 
@@ -173,7 +173,7 @@ def test_a_cell_that_was_added_is_served(cell: Running) -> None:
         assert answer["code"] == "DONE"
 
 
-def test_ctrl_c_ends_all_of_it(cell: Running) -> None:
+def test_ctrl_c_ends_all_of_it(cell: RunningCell) -> None:
     started = time.monotonic()
     children = [pid for pid, _ in _children(cell)]
     assert len(children) == 12, "Kafka and eleven parts"
@@ -199,7 +199,7 @@ def _ready(listen: str) -> bool:
     return answer is not None and answer.is_success
 
 
-def _children(cell: Running) -> list[tuple[int, bytes]]:
+def _children(cell: RunningCell) -> list[tuple[int, bytes]]:
     """Processes that it has started: pid and command line, words apart by zero bytes."""
     found = []
     for task in Path(f"/proc/{cell.process.pid}/task").iterdir():

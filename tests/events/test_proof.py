@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from paceline.client import proof
-from paceline.client.proof import PATH, Challenge, NotProven, Proving, place
+from paceline.client.proof import PATH, Challenge, NotProven, Proving, address_of
 
 TOKEN = "secret"
 HERE = ("192.0.2.1", 7117)
@@ -70,8 +70,8 @@ def test_a_loopback_address_is_of_one_machine(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_address_reads_the_same_at_both_ends() -> None:
-    assert place("::ffff:192.0.2.1", 1) == place("192.0.2.1", 1)
-    assert place("fe80::1%eth0", 1) == place("fe80::1", 1)
+    assert address_of("::ffff:192.0.2.1", 1) == address_of("192.0.2.1", 1)
+    assert address_of("fe80::1%eth0", 1) == address_of("fe80::1", 1)
 
 
 @pytest.mark.parametrize(

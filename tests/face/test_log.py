@@ -15,7 +15,7 @@ from events.log.kafka.kafka_log import KafkaLog
 from events.log.port import Log, NewRecord
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.topics import EVERY, SETTINGS
-from paceline.history.verify import _near
+from paceline.history.verify import _context
 from processors.runtime.driver import Driver
 from processors.runtime.store import MemoryStore
 from tests.broker import Broker
@@ -134,11 +134,11 @@ def test_no_log_there_is_6(cli, tmp_path, monkeypatch):
 
 def test_long_values_are_cut_to_where_they_part():
     same = "x" * 100
-    old, new = _near(f"{same}a{same}", f"{same}b{same}")
+    old, new = _context(f"{same}a{same}", f"{same}b{same}")
     assert old == "…" + "x" * 30 + "a" + "x" * 29 + "…"
     assert new == "…" + "x" * 30 + "b" + "x" * 29 + "…"
-    assert _near("short", "shorter") == ("short", "shorter")
-    assert _near(same, "x") == ("x" * 1 + "x" * 30 + "…", "x")
+    assert _context("short", "shorter") == ("short", "shorter")
+    assert _context(same, "x") == ("x" * 1 + "x" * 30 + "…", "x")
 
 
 def test_following_the_log_from_its_start(cli, data):

@@ -132,7 +132,7 @@ def test_an_interrupt_is_130_and_the_job_goes_on(cell):
     ("error", "code"), [(LogGap("gone"), 1), (LogFault("no log"), 6), (LogUnavailable("away"), 6), (KeyError("x"), 1)]
 )
 def test_errors_of_the_log_and_bugs_are_sentences(error, code):
-    text, found = main._told(error)
+    text, found = main._error_text(error)
     assert found == code
     assert "\n" not in text
 

@@ -31,7 +31,7 @@ def test_a_cell_that_has_failed_is_tried_again_by_its_looks_alone(cell: Cell, li
             raise FULL
 
     cell._try(look, again=True)
-    assert cell.standing()["failed"] == "/data/x: No space left on device."
+    assert cell.status()["failed"] == "/data/x: No space left on device."
     cell._try(lambda: tried.append("take"))
     assert tried == ["look"], "records that come meanwhile wait in the log"
     while cell.failures.current:

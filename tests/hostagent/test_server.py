@@ -18,7 +18,7 @@ from hostagent.server import Connection, Server
 from tests.storms.cell import CellProcess
 
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
-WHOLE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+DEFAULT_SHAPE = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 MIB = 1 << 20
 
 
@@ -62,7 +62,7 @@ class Served:
         return peer
 
     def answer(self, source: str = "127.0.0.1") -> int:
-        with self.peer(WHOLE, source) as peer:
+        with self.peer(DEFAULT_SHAPE, source) as peer:
             return int(peer.recv(100).split()[1])
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ def served() -> Iterator[Served]:
 
 
 def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(served):
-    with served.peer(WHOLE) as peer:
+    with served.peer(DEFAULT_SHAPE) as peer:
         peer.recv(100)
         taken = served.open[0].transport.get_extra_info("socket")
         assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -136,7 +136,7 @@ def test_half_sent_requests_keep_nobody_out(served):
 
 def test_a_head_has_its_time(served, monkeypatch):
     monkeypatch.setattr(module, "HEAD_S", 0.05)
-    with peers(served.peer(), served.peer(HALF), served.peer(WHOLE + HALF)) as found:
+    with peers(served.peer(), served.peer(HALF), served.peer(DEFAULT_SHAPE + HALF)) as found:
         assert all(ended(each) for each in found)
 
 
@@ -158,10 +158,10 @@ def test_a_head_and_a_request_have_their_length(served, monkeypatch):
 
 def test_one_address_has_half_of_the_connections(served):
     served.app.go.clear()
-    with peers(*(served.peer(WHOLE) for _ in range(8))):
+    with peers(*(served.peer(DEFAULT_SHAPE) for _ in range(8))):
         until(lambda: served.app.asked == 8)
         assert served.answer() == 503
-        with served.peer(WHOLE, "127.0.0.2") as other:
+        with served.peer(DEFAULT_SHAPE, "127.0.0.2") as other:
             until(lambda: served.app.asked == 9)
             served.app.go.set()
             assert other.recv(100).startswith(b"HTTP/1.1 200")
@@ -169,7 +169,7 @@ def test_one_address_has_half_of_the_connections(served):
 
 def test_connections_that_are_answered_are_not_ended_for_new_ones(served):
     served.app.go.clear()
-    with peers(*(served.peer(WHOLE, f"127.0.0.{each % 4 + 1}") for each in range(16))) as found:
+    with peers(*(served.peer(DEFAULT_SHAPE, f"127.0.0.{each % 4 + 1}") for each in range(16))) as found:
         until(lambda: served.app.asked == 16)
         assert served.answer("127.0.0.9") == 503
         served.app.go.set()
@@ -179,7 +179,7 @@ def test_connections_that_are_answered_are_not_ended_for_new_ones(served):
 def test_what_slow_readers_leave_unread_is_bounded_in_all(served, monkeypatch):
     monkeypatch.setattr(module, "UNREAD_BYTES_MAX", 24 * MIB)
     served.app.size = 8 * MIB
-    with peers(*(served.peer(WHOLE) for _ in range(7))):
+    with peers(*(served.peer(DEFAULT_SHAPE) for _ in range(7))):
         until(lambda: served.app.asked == 7)
         until(lambda: sum(each.unread_bytes() for each in served.open) <= 24 * MIB)
         served.app.size = 2
@@ -189,7 +189,7 @@ def test_what_slow_readers_leave_unread_is_bounded_in_all(served, monkeypatch):
 def test_a_reader_that_takes_nothing_is_cut_off(served, monkeypatch):
     monkeypatch.setattr(module, "UNREAD_S", 0.05)
     served.app.size = 32 * MIB
-    with served.peer(WHOLE) as peer:
+    with served.peer(DEFAULT_SHAPE) as peer:
         until(lambda: served.app.asked and not served.open)
         assert ended(peer)
 

@@ -57,7 +57,9 @@ def test_settled_may_be_heard_before_the_session_it_is_about(world: World) -> No
     assert hosts_of(world.run("a")) == {("a", 0, 1): "h1"}
 
 
-def test_a_host_that_connects_again_is_settled_again_and_its_runs_go_on_holding_their_places(world: World) -> None:
+def test_a_host_that_connects_again_is_settled_again_and_its_runs_go_on_holding_their_places(
+    world: World,
+) -> None:
     world.host("h1", cpu=2000)
     world.run("a")
     assert not of(world.connect("h1", cpu=2000), CapacityChanged), "nothing changed for the cell"

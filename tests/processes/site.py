@@ -21,7 +21,7 @@ from events.log.port import NewRecord
 from events.topics import EVERY, MACHINES, SETTINGS
 from processors.cell_machines import machines
 from processors.runtime.replay import replay
-from processors.runtime.store import RocksStore, Standing
+from processors.runtime.store import Progress, RocksStore
 from projections.views import tables
 from projections.views.projector import rebuild
 from tests.broker import Broker
@@ -100,14 +100,14 @@ class Site:
             return dict(httpx2.get(f"http://{self.address(name)}/readyz", timeout=PAGE_S, trust_env=False).json())
         return None
 
-    def standing(self, name: str, cell: int) -> dict[str, Any]:
+    def status(self, name: str, cell: int) -> dict[str, Any]:
         """What /readyz of a part says of a cell; empty where it doesn't answer, or hasn't the cell."""
         return dict((self.health(name) or {}).get("cells", {}).get(str(cell), {}))
 
     def owned(self, name: str) -> dict[int, int]:
         """The cells that a processor decides for, with the epoch of each."""
         cells = (self.health(name) or {}).get("cells", {})
-        return {int(cell): standing["epoch"] for cell, standing in cells.items() if standing.get("epoch")}
+        return {int(cell): progress["epoch"] for cell, progress in cells.items() if progress.get("epoch")}
 
     def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = READY_S) -> Any:
         """Waits for a condition and returns what it came to; raises with what all parts have said."""
@@ -214,9 +214,9 @@ class Site:
         said = {}
         for name in self.names:
             machine = name.partition(".")[0]
-            for cell, standing in ((self.health(name) or {}).get("cells", {}) if machine in MACHINES else {}).items():
-                if standing.get("epoch"):
-                    said[int(cell), machine, standing["round"]] = standing["hash"]
+            for cell, progress in ((self.health(name) or {}).get("cells", {}) if machine in MACHINES else {}).items():
+                if progress.get("epoch"):
+                    said[int(cell), machine, progress["round"]] = progress["hash"]
         return said
 
     def verify(self) -> dict[str, int]:
@@ -244,7 +244,7 @@ class Site:
                     counted["hash_mismatches"] += found.difference is not None
                     counted["hash_mismatches"] += self.hashes.differing(cell, name, after)
                     counted["hash_mismatches"] += sum(
-                        after.get(standing.own.round) != standing.hash for standing in self._stores(cell, name)
+                        after.get(progress.own.round) != progress.hash for progress in self._stores(cell, name)
                     )
                     counted.update({f"ignored: {cause}": count for cause, count in ignored.items()})
                 counted.update(runs_in_sequence(log))
@@ -256,14 +256,14 @@ class Site:
             self._fan_out_whole()
         return dict(counted)
 
-    def _stores(self, cell: int, machine: str) -> Iterable[Standing]:
+    def _stores(self, cell: int, machine: str) -> Iterable[Progress]:
         """Where the stores of a machine stand, in all data folders."""
         for folder in self.folder.glob(f"data*/cell-{cell}/store/{machine}"):
             store = RocksStore(folder)
-            standing = store.standing()
+            progress = store.progress()
             store.close()
-            if standing is not None:
-                yield standing
+            if progress is not None:
+                yield progress
 
     def _fan_out_whole(self) -> None:
         self.start("fanout")

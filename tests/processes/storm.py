@@ -215,7 +215,7 @@ class Storm:
             shutil.copytree(other, own)
             self.site.start(name)
             self.site.until(
-                lambda: any(said in self.site.standing(name, 0).get("failed", "") for said in FOREIGN),
+                lambda: any(said in self.site.status(name, 0).get("failed", "") for said in FOREIGN),
                 f"{name} to say that a store isn't its own",
             )
             self.site.kill(name)

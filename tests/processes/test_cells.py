@@ -46,7 +46,7 @@ class Stuck:
     def recovers(self) -> bool:
         return False
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         return {"ready": True}
 
 
@@ -196,9 +196,9 @@ def test_a_cell_that_fails_says_why_whatever_it_was(error: Exception, said: str)
     cell = Cell(3, "test", make, lambda _, text: lines.append(text))
     until(lambda: lines)
     assert sentence(error) == said
-    standing = cell.standing()
-    assert (standing["ready"], standing["failed"], standing["tries"]) == (False, said, 1)
-    assert standing["since"] < standing["next_try"]
+    status = cell.status()
+    assert (status["ready"], status["failed"], status["tries"]) == (False, said, 1)
+    assert status["since"] < status["next_try"]
     assert lines == [f"stopped: {said}"]
     cell.end()
     assert cell.join(time.monotonic() + PATIENCE)
@@ -215,7 +215,7 @@ def test_whatever_ends_the_membership_is_the_reason_that_the_process_gives() -> 
     async def follow() -> None:
         host = Cells(Kind("test", lambda: member, set, Stuck), lambda *_: None, told.append)
         host._member = member
-        await host._follow()
+        await host._follow_group()
 
     asyncio.run(follow())
     assert ["no such group" in text for text in told] == [True]

@@ -52,11 +52,11 @@ def test_a_cell_whose_trouble_may_pass_is_tried_again_until_it_works(world: Worl
     world.errors[1] = error
 
     def tried() -> bool:
-        return world.standing(1).get("tries", 0) >= 3
+        return world.status(1).get("tries", 0) >= 3
 
     def mended() -> bool:
         world.errors.clear()
-        return bool(world.standing(1).get("ready"))
+        return bool(world.status(1).get("ready"))
 
     world.run(tried, lambda: metric(1) == 1, mended)
     assert metric(1) == 0
@@ -93,7 +93,7 @@ def test_a_cell_whose_history_cannot_be_gone_on_with_stays_stopped_and_is_not_ha
 ) -> None:
     world.given, world.others = frozenset((0, 1)), {"other"}
     world.errors[1] = error
-    world.run(lambda: world.standing(1).get("failed"), lambda: world.stepped.count(0) > 50)
+    world.run(lambda: world.status(1).get("failed"), lambda: world.stepped.count(0) > 50)
     assert world.made.count(1) == 1
     assert world.left == 0
     assert world.given_up == []
@@ -103,7 +103,7 @@ def test_a_stopped_cell_says_why_since_when_and_that_it_is_not_tried_again(world
     world.given = frozenset((0, 1))
     world.errors[1] = BROKEN
     shown: list[dict[str, Any]] = []
-    world.run(lambda: world.standing(1).get("failed"), did(lambda: shown.append(world.standing(1))))
+    world.run(lambda: world.status(1).get("failed"), did(lambda: shown.append(world.status(1))))
     assert shown[0].pop("since").endswith("Z")
     assert shown == [{"ready": False, "failed": str(BROKEN), "tries": 1, "next_try": None}]
 
@@ -137,7 +137,7 @@ def test_who_left_the_group_comes_back_when_nobody_else_is_left(world: World) ->
         world.others.clear()
         return world.joined == 2
 
-    world.run(lambda: world.left, alone, lambda: world.standing(0).get("ready"))
+    world.run(lambda: world.left, alone, lambda: world.status(0).get("ready"))
     assert world.left == 1
 
 
@@ -147,7 +147,7 @@ def test_a_process_that_is_alone_tries_again_what_it_keeps(world: World, error: 
     world.given = frozenset((0, 1))
     world.errors[1] = error
     world.run(
-        lambda: world.standing(1).get("tries", 0) > 2, did(world.errors.clear), lambda: world.standing(1).get("ready")
+        lambda: world.status(1).get("tries", 0) > 2, did(world.errors.clear), lambda: world.status(1).get("ready")
     )
     assert world.given_up == []
 
@@ -162,7 +162,7 @@ def test_a_process_that_lacks_something_waits_a_while_before_others_have_its_cel
         monkeypatch.setattr(cell_failures, "LACK_S", 0.0)
         return bool(world.left)
 
-    world.run(lambda: world.standing(1).get("tries", 0) > 2, lambda: world.left == 0, late)
+    world.run(lambda: world.status(1).get("tries", 0) > 2, lambda: world.left == 0, late)
 
 
 def test_after_its_end_a_parked_cell_takes_no_step(world: World) -> None:
@@ -188,7 +188,7 @@ def test_a_cell_that_cannot_be_closed_says_so_and_is_tried_again(world: World, m
     world.given = frozenset((0,))
     world.errors[0] = LogUnavailable("away")
     world.run(
-        lambda: world.standing(0).get("tries", 0) > 2, did(world.errors.clear), lambda: world.standing(0).get("ready")
+        lambda: world.status(0).get("tries", 0) > 2, did(world.errors.clear), lambda: world.status(0).get("ready")
     )
     assert any("could not be closed" in line for line in world.lines)
 

@@ -43,7 +43,7 @@ def test_a_cell_whose_disk_is_full_says_so_goes_on_with_room_and_nothing_is_lost
         before = resource.prlimit(site.processes.pid(name), resource.RLIMIT_FSIZE)
         resource.prlimit(site.processes.pid(name), resource.RLIMIT_FSIZE, (FILE_MAX, before[1]))
         site.submit("late", 2000)
-        site.until(lambda: "can't be written" in site.standing(name, 0).get("failed", ""), f"{name} to say why")
+        site.until(lambda: "can't be written" in site.status(name, 0).get("failed", ""), f"{name} to say why")
         assert "stopped: The " in site.said(name)
         resource.prlimit(site.processes.pid(name), resource.RLIMIT_FSIZE, before)
         site.until_ready(name)

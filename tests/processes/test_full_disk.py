@@ -27,7 +27,7 @@ def test_a_full_disk_ends_a_gateway_with_its_reason_a_fan_out_waits_and_nothing_
     broker: Broker, tmp_path: Path
 ) -> None:
     def met(site: Site) -> tuple[str, ...]:
-        site.until(lambda: "No space left" in site.standing("fanout", 0).get("failed", ""), "the fan-out to say why")
+        site.until(lambda: "No space left" in site.status("fanout", 0).get("failed", ""), "the fan-out to say why")
         assert site.until_ended("gateway.0") == 1
         assert "No space left on device" in site.said("gateway.0").splitlines()[-1]
         return ("gateway.0",)

@@ -11,7 +11,7 @@ from events.log.port import LogUnavailable
 from paceline.services import processor as service
 from paceline.services.settings import load
 from paceline.services.startup import Start
-from processors.runtime.bootstrap import Beginning
+from processors.runtime.bootstrap import StartState
 from processors.runtime.driver import Driver
 from tests.contracts.log import PATIENCE
 from tests.protocol.world import WorldClock
@@ -21,7 +21,7 @@ def test_a_machine_says_that_it_recovers_at_first_and_when_its_log_was_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = MemoryLog(WorldClock().monotonic_ms)
-    monkeypatch.setattr(service, "begin", lambda *_: Beginning(log, ""))
+    monkeypatch.setattr(service, "begin", lambda *_: StartState(log, ""))
     monkeypatch.setattr("processors.runtime.in_process.RETRY_MS", 0)
     settings = load(data=tmp_path, kafka="127.0.0.1:1")
     start = Start("one", "here", socket.socket(), "", "", lambda *_, **__: None)

@@ -37,7 +37,7 @@ class Told:
     def recovers(self) -> bool:
         return False
 
-    def standing(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         return {"ready": True}
 
 
@@ -87,16 +87,16 @@ class World:
             for each in holds:
                 while not each():
                     assert time.monotonic() < deadline, self.lines
-                    await self.host._look()
+                    await self.host._check()
                     await asyncio.sleep(0.001)
             self.host._stopped.set()
             await self.host._end(list(self.host._cells))
 
         asyncio.run(follow())
 
-    def standing(self, number: int) -> dict[str, Any]:
+    def status(self, number: int) -> dict[str, Any]:
         cell = self.host._cells.get(number)
-        return cell.standing() if cell else {}
+        return cell.status() if cell else {}
 
 
 def did(what: Callable[[], object]) -> Callable[[], bool]:

@@ -11,7 +11,7 @@ from tests.machines import instances_changed
 from tests.projections.cell import CORE, Cell, ended, queued, runs
 
 
-class Story:
+class LogSummary:
     """One history; everything follows from the seed. `slow`: machines hear of each other late."""
 
     def __init__(self, seed: int, slow: bool = False) -> None:

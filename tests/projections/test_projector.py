@@ -30,7 +30,7 @@ from projections.views.rows import JobRow
 from projections.views.tables import open_engine
 from tests.machines import instances_changed
 from tests.projections.cell import CORE, Cell, dump, ended, ordered, placed, queued, ranges, runs
-from tests.projections.story import Story
+from tests.projections.story import LogSummary
 
 
 @pytest.fixture
@@ -421,7 +421,7 @@ def test_few_blocks_in_memory_give_the_same_rows(cell, tmp_path, monkeypatch):
 def test_rebuilt_is_live_whatever_the_batches(tmp_path_factory, seed, batches):
     folder = tmp_path_factory.mktemp("views")
     (folder / "again").mkdir()
-    cell = Story(seed, slow=True).cell
+    cell = LogSummary(seed, slow=True).cell
     rows = []
     for name in ("live", "again"):
         draw = random.Random(seed + len(rows))

@@ -22,7 +22,7 @@ from projections.record_json import HASHES, is_longs
 from projections.views import projector
 from tests.projections.cell import CORE
 from tests.projections.conftest import Api
-from tests.projections.story import Story
+from tests.projections.story import LogSummary
 
 START = "0:0"
 
@@ -218,7 +218,7 @@ def test_everything_comes_once_and_after_its_cause(tmp_path_factory, seed):
     """However often the reader breaks off, and however the views and the stream come along."""
     api = Api(tmp_path_factory.mktemp("views"))
     draw = random.Random(seed)
-    api.cell.log = Story(seed).cell.log
+    api.cell.log = LogSummary(seed).cell.log
     api.projector = type(api.projector)(api.cell.log, tmp_path_factory.mktemp("views"))
     heard: list[Any] = []
     tail = Tail(api.projector.views, api.cell.log, START)

@@ -42,8 +42,8 @@ class Owner:
             pass
 
     def unrecorded(self) -> int:
-        standing = self.disk.standing()
-        return self.log.bounds(JOBS)[1] - (standing.own.inputs.get(JOBS, 0) if standing else 0)
+        progress = self.disk.progress()
+        return self.log.bounds(JOBS)[1] - (progress.own.inputs.get(JOBS, 0) if progress else 0)
 
     def rounds(self) -> int:
         return self.driver.fold.own.round

@@ -138,10 +138,10 @@ def test_a_store_whose_rows_are_not_those_of_its_round_is_refused() -> None:
     duo.ask("one")
     duo.rest()
     disk = duo.disks["left"]
-    standing, row = disk.standing(), next(each for each in disk.rows() if each.table == "balls")
-    assert standing is not None
+    progress, row = disk.progress(), next(each for each in disk.rows() if each.table == "balls")
+    assert progress is not None
     assert row.row is not None
-    disk.commit([RowChange(row.table, row.key, row.row[:-1] + b"\x07")], standing)
+    disk.commit([RowChange(row.table, row.key, row.row[:-1] + b"\x07")], progress)
     with pytest.raises(StoreFault, match="doesn't hash to its round 1: it is damaged"):
         duo.start("left")
 

@@ -23,7 +23,7 @@ class Assigned:
 
     here: bool = True
 
-    def owns(self) -> bool:
+    def is_owner(self) -> bool:
         return self.here
 
 

@@ -135,5 +135,5 @@ def rendered(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        PAGE.write_text(rendered(Path(made)))
+    with tempfile.TemporaryDirectory() as observers:
+        PAGE.write_text(rendered(Path(observers)))

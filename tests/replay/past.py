@@ -61,9 +61,9 @@ def past() -> MemoryLog:
 
 def played(scenario: dict[str, Any]) -> MemoryLog:
     """The log of a scenario."""
-    made = session.of_scenario(Scenario.model_validate(scenario), "", session.Wanted())
-    made.run.go()
-    return _copied(made.run.cell.log)
+    observers = session.of_scenario(Scenario.model_validate(scenario), "", session.RunOptions())
+    observers.run.run_to_end()
+    return _copied(observers.run.cell.log)
 
 
 def kept(folder: Path) -> MemoryLog:

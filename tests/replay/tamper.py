@@ -67,9 +67,9 @@ def kept() -> dict[str, list[Kept]]:
         run = Replay(make(), past(), store)
         out[name] = [Kept(0, {}, MemoryStore())]
         for _ in run.rounds():
-            standing = store.standing()
-            assert standing is not None
-            out[name].append(Kept(standing.own.position, standing.own.inputs, store.copy()))
+            progress = store.progress()
+            assert progress is not None
+            out[name].append(Kept(progress.own.position, progress.own.inputs, store.copy()))
         assert run.result.difference is None, run.result.difference
     return out
 
@@ -234,17 +234,17 @@ def run(count: int, seed: int = 0) -> dict[str, object]:
     kinds: Counter[str] = Counter()
     topics: Counter[str] = Counter()
     while sum(kinds.values()) < count:
-        made = change(source)
-        if made is None:
+        observers = change(source)
+        if observers is None:
             continue
-        told = f"{made.kind} {made.topic}:{made.offsets}"
-        found = find(made)
+        told = f"{observers.kind} {observers.topic}:{observers.offsets}"
+        found = find(observers)
         assert found.difference is not None, f"not found: {told}"
-        assert found.by == "rounds" or not covered(made), f"only the head found it: {told}"
-        assert placed(made, found.difference), f"{told} was said to be at {found.difference}"
+        assert found.by == "rounds" or not covered(observers), f"only the head found it: {told}"
+        assert placed(observers, found.difference), f"{told} was said to be at {found.difference}"
         by[found.by] += 1
-        kinds[made.kind] += 1
-        topics[made.topic] += 1
+        kinds[observers.kind] += 1
+        topics[observers.topic] += 1
     return {
         "places": count,
         "found_by_rounds": by["rounds"],

@@ -8,7 +8,7 @@ from events.codec import decode
 from events.records.hosts import HostSilent
 from events.records.jobs import JobStopRequested
 from events.topics import ALL
-from paceline.history.bisection import Seeker, seek
+from paceline.history.bisection import HistorySearch, find_first
 from paceline.history.log_cut import before, closed
 from paceline.simulate.scenario.expectations import parse
 from processors.cell_machines import machines
@@ -19,11 +19,11 @@ ENDS = {topic.name: past().bounds(topic.name)[1] for topic in ALL}
 
 
 def find(text, wanted=None, since_ms=0):
-    return seek(Seeker(past(), machines()), parse(text), wanted, ENDS, since_ms)
+    return find_first(HistorySearch(past(), machines()), parse(text), wanted, ENDS, since_ms)
 
 
 def test_all_machines_come_to_the_state_that_their_replay_comes_to():
-    seeker = Seeker(past(), machines())
+    seeker = HistorySearch(past(), machines())
     seen = [event.machine for _, event in seeker.rounds(ENDS)]
     for name, make in machines().items():
         alone = replay(make(), past())
@@ -113,7 +113,8 @@ def test_a_fact_is_told_with_the_first_round_that_was_decided_on_it():
 def test_a_search_goes_no_further_than_it_is_told():
     ends = closed(past(), before(past(), 1_700_000_030_000))
     offsets = [
-        (delivered.record.topic, delivered.record.offset) for delivered, _ in Seeker(past(), machines()).rounds(ends)
+        (delivered.record.topic, delivered.record.offset)
+        for delivered, _ in HistorySearch(past(), machines()).rounds(ends)
     ]
     assert offsets
     assert all(offset < ends[topic] for topic, offset in offsets)

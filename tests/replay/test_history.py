@@ -23,7 +23,7 @@ from events.topics import ALL, TASKS
 from paceline.cli.main import run
 from paceline.client.errors import PacelineError
 from paceline.history.exporter import export
-from paceline.history.importer import bring, info, open_history
+from paceline.history.importer import import_history, info, open_history
 from paceline.history.log_cut import CutLog, before, closed, first_at, read_time, up_to
 from paceline.history.start_state import start_of
 from paceline.history.views_at import views_at
@@ -49,9 +49,9 @@ def file(data, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def brought(file, tmp_path_factory):
+def imported_history(file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("brought")
-    bring(file, folder)
+    import_history(file, folder)
     return folder
 
 
@@ -70,9 +70,9 @@ def test_a_stretch_is_verified_from_its_file(cli, data, file):
     assert f"lifecycle began after round {begun['lifecycle']}, where this history starts" in out
 
 
-def test_the_records_of_a_stretch_are_those_of_the_log(brought):
-    log, whole = open_history(brought), past()
-    stretch = info(brought)
+def test_the_records_of_a_stretch_are_those_of_the_log(imported_history):
+    log, whole = open_history(imported_history), past()
+    stretch = info(imported_history)
     assert isinstance(log, ArchivedLog)
     count = 0
     for topic in ALL:
@@ -85,12 +85,12 @@ def test_the_records_of_a_stretch_are_those_of_the_log(brought):
 
 
 def test_a_changed_row_of_the_start_is_found(cli, file, tmp_path):
-    bring(file, tmp_path / "d")
+    import_history(file, tmp_path / "d")
     store = start_of(tmp_path / "d", "lifecycle")
-    standing = store.standing()
+    progress = store.progress()
     row = next(each for each in store.rows() if each.table == "jobs")
     held = RocksStore(tmp_path / "d" / "start" / "lifecycle")
-    held.commit([RowChange(row.table, row.key, row.row + b"\x00")], standing)
+    held.commit([RowChange(row.table, row.key, row.row + b"\x00")], progress)
     held.close()
     code, _, err = cli("log", "verify", "--data", tmp_path / "d", "--machine", "lifecycle")
     assert code == 1
@@ -103,14 +103,14 @@ def test_a_file_that_was_cut_or_changed_is_refused(file, tmp_path):
         bad = tmp_path / f"{number}.avro"
         bad.write_bytes(data)
         with pytest.raises(PacelineError, match="is no whole file of history"):
-            bring(bad, tmp_path / f"out-{number}")
+            import_history(bad, tmp_path / f"out-{number}")
         assert not (tmp_path / f"out-{number}").exists()
     with pytest.raises(PacelineError, match=r"is no whole file of history: it is cut off\. Write it again"):
-        bring(tmp_path / "1.avro", tmp_path / "out")
+        import_history(tmp_path / "1.avro", tmp_path / "out")
     with pytest.raises(PacelineError, match="can't be read"):
-        bring(tmp_path / "none.avro", tmp_path / "out")
+        import_history(tmp_path / "none.avro", tmp_path / "out")
     with pytest.raises(PacelineError, match="isn't empty"):
-        bring(file, tmp_path)
+        import_history(file, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -136,16 +136,27 @@ def test_a_log_whose_beginning_is_missing_is_not_exported(tmp_path):
         export(cut, machines(), read_time(FROM), read_time(TO), tmp_path / "stretch.avro", lambda line: None)
 
 
-def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, brought):
-    given = ("log", "tail", "--data", brought, "--from-start", "--no-follow", "--topic", "lifecycle", "-o", "json")
-    start, end = open_history(brought).bounds("paceline.lifecycle")
+def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, imported_history):
+    given = (
+        "log",
+        "tail",
+        "--data",
+        imported_history,
+        "--from-start",
+        "--no-follow",
+        "--topic",
+        "lifecycle",
+        "-o",
+        "json",
+    )
+    start, end = open_history(imported_history).bounds("paceline.lifecycle")
     assert len(cli(*given)[1].splitlines()) == end - start
-    code, _, err = cli("up", "--data", brought)
+    code, _, err = cli("up", "--data", imported_history)
     assert (code, "give --read-only" in err) == (2, True)
     assert cli("up", "--history", "x.avro")[0] == 2
     code, _, err = cli("up", "--history", "x.avro", "--read-only", "--sim-hosts", 5, "--data", "d")
     assert (code, "there is no use for --sim-hosts, --data" in err) == (2, True)
-    code, _, err = cli("up", "--read-only", "--data", brought / "nothing")
+    code, _, err = cli("up", "--read-only", "--data", imported_history / "nothing")
     assert (code, "holds no stretch of history. `paceline log import" in err) == (1, True)
 
 
@@ -192,14 +203,14 @@ def until(look):
                 raise
 
 
-def test_a_job_is_explained_as_it_was(cli, data, brought):
+def test_a_job_is_explained_as_it_was(cli, data, imported_history):
     log = past()
     at = first_at(log, "paceline.lifecycle", 1_700_000_010_000) - 1
     code, out, err = cli("job", "explain", "huge", "--data", data, "--at", f"paceline.lifecycle:{at}", "--utc")
     assert (code, f"as it was at paceline.lifecycle:{at}" in err) == (0, True)
     assert "NEVER_FITS" in out.splitlines()[0]
     at = first_at(log, "paceline.lifecycle", 1_700_000_045_000) - 1
-    for folder in (data, brought):
+    for folder in (data, imported_history):
         body = json.loads(cli("job", "explain", "huge", "--data", folder, "--at", f"lifecycle:{at}", "-o", "json")[1])
         assert body["state"] == "KILLED"
     code, _, err = cli("job", "explain", "tiles", "--data", data, "--at", "paceline.lifecycle:2")
@@ -209,13 +220,13 @@ def test_a_job_is_explained_as_it_was(cli, data, brought):
     assert (code, "there is no paceline.lifecycle:100000" in err) == (1, True)
 
 
-def test_what_came_before_a_stretch_is_said_to_have(cli, brought, tmp_path):
+def test_what_came_before_a_stretch_is_said_to_have(cli, imported_history, tmp_path):
     begins = "begins at 2023-11-14T22:13:40.000Z"
-    code, _, err = cli("job", "explain", "huge", "--data", brought, "--at", "lifecycle:3")
+    code, _, err = cli("job", "explain", "huge", "--data", imported_history, "--at", "lifecycle:3")
     assert (code, f"paceline.lifecycle:3 came before this stretch of history, which {begins}." in err) == (1, True)
     out = tmp_path / "smaller.avro"
-    code, _, err = cli("log", "export", "--data", brought, "--from", FROM, "--to", TO, out)
-    assert (code, f"{brought} {begins}: export from the log that it was taken from." in err) == (1, True)
+    code, _, err = cli("log", "export", "--data", imported_history, "--from", FROM, "--to", TO, out)
+    assert (code, f"{imported_history} {begins}: export from the log that it was taken from." in err) == (1, True)
     assert not out.exists()
 
 
@@ -298,6 +309,6 @@ def test_views_of_the_past_are_not_taken_for_whole_when_the_log_goes_away(tmp_pa
 
 
 def folder(parent, name):
-    made = parent / name
-    made.mkdir()
-    return made
+    observers = parent / name
+    observers.mkdir()
+    return observers

@@ -11,7 +11,7 @@ from events.records.lifecycle import JobChanged
 from events.records.rounds import RoundCommitted
 from events.topics import ALL
 from paceline.history.heads import compare
-from paceline.history.verify import first_difference, verify
+from paceline.history.verify import root_difference, verify
 from processors.cell_machines import machines
 from tests.replay import tamper
 from tests.replay.forge import forge
@@ -35,12 +35,12 @@ def test_a_search_from_the_state_before_finds_what_a_search_from_the_start_finds
     source = random.Random(99)
     checked = 0
     while checked < 2:
-        made = tamper.change(source)
-        if made is None or not tamper.covered(made):
+        observers = tamper.change(source)
+        if observers is None or not tamper.covered(observers):
             continue
         checked += 1
-        whole = [each.result.difference for each in verify(made.log, machines())]
-        assert next(each for each in whole if each is not None) == tamper.find(made).difference
+        whole = [each.result.difference for each in verify(observers.log, machines())]
+        assert next(each for each in whole if each is not None) == tamper.find(observers).difference
 
 
 def test_a_cut_tail_is_found_by_the_head_alone():
@@ -62,10 +62,10 @@ def test_what_no_round_has_covered_yet_is_found_by_the_head_alone():
         for offset in range(open_end.start, open_end.end):
             met += 1
             records = [each if each.offset != offset else tamper._altered(each, source) for each in log.scan(topic, 0)]
-            made = tamper.Change("altered", topic, (offset,), tamper.changed(log, topic, records, open_end.end))
-            found = tamper.find(made)
+            observers = tamper.Change("altered", topic, (offset,), tamper.changed(log, topic, records, open_end.end))
+            found = tamper.find(observers)
             assert found.by in ("head", "rounds")
-            assert tamper.placed(made, found.difference)
+            assert tamper.placed(observers, found.difference)
     assert met > 0
 
 
@@ -93,15 +93,15 @@ def test_a_forger_who_makes_all_hashes_fit_is_found_by_deciding_again(which):
     forged = forge(past(), "lifecycle", number, kills)
     assert forge(past(), "lifecycle", 0, kills).topic("paceline.sla").records == past().topic("paceline.sla").records
     found = verify(forged, machines())
-    difference = first_difference(forged, found)
+    difference = root_difference(forged, found)
     assert difference is not None
     assert (difference.machine, difference.round, difference.reason) == ("lifecycle", number, "decided otherwise")
     assert decode(difference.recorded).state == "FAILED"
     assert decode(difference.decided).state != "FAILED"
-    parting = next(each.result.parting for each in found if each.result.difference is difference)
-    assert parting is not None
-    assert (parting.round, parting.fault) == (number, "")
-    assert {row.table for row in parting.rows} >= {"ended"}
+    divergence = next(each.result.divergence for each in found if each.result.difference is difference)
+    assert divergence is not None
+    assert (divergence.round, divergence.fault) == (number, "")
+    assert {row.table for row in divergence.rows} >= {"ended"}
 
 
 def test_a_forger_who_rewrites_nothing_rewrites_the_same_history():

@@ -53,8 +53,8 @@ def test_a_difference_that_leaves_the_state_as_it_is_parts_the_states_later(toys
     result, other = (each.result for each in verify(toys, {"left": Otherwise, "right": Right}))
     assert (other.difference, other.rounds) == (None, 3)
     assert (result.difference.round, result.difference.index) == (2, 0)
-    assert result.parting.round == 3
-    rows = {row.key: row_body(row, Left()) for row in result.parting.rows}
+    assert result.divergence.round == 3
+    rows = {row.key: row_body(row, Left()) for row in result.divergence.rows}
     shown = {body["key"]: (body["recorded"], body["decided"]) for body in rows.values()}
     assert shown == {"three": ({"stage": 2}, {"stage": 1}), "four": (None, {"stage": 2, "due_ms": 0})}
 
@@ -66,7 +66,7 @@ def test_states_that_never_part_are_said_to_be_the_same(toys):
 
     result = verify(toys, {"left": Mild})[0].result
     assert result.difference.round == 2
-    assert result.parting is None
+    assert result.divergence is None
     assert result.hash == verify(toys, {"left": Left})[0].result.hash
 
 

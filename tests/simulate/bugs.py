@@ -76,7 +76,7 @@ def checkpoint_before_append(patch: pytest.MonkeyPatch) -> None:
         if key is not None and isinstance(event, RoundCommitted):
             own, before = self.fold.own, deepcopy(self.fold.own)
             own.follow(key, event, own.position + 1)
-            self._store.commit(self.fold.state.take_changes(), self.fold.standing())
+            self._store.commit(self.fold.state.take_changes(), self.fold.progress())
             for name in own.__struct_fields__:
                 setattr(own, name, getattr(before, name))
         return append(self, record)

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 from paceline.client.errors import Faults
 from paceline.simulate.scenario.parse import read_scenario
-from paceline.simulate.session import Session, Wanted, of_scenario
+from paceline.simulate.session import RunOptions, Session, of_scenario
 
 ROOT = Path(__file__).parents[2]
 CELL = """
@@ -22,15 +22,15 @@ def play(text: str) -> Session:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "scenario.yaml"
         path.write_text(text)
-        session = of_scenario(read_scenario(str(path)), "paceline simulate scenario.yaml", Wanted())
-    session.run.go()
+        session = of_scenario(read_scenario(str(path)), "paceline simulate scenario.yaml", RunOptions())
+    session.run.run_to_end()
     session.finish()
     return session
 
 
 def verdicts(text: str) -> list[tuple[bool, str, float]]:
     """Of each expectation whether it holds, what was seen, and when, in seconds."""
-    return [(each.holds, each.seen, each.at_ms / 1000) for each in play(text).run.watch.verdicts()]
+    return [(each.holds, each.observation, each.at_ms / 1000) for each in play(text).run.watch.verdicts()]
 
 
 def faults(text: str) -> list[str]:

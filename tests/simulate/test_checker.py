@@ -245,7 +245,7 @@ def test_a_job_waits_for_what_is_there(told: list[Event], says: str) -> None:
     fold = Runs()
     play(fold, [decides(accepted())])
     for event in told:
-        fold.told(Round("it", 1, 0, [], [event]))
+        fold.take_reasons(Round("it", 1, 0, [], [event]))
     with pytest.raises(Violation, match=re.escape(says)):
         fold.stalled(lambda job_id: True)
 
@@ -254,7 +254,7 @@ def test_a_job_waits_for_what_is_there(told: list[Event], says: str) -> None:
 def test_a_job_waits_for_what_is_not_there(code: str) -> None:
     fold = Runs()
     play(fold, [decides(accepted())])
-    fold.told(Round("it", 1, 0, [], [held(code)]))
+    fold.take_reasons(Round("it", 1, 0, [], [held(code)]))
     fold.stalled(lambda job_id: False)
 
 
@@ -303,7 +303,7 @@ def preempted(run: int, *instances: int, source: str = "/p", target: str = "/q")
 P = PoolDefined(path="/p", command_id="c")
 LIMITED = PoolDefined(path="/p", command_id="c", limit={"cpu": 1500})
 ADMITTED = [takes(accepted(), queued(1, 2)), decides(admitted(1, 2))]
-WHOLE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(1, 2, gang=True))]
+DEFAULT_SHAPE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(1, 2, gang=True))]
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ WHOLE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(
         (P, [takes(accepted()), decides(admitted(1))], "admits ('j', 0) run 1, which isn't queued"),
         (P, [takes(accepted(), queued(1)), decides(admitted(2))], "admits ('j', 0) run 2, which isn't queued"),
         (P, [*ADMITTED, takes(queued(2)), decides(admitted(2))], "of which run 1 is admitted"),
-        (P, [WHOLE[0], decides(admitted(1, 1, gang=True))], "admits a part of a gang"),
+        (P, [DEFAULT_SHAPE[0], decides(admitted(1, 1, gang=True))], "admits a part of a gang"),
         (
             P,
             [takes(accepted(preemptible=False)), decides(preempted(1, 0))],
@@ -328,7 +328,7 @@ WHOLE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(
         (P, [takes(accepted()), decides(preempted(1, 0))], "preempts ('j', 0) run 1, which holds nothing"),
         (P, [*ADMITTED, decides(preempted(1, 0, source="/r"))], "of /p from /r for /q"),
         (P, [*ADMITTED, decides(preempted(1, 0, target="/p"))], "of /p from /p for /p"),
-        (P, [*WHOLE, decides(preempted(1, 0))], "preempts a part of a gang"),
+        (P, [*DEFAULT_SHAPE, decides(preempted(1, 0))], "preempts a part of a gang"),
         (P, [*ADMITTED, takes(changed("KILLED"))], "j is KILLED, its pool still holds [('j', 0), ('j', 1)]"),
         (
             P,
@@ -349,7 +349,7 @@ def test_entitlement_breaks_a_promise(pool: PoolDefined, turns: list[Turn], says
         [*ADMITTED, decides(preempted(1, 0)), takes(ended(1, 0)), takes(queued(2)), decides(admitted(2))],
         [*ADMITTED, takes(ended(1, 0, kept=True), queued(2, kept=True)), decides(preempted(2, 0))],
         [*ADMITTED, takes(GangsReturned(**gangs(1), code="NO_HOST_FITS", not_before_ms=0)), decides(admitted(1))],
-        [*WHOLE, decides(preempted(1, 0, 1)), decides(shares(root=1000, p=600, q=400))],
+        [*DEFAULT_SHAPE, decides(preempted(1, 0, 1)), decides(shares(root=1000, p=600, q=400))],
     ],
     ids=["over", "preempted", "kept", "returned", "a gang"],
 )
@@ -377,7 +377,7 @@ def test_room_is_what_limit_and_reservation_leave(limit: int, reservation: int, 
     fold, answered = pools(PoolDefined(path="/p", command_id="c", limit=limits, reservation=reserves))
     firm = not job.preemptible
     play(fold, [answered, takes(accepted(preemptible=not firm), queued(1, 2)), decides(admitted(1, 2)), takes(job)])
-    assert fold.room("j") is room
+    assert fold.has_room("j") is room
 
 
 OFFERED = HostOffered(host_id="h", session=1, capacity=ROOM, port_first=5, port_last=7, attributes={"disk": "ssd"})
@@ -401,7 +401,10 @@ def waits(count: int = 1, gang: bool = False, **what: Any) -> Turn:
             "places ('j', 0) run 2, of which run 1 has a place",
         ),
         *(
-            ([takes(*events, accepted(), admitted(1)), decides(*before, placed(1, 0, session=session))], "take nothing")
+            (
+                [takes(*events, accepted(), admitted(1)), decides(*before, placed(1, 0, session=session))],
+                "take nothing",
+            )
             for events, before, session in [
                 ((CONNECTED, RECONCILED), (), 1),
                 ((CONNECTED, OFFERED), (), 1),

@@ -165,9 +165,9 @@ def test_what_is_refused_is_told():
 events: [{at: 1s, remove_pool: /p}]
 """
     )
-    noes = [text.split(": ")[:2] for text in session.story.noes]
+    noes = [text.split(": ")[:2] for text in session.log_summary.refusals]
     assert noes == [["job b", "NO_SUCH_POOL"], ["pool /p", "POOL_IN_USE"]]
-    assert session.story.rejected == 1
+    assert session.log_summary.rejected == 1
 
 
 def test_a_setting_of_the_cell_is_changed():

@@ -78,10 +78,10 @@ jobs:
   - {job_id: b, at: 10s, pool: /q, instances: 2, resources: {cpu: 1}, sim: {duration: 20s}}
 """)
     assert (session.jobs.states, session.jobs.preempted) == ({"SUCCEEDED": 2}, 2)
-    past = [sample.past for sample in session.series.samples]
-    assert (past[0].jobs, past[0].preempted) == (0, 0)
-    assert (past[-1].jobs, past[-1].preempted) == (2, 2)
-    at_ms = next(sample.at_ms for sample in session.series.samples if sample.past.preempted)
+    totals = [sample.totals for sample in session.series.samples]
+    assert (totals[0].jobs, totals[0].preempted) == (0, 0)
+    assert (totals[-1].jobs, totals[-1].preempted) == (2, 2)
+    at_ms = next(sample.at_ms for sample in session.series.samples if sample.totals.preempted)
     assert 10_000 <= at_ms < 60_000, "it isn't counted when the job has ended, but when it was preempted"
 
 

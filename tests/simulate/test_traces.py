@@ -11,8 +11,8 @@ import pytest
 from bench.simulate import in_order
 from paceline.cli.main import run
 from paceline.client.errors import PacelineError
-from paceline.simulate.session import Wanted
-from paceline.simulate.traces import Asked, grid, readers, session
+from paceline.simulate.session import RunOptions
+from paceline.simulate.traces import TraceOptions, grid, readers, session
 from tests.simulate.play import ROOT
 
 TRACES = ROOT / "bench" / "traces"
@@ -181,13 +181,13 @@ def test_what_is_used_is_counted_between_samples_too(tmp_path, monkeypatch):
     monkeypatch.setattr("paceline.simulate.report.series.SAMPLES_MAX", 6)
     jobs = [(number, 3 * number, 1 + number % 7, 1 + number % 3) for number in range(100)]
     lines = "".join(f"{number} {at} -1 {run_s} {procs} -1 -1 {procs} 99\n" for number, at, run_s, procs in jobs)
-    made = session(Asked(write(tmp_path, lines), "swf", 10), Wanted())
-    made.run.go()
-    made.finish()
-    assert len(made.series.samples) < 10
+    observers = session(TraceOptions(write(tmp_path, lines), "swf", 10), RunOptions())
+    observers.run.run_to_end()
+    observers.finish()
+    assert len(observers.series.samples) < 10
     held_s = sum(run_s * procs for _, _, run_s, procs in jobs)
-    used = made.body()["figures"]["mean_cpu_used_percent"]
-    assert used == pytest.approx(100 * held_s / (10 * made.run.now_ms / 1000))
+    used = observers.body()["figures"]["mean_cpu_used_percent"]
+    assert used == pytest.approx(100 * held_s / (10 * observers.run.now_ms / 1000))
 
 
 def test_an_order_of_arrival_must_be_one_of_the_pods(tmp_path):
@@ -206,40 +206,40 @@ def test_an_order_of_arrival_must_be_one_of_the_pods(tmp_path):
 
 def test_what_a_trace_lacks_is_asked_for(tmp_path):
     with pytest.raises(PacelineError, match="say it with --hosts"):
-        session(Asked(write(tmp_path, "job_id,\n"), "swf"), Wanted())
+        session(TraceOptions(write(tmp_path, "job_id,\n"), "swf"), RunOptions())
     with pytest.raises(PacelineError, match="--machines"):
-        session(Asked(write(tmp_path, ""), "openb"), Wanted())
+        session(TraceOptions(write(tmp_path, ""), "openb"), RunOptions())
     with pytest.raises(PacelineError, match="No such file"):
-        session(Asked(tmp_path / "none.csv", "philly"), Wanted())
+        session(TraceOptions(tmp_path / "none.csv", "philly"), RunOptions())
 
 
 def test_the_log_of_a_trace_takes_no_more_room_the_longer_it_is(monkeypatch):
     monkeypatch.setattr("paceline.simulate.world.run.DROP_RECORDS", 200)
-    made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 80), Wanted())
-    made.run.go()
-    log, total = made.run.cell.log, made.run.cell.log.appended
+    observers = session(TraceOptions(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 80), RunOptions())
+    observers.run.run_to_end()
+    log, total = observers.run.cell.log, observers.run.cell.log.appended
     assert total > 700
     topics = ("jobs", "tasks", "lifecycle", "entitlement", "placement")
     bounds = [log.bounds(f"paceline.{topic}") for topic in topics]
     assert sum(end - start for start, end in bounds) < 400 < sum(end for _, end in bounds)
-    assert not made.story.open
+    assert not observers.log_summary.open
 
 
 def test_jobs_that_ended_are_forgotten(monkeypatch):
     monkeypatch.setattr("paceline.simulate.traces.FORGET_JOBS", 25)
-    made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 60), Wanted())
-    made.run.go()
-    assert made.story.noes == []
-    assert len(made.run.cell.lifecycle.jobs) <= 40
+    observers = session(TraceOptions(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 60), RunOptions())
+    observers.run.run_to_end()
+    assert observers.log_summary.refusals == []
+    assert len(observers.run.cell.lifecycle.jobs) <= 40
 
 
 def test_the_first_jobs_of_kth_wait_as_long_as_plain_arithmetic_says():
-    made = session(Asked(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 120), Wanted())
-    made.run.go()
+    observers = session(TraceOptions(TRACES / "kth_sp2_jobs.csv.gz", "swf", 100, 120), RunOptions())
+    observers.run.run_to_end()
     rows = readers.swf(TRACES / "kth_sp2_jobs.csv.gz", 100)
     jobs = [(at_ms / 1000, job) for at_ms, job in islice(readers.rigid(rows, Counter()), 120)]
     plain = in_order([(at, job.simulated.duration_ms / 1000, job.instances) for at, job in jobs], 100)
-    assert sorted(made.jobs.wait_s) == sorted(plain)
+    assert sorted(observers.jobs.wait_s) == sorted(plain)
     assert max(plain) > 9000
 
 
@@ -293,7 +293,10 @@ def test_pods_of_openb_are_placed_at_once_or_dropped(tmp_path, capsys):
     refused = write(tmp_path, "cpu_milli,memory_mib,num_gpu,gpu_milli\n0,0,0,0\n1000,99999999,0,0\n")
     found = told(capsys, "--trace", refused, "--format", "openb", "--machines", few)
     assert (found["jobs"], found["rejected"]) == ({"KILLED": 1}, 1)
-    for asked in (Asked(refused, "openb", machines=few), Asked(pods, "openb", machines=few, arrivals=arrivals)):
-        assert run([*shlex.split(session(asked, Wanted()).again)[1:], "--jobs", "1"]) == 0
+    for asked in (
+        TraceOptions(refused, "openb", machines=few),
+        TraceOptions(pods, "openb", machines=few, arrivals=arrivals),
+    ):
+        assert run([*shlex.split(session(asked, RunOptions()).rerun_command)[1:], "--jobs", "1"]) == 0
     assert run(["simulate", *map(str, words), "--seed", "9"]) == 1
     assert "has no seed 9, only 42" in capsys.readouterr().err

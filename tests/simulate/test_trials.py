@@ -21,8 +21,8 @@ from paceline.cli.main import run
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.faults.injection import KINDS, VIEWS, Faults
 from paceline.simulate.faults.shrink import Shrink, as_yaml
-from paceline.simulate.faults.soak import ACTS, Failure, Met, _one, attempt, shrunk, soak
-from paceline.simulate.faults.trial import Found, Trial
+from paceline.simulate.faults.soak import ACTIONS, Failure, SoakSummary, _attempt, attempt, shrunk, soak
+from paceline.simulate.faults.trial import Trial, TrialResult
 from paceline.simulate.faults.views_under_trial import Views
 from paceline.simulate.scenario.parse import read_scenario
 from paceline.simulate.scenario.random_scenario import draw_scenario
@@ -43,10 +43,10 @@ SEEDS_MAX = 1000
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_cell_under_faults_breaks_no_promise(part: int) -> None:
-    met, seed = Met(), part
+    met, seed = SoakSummary(), part
     while met.events < EVENTS_LEAST // PARTS:
-        found = attempt(draw_scenario(seed, ACTS))
-        assert isinstance(found, Found), f"seed {seed}: {found}"
+        found = attempt(draw_scenario(seed, ACTIONS))
+        assert isinstance(found, TrialResult), f"seed {seed}: {found}"
         met.add(found)
         seed += PARTS
     assert met.missing(KINDS) == []
@@ -72,13 +72,13 @@ def test_views_that_forget_the_rounds_before_a_crash_are_found(monkeypatch: pyte
 def test_a_soak_under_all_kinds_compares_views_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Views, "difference", lambda self: "jobs")
     scenario = draw_scenario(0, 5)
-    failure = _one(scenario, KINDS, 0)
+    failure = _attempt(scenario, KINDS, 0)
     assert isinstance(failure, Failure)
     assert "the views differ from rebuilt ones: jobs" in failure.why
-    assert isinstance(_one(scenario, KINDS, 1), Found)
-    assert isinstance(_one(scenario, ["crash"], 0), Found)
+    assert isinstance(_attempt(scenario, KINDS, 1), TrialResult)
+    assert isinstance(_attempt(scenario, ["crash"], 0), TrialResult)
     monkeypatch.undo()
-    assert isinstance(found := _one(scenario, KINDS, 0), Found)
+    assert isinstance(found := _attempt(scenario, KINDS, 0), TrialResult)
     assert VIEWS in found.faults
 
 
@@ -169,7 +169,7 @@ def test_a_failure_is_made_small_and_fails_again(
     if plant is bugs.partial_gang:
         assert as_yaml(small) in PAGE.read_text(), "docs/simulate.md shows another one"
     monkeypatch.undo()
-    assert isinstance(attempt(small), Found), "the bug is gone"
+    assert isinstance(attempt(small), TrialResult), "the bug is gone"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -297,14 +297,14 @@ faults: [{kind: pause, number: 398}, {kind: clock jump, number: 450}, {kind: clo
 """
     )
     found = attempt(read_scenario(str(path)))
-    assert isinstance(found, Found), found
+    assert isinstance(found, TrialResult), found
     assert found.faults["clock jump"] == 2
 
 
 def test_a_late_report_of_a_run_that_its_host_has_lost_is_late() -> None:
     """As a soak had it: the report stands in the log after the inventory of the host that came back with nothing."""
-    found = attempt(draw_scenario(302313, ACTS))
-    assert isinstance(found, Found), found
+    found = attempt(draw_scenario(302313, ACTIONS))
+    assert isinstance(found, TrialResult), found
 
 
 def test_a_scenario_without_an_end_happens_under_faults_until_it_would_rest(

@@ -100,7 +100,7 @@ def test_a_history_in_two_parts_is_verified_and_viewed_as_the_whole_was(
     both = ArchivedLog(log, url)
     assert (found(both), views(both, tmp_path / "views after")) == whole
     for name, make in machines().items():
-        said = begin(log, make(), tmp_path / "second" / "store" / name, snapshots).said
+        said = begin(log, make(), tmp_path / "second" / "store" / name, snapshots).notice
         assert "the snapshot of round" in said, said
     (tmp_path / "second" / "gateway.msgpack").write_bytes((tmp_path / "first" / "gateway.msgpack").read_bytes())
     again = StoredCell(log, tmp_path / "second")

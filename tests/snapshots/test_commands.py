@@ -167,10 +167,10 @@ def test_the_log_begins_later_and_is_verified_and_viewed_whole(
 def test_the_views_of_the_data_folder_hold_what_they_have_not_read(cli: Cli, data: Path) -> None:
     cli("admin", "rebuild")
     views = data / "views.sqlite"
-    held = views.read_bytes()
+    stored = views.read_bytes()
     work(data, 30, 60)
     cli("snapshot", "create")
-    views.write_bytes(held)
+    views.write_bytes(stored)
     assert archived(cli)[JOBS]["needed_by"] == f"the views in {data}"
     assert archived(cli)[JOBS]["needed_from"] == 30
 

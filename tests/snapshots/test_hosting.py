@@ -12,8 +12,8 @@ from events.log.embedded import EmbeddedLog
 from events.log.port import LogUnavailable
 from events.topics import rounds_of
 from processors.runtime.bootstrap import begin
-from processors.runtime.snapshots import KEPT, SnapshotFault, held, verify
-from processors.runtime.snapshotter import Keeper
+from processors.runtime.snapshots import KEPT_SNAPSHOTS, SnapshotFault, stored, verify
+from processors.runtime.snapshotter import Snapshotter
 from tests.protocol.toys import TOYS, Left
 from tests.snapshots.cell import JOBS, Toys, throw
 
@@ -31,10 +31,10 @@ class Kept:
     def __init__(self, log: EmbeddedLog, url: str, folder: Path) -> None:
         self.said: list[str] = []
         self.toys = Toys(log, folder)
-        self.keeper = Keeper(url, 0, Left(), EVERY, self.said.append)
+        self.keeper = Snapshotter(url, 0, Left(), EVERY, self.said.append)
 
     def look(self) -> None:
-        self.keeper.look(self.toys.stores["left"], self.toys.drivers["left"].fold.own)
+        self.keeper.check(self.toys.stores["left"], self.toys.drivers["left"].fold.own)
 
     def until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 30
@@ -57,14 +57,14 @@ class Kept:
 
 
 def rounds(url: str) -> list[int]:
-    return [each.round for each in held(url, 0, "left")]
+    return [each.round for each in stored(url, 0, "left")]
 
 
 def test_a_machine_at_work_keeps_its_last_few_snapshots(log: EmbeddedLog, url: str, tmp_path: Path) -> None:
     kept = Kept(log, url, tmp_path / "live")
     made = [kept.work(first, first + EVERY) for first in range(0, 5 * EVERY, EVERY)]
-    assert rounds(url) == made[-1 : -KEPT - 1 : -1]
-    assert [each.fault for each in verify(url, log, "left")] == [""] * KEPT
+    assert rounds(url) == made[-1 : -KEPT_SNAPSHOTS - 1 : -1]
+    assert [each.fault for each in verify(url, log, "left")] == [""] * KEPT_SNAPSHOTS
     assert kept.said == []
     kept.until(kept.idle)
     assert sorted(path.name for path in (tmp_path / "live").iterdir()) == ["left", "right"]
@@ -132,7 +132,7 @@ class Cut:
         kept.toys.rest()
         self.hash = kept.toys.hashes()["left"]
         kept.toys.close()
-        manifest = next(held(self.snapshots, 0, "left")).manifest
+        manifest = next(stored(self.snapshots, 0, "left")).manifest
         assert manifest is not None
         for topic, position in manifest.needs().items():
             archive(log, self.archive, topic, position)
@@ -163,8 +163,8 @@ def test_where_the_log_was_cut_the_snapshot_is_enough(cut: Cut) -> None:
 def test_where_no_snapshot_is_good_the_archive_is_read(cut: Cut, tmp_path: Path) -> None:
     cut.spoil()
     found = begin(cut.log, Left(), cut.folder, cut.snapshots, cut.archive)
-    assert f"round {cut.round} is refused: its file" in found.said
-    assert f"it is made from the archive in {cut.archive} and the log" in found.said
+    assert f"round {cut.round} is refused: its file" in found.notice
+    assert f"it is made from the archive in {cut.archive} and the log" in found.notice
     # `right` reads as far back as `left` does
     toys = Toys(found.log, tmp_path / "second")
     assert toys.hashes()["left"] == cut.hash
@@ -181,7 +181,7 @@ def test_where_nobody_reaches_back_all_that_is_missing_is_said(cut: Cut, tmp_pat
     assert "PACELINE_ARCHIVE" in said
     with pytest.raises(SnapshotFault, match=f"with its archive in {tmp_path}/none, and left has no store here"):
         begin(cut.log, Left(), cut.folder, "", str(tmp_path / "none"))
-    with pytest.raises(SnapshotFault, match="no place of snapshots is set"):
+    with pytest.raises(SnapshotFault, match="no snapshot location is set"):
         begin(cut.log, Left(), cut.folder)
     assert not cut.folder.exists()
 
@@ -193,7 +193,7 @@ def test_where_the_place_of_the_needed_snapshot_is_away_it_is_waited_for(
         away.setattr("events.log.object_store.Files.names", lambda *_: (_ for _ in ()).throw(LogUnavailable("away")))
         with pytest.raises(LogUnavailable):
             begin(cut.log, Left(), cut.folder, cut.snapshots)
-    assert "was taken" in begin(cut.log, Left(), cut.folder, cut.snapshots).said
+    assert "was taken" in begin(cut.log, Left(), cut.folder, cut.snapshots).notice
 
 
 def test_a_store_that_is_behind_the_log_goes_on_from_the_archive(cut: Cut, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_store_that_is_behind_the_log_goes_on_from_the_archive(cut: Cut, tmp_p
         remove(cut.log, cut.archive, topic, end)
     shutil.rmtree(cut.snapshots)
     found = begin(cut.log, Left(), cut.folder, cut.snapshots, cut.archive)
-    assert found.said.startswith("the store of left is further behind, and ")
+    assert found.notice.startswith("the store of left is further behind, and ")
     toys = Toys(found.log, tmp_path / "second")
     assert toys.hashes()["left"] == cut.hash
     toys.close()

@@ -18,12 +18,12 @@ from processors.runtime.bootstrap import begin
 from processors.runtime.replay import replay
 from processors.runtime.snapshots import (
     MANIFEST,
-    Held,
     SnapshotFault,
-    held,
+    StoredSnapshot,
     put,
     restore,
     stage,
+    stored,
     take,
     take_from,
     verify,
@@ -64,20 +64,20 @@ class Two:
             toys.rest()
             snapshots(toys, self.url)
         toys.close()
-        self.new, self.old = (each.manifest for each in held(self.url, 0, "left"))
+        self.new, self.old = (each.manifest for each in stored(self.url, 0, "left"))
         assert self.new is not None
         assert self.old is not None
-        self.place = tmp_path / "kept" / "cell-0" / "left" / f"round-{self.new.round:020d}"
+        self.path = tmp_path / "kept" / "cell-0" / "left" / f"round-{self.new.round:020d}"
 
     def takes_the_older(self) -> str:
         """Restores; the reason why the newer one was refused."""
         done = restore(self.url, self.log, Left(), self.fresh)
         assert done.manifest == self.old
         store = RocksStore(self.fresh)
-        standing = store.standing()
+        progress = store.progress()
         store.close()
-        assert standing is not None
-        assert standing.own.round == self.old.round
+        assert progress is not None
+        assert progress.own.round == self.old.round
         assert [each.round for each in verify(self.url, self.log, "left") if each.fault] == [self.new.round]
         (reason,) = done.refused
         assert reason.startswith(f"round {self.new.round} is refused: ")
@@ -99,7 +99,7 @@ def test_a_new_owner_takes_the_newest_snapshot_and_reads_only_the_tail(
     toys.close()
     counting = Counting(log)
     for name, make in TOYS.items():
-        said = begin(counting, make(), tmp_path / "second" / name, url).said
+        said = begin(counting, make(), tmp_path / "second" / name, url).notice
         assert f"{name} has no store here: the snapshot of round " in said
         assert begin(counting, make(), tmp_path / "second" / name, "nonsense://x") == (counting, "")
     assert counting.read == {rounds_of(name): 1 for name in TOYS}
@@ -134,10 +134,10 @@ def test_a_processor_takes_snapshots_while_it_works(log: EmbeddedLog, url: str, 
     done = restore(url, log, Left(), tmp_path / "restored" / "left")
     assert done.manifest is not None
     store = RocksStore(tmp_path / "restored" / "left")
-    standing = store.standing()
-    assert standing is not None
+    progress = store.progress()
+    assert progress is not None
     found = replay(Left(), MemoryPrefix(log, done.manifest.position))
-    assert (found.hash, standing.own.round) == (standing.hash, rounds[-1])
+    assert (found.hash, progress.own.round) == (progress.hash, rounds[-1])
     store.close()
     toys.close()
 
@@ -172,7 +172,7 @@ def test_a_store_is_taken_from_its_folder_while_another_process_has_it_open(
 
 def test_a_flipped_byte_is_found_in_every_file(two: Two) -> None:
     for file in two.new.files:
-        path = two.place / file.hash
+        path = two.path / file.hash
         whole = path.read_bytes()
         if whole:
             path.write_bytes(whole[: file.size // 2] + bytes([whole[file.size // 2] ^ 1]) + whole[file.size // 2 + 1 :])
@@ -187,7 +187,7 @@ def test_a_flipped_byte_is_found_in_every_file(two: Two) -> None:
     "field", ["round", "epoch", "position", "inputs", "now", "state", "state_hash", "round_hash", "files"]
 )
 def test_a_manifest_that_was_changed_is_refused(two: Two, field: str) -> None:
-    path = two.place / MANIFEST
+    path = two.path / MANIFEST
     fields = json.loads(path.read_text())
     value = fields[field]
     match value:
@@ -205,12 +205,12 @@ def test_a_manifest_that_was_changed_is_refused(two: Two, field: str) -> None:
 
 def test_a_missing_file_is_named(two: Two) -> None:
     gone = max(two.new.files, key=lambda file: file.size)
-    (two.place / gone.hash).unlink()
+    (two.path / gone.hash).unlink()
     assert f"its file {gone.name} is missing" in two.takes_the_older()
 
 
 def test_a_snapshot_whose_upload_did_not_end_does_not_count(two: Two) -> None:
-    (two.place / MANIFEST).unlink()
+    (two.path / MANIFEST).unlink()
     assert "it was not uploaded to its end" in two.takes_the_older()
 
 
@@ -231,7 +231,7 @@ def test_a_crash_before_the_manifest_leaves_the_older_one(
         killed.setattr("events.log.object_store.Files.write", crash)
         with pytest.raises(KeyboardInterrupt):
             take(toys.stores["left"], url, 0, Left())
-    newest = next(held(url, 0, "left"))
+    newest = next(stored(url, 0, "left"))
     assert (newest.manifest, "not uploaded to its end" in newest.fault) == (None, True)
     assert restore(url, log, Left(), tmp_path / "second" / "left").manifest == older
     again = take(toys.stores["left"], url, 0, Left())
@@ -241,7 +241,7 @@ def test_a_crash_before_the_manifest_leaves_the_older_one(
 
 
 def changed(two: Two, change: Callable[[str], str]) -> None:
-    manifest = two.place / MANIFEST
+    manifest = two.path / MANIFEST
     text = manifest.read_text()
     assert change(text) != text
     manifest.write_text(change(text))
@@ -250,10 +250,10 @@ def changed(two: Two, change: Callable[[str], str]) -> None:
 def test_the_snapshot_of_another_cell_or_machine_is_refused(two: Two) -> None:
     changed(two, lambda text: text.replace('"cell": 0', '"cell": 3'))
     assert "it is of left of cell 3" in two.takes_the_older()
-    shutil.rmtree(two.place)
-    right = next(held(two.url, 0, "right"))
-    place = right.place.removeprefix(two.url + "/")
-    shutil.copytree(Path(two.url) / place, two.place)
+    shutil.rmtree(two.path)
+    right = next(stored(two.url, 0, "right"))
+    place = right.path.removeprefix(two.url + "/")
+    shutil.copytree(Path(two.url) / place, two.path)
     assert "it is of right of cell 0" in two.takes_the_older()
 
 
@@ -270,14 +270,14 @@ def test_a_newer_format_is_refused_and_so_are_rows_of_another_format(two: Two, t
 def test_rows_that_do_not_hash_to_their_round_are_refused(two: Two, tmp_path: Path) -> None:
     """Every file is what the manifest says, but a row was changed before the upload."""
     store = RocksStore(tmp_path / "first" / "left")
-    standing, row = store.standing(), next(store.rows())
-    assert standing is not None
-    store.commit([row._replace(row=b"\x92\x01\x00")], standing)
+    progress, row = store.progress(), next(store.rows())
+    assert progress is not None
+    store.commit([row._replace(row=b"\x92\x01\x00")], progress)
     with pytest.raises(SnapshotFault, match="don't hash"):
         take(store, two.url, 0, Left())
     honest = "processors.runtime.snapshots.hash_rows"
     with pytest.MonkeyPatch.context() as lied:
-        lied.setattr(honest, lambda rows: standing.hash)
+        lied.setattr(honest, lambda rows: progress.hash)
         take(store, two.url, 0, Left())
     store.close()
     assert "don't hash to its round" in two.takes_the_older()
@@ -314,7 +314,7 @@ def test_a_log_that_ends_before_the_snapshot_or_starts_after_what_it_needs_is_na
 
 def test_a_store_that_the_log_no_longer_reaches_back_to_gives_way_to_a_snapshot(two: Two, tmp_path: Path) -> None:
     log, behind = two.log, tmp_path / "behind" / "left"
-    shutil.rmtree(two.place)
+    shutil.rmtree(two.path)
     restore(two.url, log, Left(), behind)
     toys = Toys(log, tmp_path / "first")
     throw(log, 20, 30)
@@ -322,7 +322,7 @@ def test_a_store_that_the_log_no_longer_reaches_back_to_gives_way_to_a_snapshot(
     taken = take(toys.stores["left"], two.url, 0, Left())
     toys.close()
     log.truncate("paceline.jobs", taken.inputs["paceline.jobs"])
-    said = begin(log, Left(), behind, two.url).said
+    said = begin(log, Left(), behind, two.url).notice
     assert said.startswith("the store of left is further behind: the snapshot of ")
 
 
@@ -342,7 +342,7 @@ def test_a_place_that_cannot_be_reached_stops_nobody(two: Two, monkeypatch: pyte
         raise ConnectionError("no route to host")
 
     monkeypatch.setattr(fs, "ls", away)
-    said = begin(two.log, Left(), two.fresh, "memory://away").said
+    said = begin(two.log, Left(), two.fresh, "memory://away").notice
     assert "no snapshot was taken: memory://away can't be used now: no route to host" in said
     with pytest.raises(LogUnavailable):
         list(verify("memory://away", two.log, "left"))
@@ -379,9 +379,9 @@ def test_a_bucket_that_is_not_there_is_named_to_who_writes(monkeypatch: pytest.M
 
 def test_a_place_that_nobody_knows_is_named() -> None:
     with pytest.raises(LogFault, match=r"pip install 'paceline\[s3\]'"):
-        held("gs://bucket/snapshots", 0, "left")  # a store whose driver isn't installed
+        stored("gs://bucket/snapshots", 0, "left")  # a store whose driver isn't installed
     with pytest.raises(LogFault, match="Name a folder"):
-        held("nonsense://x", 0, "left")
+        stored("nonsense://x", 0, "left")
 
 
 def test_a_store_without_a_round_gives_no_snapshot(tmp_path: Path) -> None:
@@ -389,5 +389,5 @@ def test_a_store_without_a_round_gives_no_snapshot(tmp_path: Path) -> None:
     with pytest.raises(SnapshotFault, match="no round yet"):
         take(store, str(tmp_path / "kept"), 0, Left())
     store.close()
-    found: list[Held] = list(held(str(tmp_path / "kept"), 0, "left"))
+    found: list[StoredSnapshot] = list(stored(str(tmp_path / "kept"), 0, "left"))
     assert found == []

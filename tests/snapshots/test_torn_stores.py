@@ -12,7 +12,7 @@ from events.log.embedded import EmbeddedLog
 from events.log.port import LogGap
 from processors.runtime.driver import Driver
 from processors.runtime.replay import replay
-from processors.runtime.store import RocksStore, Standing
+from processors.runtime.store import Progress, RocksStore
 from processors.state.table import Table, hash_rows, struct_table
 from tests.protocol.toys import Ball, Left, Tally
 from tests.snapshots.cell import Ticking, Toys, throw
@@ -45,10 +45,10 @@ def test_a_store_torn_at_any_byte_is_of_one_round_and_never_between(log: Embedde
     throw(log, 0, 5)
     kept = toys.stores["left"]
     written = tmp_path / "store" / "left"
-    ends: list[tuple[int, Standing]] = []
+    ends: list[tuple[int, Progress]] = []
     for _ in range(1000):
-        if toys.drivers["left"].run() and (standing := kept.standing()) and standing not in [each for _, each in ends]:
-            ends.append((max(path.stat().st_size for path in written.glob("*.log")), standing))
+        if toys.drivers["left"].run() and (progress := kept.progress()) and progress not in [each for _, each in ends]:
+            ends.append((max(path.stat().st_size for path in written.glob("*.log")), progress))
         toys.drivers["right"].run()
         if toys.closed == 5:
             break
@@ -63,11 +63,11 @@ def test_a_store_torn_at_any_byte_is_of_one_round_and_never_between(log: Embedde
         shutil.copytree(tmp_path / "as killed", torn)
         os.truncate(torn / tail.name, cut)
         store = RocksStore(torn)
-        standing = store.standing()
-        assert standing == next(each for end, each in reversed(ends) if end <= cut), cut
-        assert hash_rows(store.rows()) == standing.hash, cut
+        progress = store.progress()
+        assert progress == next(each for end, each in reversed(ends) if end <= cut), cut
+        assert hash_rows(store.rows()) == progress.hash, cut
         store.close()
-        seen.add(standing.own.round)
+        seen.add(progress.own.round)
         shutil.rmtree(torn)
     assert len(seen) == EARLIER + 1
 

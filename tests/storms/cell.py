@@ -165,9 +165,9 @@ def count(cell: CellProcess) -> dict[str, int]:
             if found.difference is not None:
                 print(found.difference)  # noqa: T201
             store = RocksStore(cell.data / "store" / name)
-            standing = store.standing()
+            progress = store.progress()
             store.close()
-            live = standing.hash if standing else bytes(32)
+            live = progress.hash if progress else bytes(32)
             counted["hash_mismatches"] += found.difference is not None or live != found.hash
             counted["rounds"] += found.rounds
             counted["epochs"] += found.epochs

@@ -33,7 +33,7 @@ HAVE_ROUNDS = tuple(machine for machine in MACHINES if machine != "sla")
 """The machines that have decided something where a batch job has run: a store without rounds is of any cell."""
 TORN = struct.Struct("<IHB")
 """Head of a record in a journal of RocksDB: checksum, length, kind."""
-TORN_BYTES, WHOLE, BLOCK = 1000, 1, 32 * 1024
+TORN_BYTES, DEFAULT_SHAPE, BLOCK = 1000, 1, 32 * 1024
 
 
 @contextmanager
@@ -79,7 +79,7 @@ class Damage:
             [self._cell.data / "log", *(self._cell.data / "store" / machine for machine in MACHINES)]
         )
         journal = max(folder.glob("*.log"), key=lambda path: int(path.stem))
-        record = TORN.pack(self._draw.getrandbits(32), TORN_BYTES, WHOLE) + self._draw.randbytes(TORN_BYTES)
+        record = TORN.pack(self._draw.getrandbits(32), TORN_BYTES, DEFAULT_SHAPE) + self._draw.randbytes(TORN_BYTES)
         left = BLOCK - journal.stat().st_size % BLOCK
         start = bytes(left) if left < TORN.size else b""
         with journal.open("ab") as file:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 VIEWS = "views.sqlite"
-SAY_EVERY_S = 1.0
+NOTE_SECONDS = 1.0
 
 
 @click.group()
@@ -57,15 +57,15 @@ def _must_not_run(settings: "Settings") -> None:
     from paceline.client import cell_file
     from paceline.client.errors import PacelineError
 
-    found = cell_file.read(settings.data)
-    if found is not None and found.alive:
+    running = cell_file.read(settings.data)
+    if running is not None and running.alive:
         raise PacelineError(f"A cell runs on {settings.data}. End it first with `paceline down`.")
     if not settings.kafka:
         return
     from events.log.kafka.groups import groups
-    from paceline.services.startup import place_of
+    from paceline.services.startup import instance_of
 
-    name = f"paceline.projector.{place_of(settings.data)}"
+    name = f"paceline.projector.{instance_of(settings.data)}"
     members = [
         member
         for group in groups(settings.kafka, name.__eq__, settings.kafka_options).values()
@@ -80,21 +80,21 @@ def _rebuild(opened: "Log", data: Path) -> int:
     from events.topics import ALL
     from projections.views.projector import rebuild
 
-    beside = data / "rebuild"
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
+    new_folder = data / "rebuild"
+    shutil.rmtree(new_folder, ignore_errors=True)
+    new_folder.mkdir()
     ends = sum(opened.ends(topic.name for topic in ALL).values())
-    said = time.monotonic()
+    last_note_s = time.monotonic()
 
     def progress(records: int) -> None:
-        nonlocal said
-        if time.monotonic() - said > SAY_EVERY_S:
-            said = time.monotonic()
+        nonlocal last_note_s
+        if time.monotonic() - last_note_s > NOTE_SECONDS:
+            last_note_s = time.monotonic()
             note(f"{records} of {ends} records")
 
-    rebuild(opened, beside, progress).dispose()
+    rebuild(opened, new_folder, progress).dispose()
     for old in data.glob(f"{VIEWS}-*"):
         old.unlink()
-    (beside / VIEWS).replace(data / VIEWS)
-    shutil.rmtree(beside)
+    (new_folder / VIEWS).replace(data / VIEWS)
+    shutil.rmtree(new_folder)
     return ends

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from paceline.cli.commands.common import data_option, examples
-from paceline.cli.commands.process_options import log_options, show, some
+from paceline.cli.commands.process_options import log_options, show, without_none
 
 
 @click.command(
@@ -55,10 +55,10 @@ def agent(
     from paceline.services.settings import load
 
     pairs = dict(each.partition("=")[::2] for each in attributes)
-    given: dict[str, Any] = {
+    flags: dict[str, Any] = {
         "data": data,
         "token": token_file.read_text().strip() if token_file else None,
-        "agent": some(
+        "agent": without_none(
             {
                 "host_id": host_id,
                 "folder": folder,
@@ -67,11 +67,11 @@ def agent(
                 "attributes": pairs or None,
             }
         ),
-        "service": some({"gateways": servers or None, "listen": listen}),
-        "logs": some({"form": log_form, "level": log_level}),
+        "service": without_none({"gateways": servers or None, "listen": listen}),
+        "logs": without_none({"form": log_form, "level": log_level}),
     }
     if show_config:
-        return show(config, given)
+        return show(config, flags)
     from paceline.services.agent import run
 
-    return run(load(config, **given))
+    return run(load(config, **flags))

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 
-def _addresses(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, Any] | None:
-    return {"gateways": given} if given else None
+def _addresses(ctx: click.Context, param: click.Parameter, flags: tuple[str, ...]) -> dict[str, Any] | None:
+    return {"gateways": flags} if flags else None
 
 
 @click.command(epilog=examples("paceline api --kafka broker:9092 --gateway http://127.0.0.1:7118"))

@@ -14,7 +14,7 @@ from paceline.output import Column, say, show, span, table
 if TYPE_CHECKING:
     from events.log.kafka.groups import Group
     from events.log.port import Log
-    from paceline.services.cell_check import Standing
+    from paceline.services.cell_check import MachineStatus
     from paceline.services.settings import Settings
 
 HASH_CHARACTERS = 12
@@ -55,21 +55,21 @@ def check(
         return show_settings(config, {"data": data, **kafka})
     settings = load(config, data=data, **kafka)
     if settings.kafka:
-        standings, groups, problems = _on_kafka(settings, only)
+        statuses, groups, problems = _on_kafka(settings, only)
     else:
-        standings, groups, problems = _embedded(settings, only), {}, []
-    problems += [line for each in standings for line in each.problems]
+        statuses, groups, problems = _embedded(settings, only), {}, []
+    problems += [line for each in statuses for line in each.problems]
     body = {
         "well": not problems,
-        "machines": [each.body() for each in standings],
+        "machines": [each.body() for each in statuses],
         "groups": [_group_body(name, group) for name, group in groups.items()],
         "problems": problems,
     }
-    show(form, body, table=lambda: _print(standings, groups, problems))
+    show(form, body, table=lambda: _print(statuses, groups, problems))
     return 1 if problems else 0
 
 
-def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], Mapping[str, Group], list[str]]":
+def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[MachineStatus], Mapping[str, Group], list[str]]":
     from events.log.kafka import groups as kafka_groups
     from events.log.kafka import topics as kafka_topics
     from events.log.kafka.kafka_log import KafkaLog
@@ -90,11 +90,11 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
         problems.append(
             "Kafka shows no groups to this user: nothing runs, or it lacks the right to describe groups `paceline.*`."
         )
-    standings: list[Standing] = []
+    statuses: list[MachineStatus] = []
     for number in range(count) if only is None else [only]:
         log = KafkaLog(address, number, options, on_trouble=lambda _: None)
         try:
-            standings += _stand_on_kafka(log, groups)
+            statuses += _statuses_on_kafka(log, groups)
             if missing := gateway_missing(log):
                 problems.append(missing)
         except LogFault as fault:
@@ -106,17 +106,17 @@ def _on_kafka(settings: "Settings", only: int | None) -> "tuple[list[Standing], 
             problems.append(f"Nobody keeps the views of cell {number}. Start `paceline projector`, or `paceline up`.")
         if FANOUT_GROUP in groups and not groups[FANOUT_GROUP].of(number):  # a deployment may do without
             problems.append(f"Nobody publishes the decisions of cell {number}. Start `paceline fanout` again.")
-    return standings, groups, problems
+    return statuses, groups, problems
 
 
 def _keeps_views(group: str, number: int) -> bool:
     return group.startswith("paceline.projector.") or group == f"paceline.up.{number}"
 
 
-def _stand_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[Standing]":
+def _statuses_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[MachineStatus]":
     from events.log.kafka.groups import Group
     from events.topics import ALL
-    from paceline.services.cell_check import stand
+    from paceline.services.cell_check import check_machine
     from processors.cell_machines import machines
 
     ends = log.ends(topic.name for topic in ALL)
@@ -125,21 +125,21 @@ def _stand_on_kafka(log: "Log", groups: "Mapping[str, Group]") -> "Iterator[Stan
         group = groups.get(f"paceline.processor.{name}", Group())
         in_one = groups.get(f"paceline.up.{log.cell}", Group()).of(log.cell)
         runner = group.of(log.cell)
-        yield stand(log, machine, _inputs(machine, ends), group if runner else None, runner or in_one)
+        yield check_machine(log, machine, _inputs(machine, ends), group if runner else None, runner or in_one)
 
 
-def _embedded(settings: "Settings", only: int | None) -> "list[Standing]":
+def _embedded(settings: "Settings", only: int | None) -> "list[MachineStatus]":
     from paceline.client import cell_file
-    from paceline.services.cell_check import stand
+    from paceline.services.cell_check import check_machine
     from paceline.services.cell_log import embedded
     from processors.cell_machines import machines
 
     log = embedded(settings.data, settings.cell if only is None else only)
     try:
-        found = cell_file.read(settings.data)
-        runner = f"process {found.pid}" if found and found.alive else ""
-        made = [make() for make in machines(log.cell).values()]
-        return [stand(log, machine, log.ends(_topics(machine)), None, runner) for machine in made]
+        running = cell_file.read(settings.data)
+        runner = f"process {running.pid}" if running and running.alive else ""
+        cell_machines = [make() for make in machines(log.cell).values()]
+        return [check_machine(log, machine, log.ends(_topics(machine)), None, runner) for machine in cell_machines]
     finally:
         log.close()
 
@@ -159,16 +159,16 @@ def _group_body(name: str, group: "Group") -> dict[str, Any]:
     return {"group": name, "state": group.state, "members": members}
 
 
-def _print(standings: "list[Standing]", groups: "Mapping[str, Group]", problems: list[str]) -> None:
+def _print(statuses: "list[MachineStatus]", groups: "Mapping[str, Group]", problems: list[str]) -> None:
     from paceline.services.cell_check import age_seconds
 
-    def age(each: "Standing") -> str:
+    def age(each: "MachineStatus") -> str:
         seconds = age_seconds(each)
         return "-" if seconds is None else f"{span(seconds)} ago"
 
-    if standings:
+    if statuses:
         table(
-            standings,
+            statuses,
             [
                 Column("CELL", lambda each: each.cell, right=True),
                 Column("MACHINE", lambda each: each.machine),
@@ -190,7 +190,7 @@ def _print(standings: "list[Standing]", groups: "Mapping[str, Group]", problems:
                 Column("CELLS OF MEMBERS", _members),
             ],
         )
-    if standings or groups:
+    if statuses or groups:
         say()
     for line in problems or ["all is well"]:
         say(line)

@@ -113,9 +113,9 @@ def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--no-header", is_flag=True, help="Of the table: without the titles of its columns.")
     @output_option
     @wraps(function)
-    def command(*args: Any, columns: str, sort: str, no_header: bool, **rest: Any) -> Any:
+    def command(*args: Any, columns: str, sort: str, no_header: bool, **options_left: Any) -> Any:
         names = tuple(each.strip() for each in columns.split(",") if each.strip())
-        return function(*args, shape=Shape(names, sort, not no_header), **rest)
+        return function(*args, shape=Shape(names, sort, not no_header), **options_left)
 
     return command
 
@@ -133,8 +133,8 @@ def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="A setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated.",
     )
     @wraps(function)
-    def command(*args: Any, address: str | None, options: dict[str, str] | None, **rest: Any) -> Any:
-        return function(*args, kafka={"kafka": address, "kafka_options": options}, **rest)
+    def command(*args: Any, address: str | None, options: dict[str, str] | None, **options_left: Any) -> Any:
+        return function(*args, kafka={"kafka": address, "kafka_options": options}, **options_left)
 
     return command
 
@@ -145,8 +145,8 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @kafka_options
     @click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
     @wraps(function)
-    def command(*args: Any, kafka: dict[str, Any], cell: int | None, **rest: Any) -> Any:
-        return function(*args, log={**kafka, "cell": cell}, **rest)
+    def command(*args: Any, kafka: dict[str, Any], cell: int | None, **options_left: Any) -> Any:
+        return function(*args, log={**kafka, "cell": cell}, **options_left)
 
     return command
 
@@ -179,13 +179,13 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
         data: Path | None,
         config: Path | None,
         cell: int | None = None,
-        **rest: Any,
+        **options_left: Any,
     ) -> Any:
         from paceline.services.settings import load
 
         settings = load(config, server=server, token=token, data=data)
         with client_of(settings, cell) as client:
-            return function(client, *args, **rest)
+            return function(client, *args, **options_left)
 
     return command
 
@@ -195,7 +195,7 @@ def complete(names: Callable[["Client"], Iterator[str]]) -> Callable[..., list[s
 
     def completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         try:
-            with _client(ctx) as client:
+            with client_of_context(ctx) as client:
                 return [name for name in names(client) if name.startswith(incomplete)]
         except Exception:  # a shell that waits for Tab must see nothing of our troubles
             return []
@@ -203,7 +203,7 @@ def complete(names: Callable[["Client"], Iterator[str]]) -> Callable[..., list[s
     return completed
 
 
-def _client(ctx: click.Context) -> "Client":
+def client_of_context(ctx: click.Context) -> "Client":
     """The client that the words before the cursor name."""
     from paceline.services.settings import load
 

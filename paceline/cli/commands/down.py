@@ -12,7 +12,7 @@ from paceline.cli.commands.common import Duration, data_option, examples
 from paceline.output import note, say
 
 if TYPE_CHECKING:
-    from paceline.client.cell_file import Running
+    from paceline.client.cell_file import RunningCell
 
 POLL_S = 0.05
 ANSWER_S = 5.0
@@ -32,21 +32,21 @@ STOP_S = 60.0
 def down(data: Path | None, config: Path | None, stop_runs: bool, agent_folder: Path | None, timeout: float) -> None:
     """End the cell that runs on a data folder. Tasks go on unless --stop-runs is given."""
     from paceline.client import cell_file
-    from paceline.services.data_folder import agent_folder as beside
+    from paceline.services.data_folder import agent_folder as default_agent_folder
     from paceline.services.settings import load
 
     folder = load(config, data=data).data
-    found = cell_file.read(folder)
-    if found is None or not found.alive:
+    running = cell_file.read(folder)
+    if running is None or not running.alive:
         note(f"no cell runs on {folder}")
     else:
-        _end(folder, found, timeout)
+        _end(folder, running, timeout)
         say(f"the cell on {folder} has ended")
     if stop_runs:
-        _stop_runs(agent_folder or beside(folder, None))
+        _stop_runs(agent_folder or default_agent_folder(folder, None))
 
 
-def _end(folder: Path, found: "Running", timeout: float) -> None:
+def _end(folder: Path, running: "RunningCell", timeout: float) -> None:
     """Ends the process of a cell, once it is clear that it is one: a number may belong to another by now."""
     from paceline.client.client import Client
     from paceline.client.errors import PacelineError, TimedOut
@@ -56,14 +56,14 @@ def _end(folder: Path, found: "Running", timeout: float) -> None:
             client.cell()
     except PacelineError as error:
         raise PacelineError(
-            f"Process {found.pid} is there, but no cell answers at {found.listen}. "
-            f"If it is the cell of {folder}, end it with `kill {found.pid}`; if not, remove {folder}/cell.json."
+            f"Process {running.pid} is there, but no cell answers at {running.listen}. "
+            f"If it is the cell of {folder}, end it with `kill {running.pid}`; if not, remove {folder}/cell.json."
         ) from error
-    os.kill(found.pid, signal.SIGTERM)
+    os.kill(running.pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout
-    while found.alive:
+    while running.alive:
         if time.monotonic() > deadline:
-            raise TimedOut(f"Process {found.pid} has not ended after {timeout:g} s; it was told to.")
+            raise TimedOut(f"Process {running.pid} has not ended after {timeout:g} s; it was told to.")
         time.sleep(POLL_S)
 
 
@@ -74,7 +74,7 @@ def _stop_runs(folder: Path) -> None:
     if not folder.is_dir():
         note(f"no agent has run in {folder}")
         return
-    stopped, left = stop_all(folder, STOP_S)
+    stopped, still_running = stop_all(folder, STOP_S)
     say(f"{stopped} runs have ended")
-    if left:
-        raise TimedOut(f"{left} runs have not ended after {STOP_S:g} s; they were told to.")
+    if still_running:
+        raise TimedOut(f"{still_running} runs have not ended after {STOP_S:g} s; they were told to.")

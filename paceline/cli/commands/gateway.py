@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from paceline.services.settings import Settings
 
 
-def _sim_hosts(ctx: click.Context, param: click.Parameter, given: int | None) -> dict[str, Any] | None:
-    return {"sim_hosts": given} if given is not None else None
+def _sim_hosts(ctx: click.Context, param: click.Parameter, flags: int | None) -> dict[str, Any] | None:
+    return {"sim_hosts": flags} if flags is not None else None
 
 
 @click.command(

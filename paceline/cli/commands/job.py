@@ -84,18 +84,18 @@ def submit(
     jobs = read_jobs(files, lambda: pool_paths(client))
     checked = _check_all(client, jobs)
     if dry_run:
-        with answers(form, len(jobs)) as told:
+        with answers(form, len(jobs)) as report:
             for answer in checked:
-                said = "was there before" if answer.get("repeated") else "would be submitted"
-                told(answer, answer["job_id"], f"job {answer['job_id']} {said}")
+                text = "was there before" if answer.get("repeated") else "would be submitted"
+                report(answer, answer["job_id"], f"job {answer['job_id']} {text}")
         return 0
-    taken, code = _submit_all(client, jobs, form)
+    submitted, code = _submit_all(client, jobs, form)
     if wait is None or code:
-        if taken and form == "table":
-            note(f"follow with: paceline job wait {' '.join(taken)}")
+        if submitted and form == "table":
+            note(f"follow with: paceline job wait {' '.join(submitted)}")
         return code
     try:
-        return _wait(client, taken, wait, timeout)
+        return _wait(client, submitted, wait, timeout)
     except TimedOut as late:
         if wait == "running":
             raise NotPlaced(str(late)) from late
@@ -106,24 +106,24 @@ def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
     """What the cell says of jobs before any is submitted. Raises `Faults` with all that it refuses, by line."""
     from paceline.client.errors import Faults, Refused
 
-    found: list[dict[str, Any]] = []
+    checked: list[dict[str, Any]] = []
     faults: list[str] = []
     for each in jobs:
         try:
-            found.append(client.check_job(each.body))
+            checked.append(client.check_job(each.body))
         except Refused as error:
-            told = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
-            faults += [str(each.document.fault(pointer, message)) for pointer, message in told]
+            report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
+            faults += [str(each.document.fault(pointer, message)) for pointer, message in report]
     if faults:
         raise Faults(faults)
-    return found
+    return checked
 
 
 def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[list[str], int]:
     from paceline.client.errors import Refused
 
-    taken, code = [], 0
-    with answers(form, len(jobs)) as told:
+    submitted, code = [], 0
+    with answers(form, len(jobs)) as report:
         for each in jobs:
             try:
                 answer = client.submit_job(each.body, wait=DECIDED_S)
@@ -131,10 +131,10 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
                 note(f"paceline: job {each.job_id}: {error}")
                 code = error.exit_code
                 continue
-            taken.append(each.job_id)
-            said = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
-            told(answer, each.job_id, f"job {each.job_id} {said}")
-    return taken, code
+            submitted.append(each.job_id)
+            text = "was there before" if answer.get("repeated") else f"submitted to {each.spec.pool}"
+            report(answer, each.job_id, f"job {each.job_id} {text}")
+    return submitted, code
 
 
 @job.command(epilog=examples("paceline job wait tiles-1f0c", "paceline job wait web --for running --timeout 30s"))
@@ -164,8 +164,8 @@ def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | No
     for each in jobs.values():
         reason = each.get("reason")
         if not reached(each, goal):
-            said = f": {reason['message']}" if reason else ""
-            note(f"job {each['job_id']} {each['state']}{said}")
+            text = f": {reason['message']}" if reason else ""
+            note(f"job {each['job_id']} {each['state']}{text}")
             note(f"look with: paceline job get {each['job_id']}")
             code = 1
     show(form, {"jobs": list(jobs.values())}, jobs)
@@ -265,10 +265,10 @@ def history(client: "Client", job_id: str, zone: str, form: str, shape: Shape) -
 @with_client
 def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeout: float | None, form: str) -> int:
     """Stop jobs: each task gets the stop signal, its grace, then the kill."""
-    with answers(form, len(ids)) as told:
+    with answers(form, len(ids)) as report:
         for each in ids:
             answer = client.stop_job(each, reason, wait=DECIDED_S)
-            told(answer, each, f"job {each} {answer.get('message') or 'is being stopped'}")
+            report(answer, each, f"job {each} {answer.get('message') or 'is being stopped'}")
     if waits:
         return _wait(client, ids, "ended", timeout)
     note(f"follow with: paceline job wait {' '.join(ids)}")
@@ -287,15 +287,15 @@ def logs(client: "Client", job_id: str, instance: int, run: int | None, stderr: 
     """Print the output of a run."""
     offset, stream = 0, "stderr" if stderr else "stdout"
     while True:
-        piece = client.output(job_id, instance, run, stream, offset)
-        if piece.offset > offset:
-            note(f"the first {piece.offset - offset} bytes from {offset} on are not kept any more")
-        sys.stdout.buffer.write(piece.data)
+        output = client.output(job_id, instance, run, stream, offset)
+        if output.offset > offset:
+            note(f"the first {output.offset - offset} bytes from {offset} on are not kept any more")
+        sys.stdout.buffer.write(output.data)
         sys.stdout.buffer.flush()
-        offset = piece.next_offset
-        if not piece.data and (piece.ended or not follow):
+        offset = output.next_offset
+        if not output.data and (output.ended or not follow):
             return
-        if not piece.data:
+        if not output.data:
             time.sleep(FOLLOW_S)
 
 

@@ -75,7 +75,7 @@ def explain(
 def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, Any]:
     """The explanation at a position."""
     from paceline.client.errors import PacelineError
-    from paceline.history.importer import stretch_in
+    from paceline.history.importer import history_in
     from paceline.history.log_cut import closed, read_position, up_to, write_time
     from paceline.history.open_log import open_log
     from paceline.history.views_at import NoSuchJob, views_at
@@ -86,7 +86,7 @@ def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, An
     try:
         cut = closed(log, up_to(log, topic, offset))
         at_ms = next(log.scan(topic, offset)).at_ms
-        stretch = stretch_in(settings)
+        stretch = history_in(settings)
         if stretch is not None and at_ms < stretch.from_ms:  # it is there because a machine had not read it yet
             begins = write_time(stretch.from_ms)
             raise PacelineError(f"{topic}:{offset} came before this stretch of history, which begins at {begins}.")

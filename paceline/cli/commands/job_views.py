@@ -56,26 +56,26 @@ def print_explanation(body: "Explanation", zone: str) -> None:
         return
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
     say(f"  who can act: {headline['actor']}")
-    for place, cause in enumerate(body["reasons"]):
-        if place:
+    for index, cause in enumerate(body["reasons"]):
+        if index:
             say(f"  also {cause['code']}  {cause['message']}")
-        for name, value in _numbers(cause, zone):
+        for name, value in _details(cause, zone):
             say(f"  {name:<8} {value}")
 
 
-def _numbers(cause: "Cause", zone: str) -> "list[tuple[str, str]]":
+def _details(cause: "Cause", zone: str) -> "list[tuple[str, str]]":
     """What is known beside the sentence, one line each."""
     ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
     funnel = f"{considered} seen" + "".join(f", {count} {reason}" for reason, count in by_reason.items())
-    near = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
+    nearest = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
     lines = (
         ("since", when(cause.get("since"), zone)),
         ("asked", _amounts(cause.get("asked"))),
         ("free", _amounts(cause.get("free"))),
         ("ahead", "-" if ahead is None else f"{ahead} tasks"),
         ("hosts", "-" if considered is None else funnel),
-        ("nearest", " · ".join(near) or "-"),
+        ("nearest", " · ".join(nearest) or "-"),
         ("again at", when(cause.get("not_before"), "utc")),
         ("round", f"{cause.get('machine')} {cause.get('round')}" if cause.get("round") else "-"),
     )

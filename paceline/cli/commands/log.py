@@ -42,11 +42,11 @@ for command in (verify, archive, export, import_, bisect):
     log.add_command(command)
 
 
-def _open(data: Path | None, config: Path | None, named: dict[str, Any]) -> "Log":
+def _open(data: Path | None, config: Path | None, log_settings: dict[str, Any]) -> "Log":
     from paceline.history.open_log import open_log
     from paceline.services.settings import load
 
-    return open_log(load(config, data=data, **named))
+    return open_log(load(config, data=data, **log_settings))
 
 
 @log.command(epilog=examples("paceline log tail", "paceline log tail --from-start --no-follow -o json"))
@@ -100,14 +100,14 @@ def _print_record(record: "LogRecord", utc: bool, form: str) -> None:
     body = readable(record.value)
     key = record.key.decode(errors="replace")
     position = f"{record.topic}:{record.offset}"
-    whole = {"position": position, "at_ms": record.at_ms, "key": key, **body}
+    line = {"position": position, "at_ms": record.at_ms, "key": key, **body}
     if form == "json":
-        say(json.dumps(whole, ensure_ascii=False))
+        say(json.dumps(line, ensure_ascii=False))
         return
     if form == "yaml":
         say("---")
     round_key = parse(record.key)
-    show(form, whole, [position], lambda: say(_line(record, body, round_key.machine if round_key else key, utc)))
+    show(form, line, [position], lambda: say(_line(record, body, round_key.machine if round_key else key, utc)))
 
 
 def _line(record: "LogRecord", body: dict[str, Any], key: str, utc: bool) -> str:
@@ -180,19 +180,19 @@ def _kafka_topics(settings: "Settings", create: bool, partitions: int, replicati
     from events.topics import EVERY
 
     address, options = settings.kafka, settings.kafka_options
-    made = kafka_topics.create(address, partitions, replication, options) if create else []
+    created = kafka_topics.create(address, partitions, replication, options) if create else []
     more = kafka_topics.add_cells(address, partitions, options) if create else []
     differences = kafka_topics.check(address, partitions, options)
 
     def tell() -> None:
         if create:
-            say(f"made {', '.join(made)}" if made else "all topics were there")
+            say(f"made {', '.join(created)}" if created else "all topics were there")
         if more:
             say(f"added cells, there are {partitions} now: {', '.join(more)}")
         for line in differences or [f"all topics at {address} are as they must be"]:
             say(line)
 
-    body = {"made": made, "cells_added": more, "differences": differences}
+    body = {"made": created, "cells_added": more, "differences": differences}
     show(form, body, (topic.name for topic in EVERY), tell)
     return 1 if differences else 0
 

@@ -99,11 +99,11 @@ def _one(
             f"{topic} must stay from {upto} on, not from {before}: offset {needed.position} is needed by {needed.by}, "
             f"the log ends at {end} and --keep is {keep}. Nothing was archived or removed."
         )
-    made = archives.archive(log, settings.archive, topic, upto)
+    new = archives.archive(log, settings.archive, topic, upto)
     removed = archives.remove(log, settings.archive, topic, upto) if removing else 0
     stretches = archives.Archive(settings.archive, log.cell).stretches(topic)
     archived_to = stretches[-1].end if stretches else start
-    archived = sum(each.records for each in made)
+    archived = sum(each.records for each in new)
     return Done(topic, archived, archived_to, removed, log.bounds(topic)[0], needed.position, needed.by)
 
 
@@ -172,16 +172,16 @@ def _gateway(folder: Path, cell: int) -> Mapping[str, int]:
     import msgspec
 
     path = folder / "gateway.msgpack"
-    kept = msgspec.msgpack.decode(path.read_bytes(), strict=False) if path.exists() else {}
-    return kept["positions"] if kept.get("cell") == cell else {}
+    saved = msgspec.msgpack.decode(path.read_bytes(), strict=False) if path.exists() else {}
+    return saved["positions"] if saved.get("cell") == cell else {}
 
 
 def _fanout(settings: "Settings") -> Mapping[str, int]:
     """Where the fan-out of a data folder continues; empty where there is none."""
     import msgspec
 
-    kept = (settings.data / "fanout").glob(f"*-{settings.cell}.msgpack")
-    read = {path: msgspec.msgpack.decode(path.read_bytes()) for path in kept}
+    saved = (settings.data / "fanout").glob(f"*-{settings.cell}.msgpack")
+    read = {path: msgspec.msgpack.decode(path.read_bytes()) for path in saved}
     return {rounds_of(path.stem.rpartition("-")[0]): each["position"] for path, each in read.items()}
 
 

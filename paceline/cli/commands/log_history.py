@@ -17,7 +17,7 @@ from paceline.cli.commands.common import (
 from paceline.output import facts, note, say, show
 
 if TYPE_CHECKING:
-    from paceline.history.bisection import Found
+    from paceline.history.bisection import FirstRound
 
 TIME = "2026-08-21T10:40Z"
 
@@ -35,7 +35,7 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
     """
     from paceline.client.errors import PacelineError
     from paceline.history import exporter as exporting
-    from paceline.history.importer import stretch_in
+    from paceline.history.importer import history_in
     from paceline.history.log_cut import read_time, write_time
     from paceline.history.open_log import open_log
     from paceline.services.settings import load
@@ -45,8 +45,8 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
     if from_ms > to_ms:
         raise click.UsageError("--from is after --to")
     settings = load(config, data=data, **log)
-    if stretch := stretch_in(settings):
-        begins = write_time(stretch.from_ms)
+    if history := history_in(settings):
+        begins = write_time(history.from_ms)
         raise PacelineError(f"{settings.data} begins at {begins}: export from the log that it was taken from.")
     opened = open_log(settings)
     try:
@@ -62,12 +62,12 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
 @click.option("--data", type=FOLDER, metavar="DIR", required=True, help="An empty folder, or a new one.")
 def import_(file: Path, data: Path) -> None:
     """Bring a stretch of history to a folder, to look at it there: nobody can go on with it."""
-    from paceline.history.importer import bring
+    from paceline.history.importer import import_history
     from paceline.history.log_cut import write_time
 
-    found = bring(file, data)
-    span = f"{write_time(found.from_ms)} to {write_time(found.to_ms)}"
-    say(f"{data}: {found.records} records of cell {found.cell}, {span}")
+    result = import_history(file, data)
+    span = f"{write_time(result.from_ms)} to {write_time(result.to_ms)}"
+    say(f"{data}: {result.records} records of cell {result.cell}, {span}")
     note(f"look at it with: paceline log verify --data {data}; paceline up --read-only --data {data}")
 
 
@@ -102,7 +102,7 @@ def bisect(
     preempted tasks, is counted from the start of the log or of the stretch in FILE. Exits with 1 where there is no
     such round.
     """
-    from paceline.history.importer import brought
+    from paceline.history.importer import imported_history
     from paceline.history.log_cut import read_time
     from paceline.services.settings import load
     from paceline.simulate.scenario.expectations import Malformed, parse
@@ -112,17 +112,17 @@ def bisect(
         expected = parse(text)
     except Malformed as error:
         raise click.BadParameter(str(error), param_hint="--expect") from error
-    wanted = None if first is None else first == "holds"
+    must_hold = None if first is None else first == "holds"
     since_ms = read_time(since) if since else 0
-    with brought(file, data) as folder:
-        found = _seek(load(config, data=folder, **log), expected, wanted, since_ms)
-    body = _body(found) if found else {"found": False}
-    show(form, body, table=lambda: _print(found, text))
-    return 0 if found else 1
+    with imported_history(file, data) as folder:
+        result = _find_first(load(config, data=folder, **log), expected, must_hold, since_ms)
+    body = _body(result) if result else {"found": False}
+    show(form, body, table=lambda: _print(result, text))
+    return 0 if result else 1
 
 
-def _seek(settings: Any, expected: Any, wanted: bool | None, since_ms: int) -> "Found | None":
-    from paceline.history.bisection import Seeker, seek
+def _find_first(settings: Any, expected: Any, must_hold: bool | None, since_ms: int) -> "FirstRound | None":
+    from paceline.history.bisection import HistorySearch, find_first
     from paceline.history.heads import ends
     from paceline.history.open_log import open_log
     from paceline.history.start_state import start_of
@@ -130,41 +130,41 @@ def _seek(settings: Any, expected: Any, wanted: bool | None, since_ms: int) -> "
 
     log = open_log(settings)
     try:
-        makes = machines(log.cell)
-        starts = {name: start for name in makes if (start := start_of(settings.data, name))}
-        return seek(Seeker(log, makes, starts), expected, wanted, ends(log), since_ms)
+        factories = machines(log.cell)
+        starts = {name: start for name in factories if (start := start_of(settings.data, name))}
+        return find_first(HistorySearch(log, factories, starts), expected, must_hold, ends(log), since_ms)
     finally:
         log.close()
 
 
-def _body(found: "Found") -> dict[str, Any]:
+def _body(result: "FirstRound") -> dict[str, Any]:
     from paceline.history.log_cut import write_time
 
     return {
         "found": True,
-        "machine": found.machine,
-        "round": found.round,
-        "position": f"{found.topic}:{found.offset}",
-        "at": write_time(found.at_ms),
-        "now": write_time(found.now),
-        "holds": found.after.holds,
-        "before": found.before.what,
-        "after": found.after.what,
+        "machine": result.machine,
+        "round": result.round,
+        "position": f"{result.topic}:{result.offset}",
+        "at": write_time(result.at_ms),
+        "now": write_time(result.now),
+        "holds": result.after.holds,
+        "before": result.before.what,
+        "after": result.after.what,
     }
 
 
-def _print(found: "Found | None", text: str) -> None:
-    if found is None:
+def _print(result: "FirstRound | None", text: str) -> None:
+    if result is None:
         say(f"there is no round after which this changes: {text}")
         return
-    body = _body(found)
+    body = _body(result)
     facts(
         (
-            ("first " + ("holds" if found.after.holds else "fails"), text),
-            ("after", f"{found.machine} round {found.round}"),
+            ("first " + ("holds" if result.after.holds else "fails"), text),
+            ("after", f"{result.machine} round {result.round}"),
             ("position", body["position"]),
             ("at", body["at"]),
-            ("before it", found.before.what),
-            ("after it", found.after.what),
+            ("before it", result.before.what),
+            ("after it", result.after.what),
         )
     )

@@ -16,14 +16,14 @@ from paceline.output import Column, live, note, say, show, table, words
 if TYPE_CHECKING:
     from events.log.port import Log
     from paceline.history.heads import Head
-    from paceline.history.verify import Checked, Progress, Stretch
+    from paceline.history.verify import Checked, Progress, RoundRange
     from paceline.services.settings import Settings
     from processors.machine import Machine
     from processors.runtime.replay import Difference
 
 ROWS_SHOWN = 20
 LINE_EVERY_S = 5.0
-Makes = dict[str, "Callable[[], Machine]"]
+MachineFactories = dict[str, "Callable[[], Machine]"]
 
 
 @click.command(
@@ -67,9 +67,9 @@ def verify(
     --from, are folded, not decided again. What no round has covered yet, such as a tail that was cut off, is found by
     comparing with a head that was saved before and kept elsewhere. Exits with 1 where something differs.
     """
-    from paceline.history.importer import brought
+    from paceline.history.importer import imported_history
     from paceline.history.start_state import is_history
-    from paceline.history.verify import Stretch
+    from paceline.history.verify import RoundRange
     from paceline.services.settings import load
 
     only_the_file(file, data, log)
@@ -79,17 +79,17 @@ def verify(
         raise click.UsageError("--from is after --to")
     if save_head and (machine or last):
         raise click.UsageError("--save-head is for a whole log: without --machine and --to")
-    with brought(file, data) as folder:
+    with imported_history(file, data) as folder:
         settings = load(config, data=folder, **log)
         if (head or save_head) and is_history(settings.data):
             raise click.UsageError("a head is of a whole log, not of a stretch of history")
-        return _verify(settings, machine, Stretch(first or 1, last), jobs, head, save_head, form)
+        return _verify(settings, machine, RoundRange(first or 1, last), jobs, head, save_head, form)
 
 
 def _verify(
     settings: "Settings",
     machine: str | None,
-    stretch: "Stretch",
+    round_range: "RoundRange",
     jobs: int,
     head: Path | None,
     save_head: Path | None,
@@ -97,84 +97,86 @@ def _verify(
 ) -> int:
     from paceline.history import heads
     from paceline.history.open_log import open_log
-    from paceline.history.verify import WHOLE
+    from paceline.history.verify import ALL_ROUNDS
     from processors.cell_machines import machines
 
-    known = heads.read(head) if head else None
+    expected_head = heads.read(head) if head else None
     log = open_log(settings)
     try:
-        makes = _chosen(machines(log.cell), machine)
+        factories = _chosen(machines(log.cell), machine)
         ends = heads.ends(log)
-        found = _run(settings, log, makes, stretch, jobs)
-        if stretch != WHOLE:
-            _check_stretch(found[0], stretch)
-        differs = _first(found, log, known)
+        results = _run(settings, log, factories, round_range, jobs)
+        if round_range != ALL_ROUNDS:
+            _check_range(results[0], round_range)
+        differs = _root(results, log, expected_head)
         if save_head and differs is None:
-            heads.write(heads.head_of(log, ends, (each.result for each in found)), save_head)
+            heads.write(heads.head_of(log, ends, (each.result for each in results)), save_head)
     finally:
         log.close()
     body = {
         "identical": differs is None,
-        "machines": [each.body() for each in found],
-        "difference": _body(differs, found, makes) if differs else None,
+        "machines": [each.body() for each in results],
+        "difference": _body(differs, results, factories) if differs else None,
     }
-    show(form, body, makes, lambda: print_checked(found, differs, makes))
+    show(form, body, factories, lambda: print_checked(results, differs, factories))
     if save_head:
         note(f"no head was saved: {save_head}" if differs else f"the head was saved to {save_head}; keep it elsewhere")
     return 1 if differs else 0
 
 
-def _check_stretch(found: "Checked", stretch: "Stretch") -> None:
+def _check_range(results: "Checked", round_range: "RoundRange") -> None:
     """Refuses a stretch of rounds in which there is none: nothing was compared."""
     from paceline.client.errors import PacelineError
 
-    result = found.result
+    result = results.result
     if result.difference is not None or result.rounds or result.folded:
         return
-    if stretch.last is not None and stretch.last <= result.begun:
-        there = f"the first round of {result.machine} here is {result.begun + 1}"
+    if round_range.last is not None and round_range.last <= result.begun:
+        available = f"the first round of {result.machine} here is {result.begun + 1}"
     else:
-        there = f"the last round of {result.machine} here is {result.begun + result.before}"
-    raise PacelineError(f"There is nothing to decide again: {there}.")
+        available = f"the last round of {result.machine} here is {result.begun + result.before}"
+    raise PacelineError(f"There is nothing to decide again: {available}.")
 
 
-def _first(found: "list[Checked]", log: "Log", head: "Head | None") -> "Difference | None":
+def _root(results: "list[Checked]", log: "Log", head: "Head | None") -> "Difference | None":
     from paceline.history import heads
-    from paceline.history.verify import first_difference
+    from paceline.history.verify import root_difference
 
-    return first_difference(log, found) or (heads.compare(log, head) if head else None)
+    return root_difference(log, results) or (heads.compare(log, head) if head else None)
 
 
-def _chosen(makes: Makes, machine: str | None) -> Makes:
+def _chosen(factories: MachineFactories, machine: str | None) -> MachineFactories:
     if machine is None:
-        return makes
-    if machine not in makes:
-        raise click.BadParameter(f"{machine} is none of {', '.join(makes)}", param_hint="--machine")
-    return {machine: makes[machine]}
+        return factories
+    if machine not in factories:
+        raise click.BadParameter(f"{machine} is none of {', '.join(factories)}", param_hint="--machine")
+    return {machine: factories[machine]}
 
 
-def _run(settings: "Settings", log: "Log", makes: Makes, stretch: "Stretch", jobs: int) -> "list[Checked]":
+def _run(
+    settings: "Settings", log: "Log", factories: MachineFactories, round_range: "RoundRange", jobs: int
+) -> "list[Checked]":
     from paceline.history.start_state import start_of
     from paceline.history.verify import verify as verify_here
-    from paceline.history.verify import verify_apart
+    from paceline.history.verify import verify_in_processes
 
     with _progress() as say:
-        if jobs > 1 and len(makes) > 1:
-            return verify_apart(settings, list(makes), min(jobs, len(makes)), say, stretch)
-        starts = {name: start for name in makes if (start := start_of(settings.data, name))}
-        return verify_here(log, makes, say, stretch, starts)
+        if jobs > 1 and len(factories) > 1:
+            return verify_in_processes(settings, list(factories), min(jobs, len(factories)), say, round_range)
+        starts = {name: start for name in factories if (start := start_of(settings.data, name))}
+        return verify_here(log, factories, say, round_range, starts)
 
 
 @contextmanager
 def _progress() -> "Iterator[Callable[[Progress], None]]":
     """A bar for each machine where somebody looks, elsewhere a line now and then."""
     if not live(sys.stderr):
-        said = time.monotonic()
+        last_note_s = time.monotonic()
 
         def line(step: "Progress") -> None:
-            nonlocal said
-            if time.monotonic() - said > LINE_EVERY_S:
-                said = time.monotonic()
+            nonlocal last_note_s
+            if time.monotonic() - last_note_s > LINE_EVERY_S:
+                last_note_s = time.monotonic()
                 note(f"{step.machine}: round {step.round}, {step.events} events")
 
         yield line
@@ -187,24 +189,24 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
         TextColumn("{task.description:<12}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[progress_text]}"),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def say(step: "Progress") -> None:
             if step.machine not in tasks:
-                tasks[step.machine] = bars.add_task(step.machine, total=step.end, told="")
-            told = f"round {step.round:,}, {step.events:,} events"
-            bars.update(tasks[step.machine], completed=step.position, told=told)
+                tasks[step.machine] = bars.add_task(step.machine, total=step.end, progress_text="")
+            progress_text = f"round {step.round:,}, {step.events:,} events"
+            bars.update(tasks[step.machine], completed=step.position, progress_text=progress_text)
 
         yield say
 
 
-def print_checked(found: "list[Checked]", differs: "Difference | None", makes: Makes) -> None:
+def print_checked(results: "list[Checked]", differs: "Difference | None", factories: MachineFactories) -> None:
     """What a verification found, a line for each machine, then the verdict."""
     table(
-        found,
+        results,
         [
             Column("MACHINE", lambda each: each.result.machine),
             Column("RE-DECIDED", lambda each: each.result.rounds, right=True),
@@ -215,32 +217,32 @@ def print_checked(found: "list[Checked]", differs: "Difference | None", makes: M
             Column("STATE HASH", lambda each: each.result.hash.hex()),
         ],
     )
-    for each in found:
+    for each in results:
         if each.result.begun:
             say(f"{each.result.machine} began after round {each.result.begun}, where this history starts")
     if differs:
-        _print_difference(_body(differs, found, makes), differs, makes)
-        for other in (each.result.difference for each in found):
+        _print_difference(_body(differs, results, factories), differs, factories)
+        for other in (each.result.difference for each in results):
             if other is not None and other is not differs:
                 say(f"{other.machine} differs too, at round {other.round}: {other.reason}")
         return
     rounds, folded, before = (
-        sum(getattr(each.result, name) for each in found) for name in ("rounds", "folded", "before")
+        sum(getattr(each.result, name) for each in results) for name in ("rounds", "folded", "before")
     )
     tail = f"; {folded} rounds of another logic were folded only" if folded else ""
     tail += f"; {before} rounds before them were folded only" if before else ""
     say(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
 
 
-def _body(differs: "Difference", found: "list[Checked]", makes: Makes) -> dict[str, Any]:
+def _body(differs: "Difference", results: "list[Checked]", factories: MachineFactories) -> dict[str, Any]:
     from paceline.history.verify import difference_body
 
-    parting = next((each.result.parting for each in found if each.result.difference is differs), None)
-    make = makes.get(differs.machine)
-    return difference_body(differs, parting, make() if parting and make else None)
+    divergence = next((each.result.divergence for each in results if each.result.difference is differs), None)
+    factory = factories.get(differs.machine)
+    return difference_body(differs, divergence, factory() if divergence and factory else None)
 
 
-def _print_difference(body: dict[str, Any], difference: "Difference", makes: Makes) -> None:
+def _print_difference(body: dict[str, Any], difference: "Difference", factories: MachineFactories) -> None:
     from paceline.history.verify import side_by_side
 
     where = f" at {difference.machine} round {difference.round}" if difference.machine else ""
@@ -253,7 +255,9 @@ def _print_difference(body: dict[str, Any], difference: "Difference", makes: Mak
         say(f"the record that differs is {'' if one else 'one of '}{', '.join(body['places'])}")
     if not body["recorded"] and not body["decided"]:
         topics = {each.topic for each in difference.places}
-        others = [name for name in MACHINES if rounds_of(name) in topics and name not in (difference.machine, *makes)]
+        others = [
+            name for name in MACHINES if rounds_of(name) in topics and name not in (difference.machine, *factories)
+        ]
         for name in others:
             say(f"rounds of {name} are among them: decide those again too, with --machine {name}")
     rows = side_by_side(difference)

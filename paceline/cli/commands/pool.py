@@ -42,10 +42,10 @@ def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
     from paceline.job_files import read_pools
 
     pools = read_pools(files)
-    with answers(form, len(pools)) as told:
+    with answers(form, len(pools)) as report:
         for each in pools:
             answer, done = _apply(client, each)
-            told(answer, each.path, f"pool {each.path} {done}")
+            report(answer, each.path, f"pool {each.path} {done}")
 
 
 def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":

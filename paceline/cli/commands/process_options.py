@@ -61,27 +61,27 @@ def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from paceline.services.settings import load
 
-        given = {
+        flags = {
             "data": data,
             **kafka,
             "cell": cell,
-            "service": some({"listen": listen, "address_file": address_file, "name": name, **(service or {})}),
-            "logs": some({"form": log_form, "level": log_level}),
+            "service": without_none({"listen": listen, "address_file": address_file, "name": name, **(service or {})}),
+            "logs": without_none({"form": log_form, "level": log_level}),
         }
         if show_config:
-            return show(config, given)
-        return function(load(config, **given), *args, **rest)
+            return show(config, flags)
+        return function(load(config, **flags), *args, **rest)
 
     return command
 
 
-def show(config: Path | None, given: dict[str, Any]) -> int:
+def show(config: Path | None, flags: dict[str, Any]) -> int:
     """Prints every setting and where it comes from."""
     from paceline.output import Column, table
     from paceline.services.settings import origins
 
     table(
-        origins(config, **given),
+        origins(config, **flags),
         [
             Column("SETTING", lambda each: each.name),
             Column("VALUE", lambda each: str(each.value)),
@@ -91,6 +91,6 @@ def show(config: Path | None, given: dict[str, Any]) -> int:
     return 0
 
 
-def some(values: dict[str, Any]) -> dict[str, Any] | None:
+def without_none(values: dict[str, Any]) -> dict[str, Any] | None:
     """The values that were given; None where none was."""
     return {name: value for name, value in values.items() if value is not None} or None

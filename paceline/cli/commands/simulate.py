@@ -100,17 +100,17 @@ def simulate(
         _refuse({name: given[name] for name in given if name in ONLY_TRACES}, "only with --trace")
     else:
         _refuse_of_traces(given, str(form), machines is not None)
-    wanted = session.Wanted(data=data, out=out, until_ms=None if until is None else round(until * 1000))
+    options = session.RunOptions(data=data, out=out, until_ms=None if until is None else round(until * 1000))
     if trace is not None:
-        asked = traces.Asked(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)
-        made = traces.session(asked, wanted)
+        asked = traces.TraceOptions(trace, str(form), hosts, jobs, machines, arrivals, 42 if seed is None else seed)
+        observers = traces.session(asked, options)
     else:
         read = read_scenario(str(scenario))
-        again = f"paceline simulate {shlex.quote(str(scenario))}"
+        rerun_command = f"paceline simulate {shlex.quote(str(scenario))}"
         if seed is not None:
-            read, again = read.model_copy(update={"seed": seed}), f"{again} --seed {seed}"
-        made = session.of_scenario(read, again, wanted, Path(str(scenario)).stem)
-    return play.play(made, as_json)
+            read, rerun_command = read.model_copy(update={"seed": seed}), f"{rerun_command} --seed {seed}"
+        observers = session.of_scenario(read, rerun_command, options, Path(str(scenario)).stem)
+    return play.play(observers, as_json)
 
 
 def _given() -> dict[str, str]:
@@ -139,7 +139,7 @@ def _refuse_of_traces(given: dict[str, str], form: str, machines: bool) -> None:
 
 
 def _soak(
-    source: str | None, faults: str, seed: int | None, seeds: int | None, seconds: float | None, again: Path
+    source: str | None, faults: str, seed: int | None, seeds: int | None, seconds: float | None, rerun_command: Path
 ) -> int:
     """A scenario, or drawn ones, under faults."""
     from paceline.simulate.faults.injection import CHANCE, KINDS
@@ -165,5 +165,5 @@ def _soak(
         first = secrets.randbelow(1 << 30)
         note(f"seeds from {first} on: with --seed {first} they are the same again")
     if seconds is None:
-        return soak(read, kinds, range(first, first + (seeds or 1)), math.inf, again)
-    return soak(read, kinds, count(first), seconds, again)
+        return soak(read, kinds, range(first, first + (seeds or 1)), math.inf, rerun_command)
+    return soak(read, kinds, count(first), seconds, rerun_command)

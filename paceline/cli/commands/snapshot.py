@@ -13,7 +13,7 @@ from paceline.output import Column, note, show, table
 if TYPE_CHECKING:
     from paceline.services.settings import Settings
     from processors.machine import Machine
-    from processors.runtime.snapshots import Held, Manifest
+    from processors.runtime.snapshots import Manifest, StoredSnapshot
 
 MIB = 1 << 20
 
@@ -65,37 +65,37 @@ def create(settings: "Settings", machines: "dict[str, Machine]", form: str) -> N
     from paceline.client.errors import PacelineError
     from processors.runtime.snapshots import SnapshotFault, take_from
 
-    made: list[Manifest] = []
+    created: list[Manifest] = []
     missed = []
     for name, machine in machines.items():
         folder = stores(settings) / name
         try:
             if not folder.is_dir():
                 raise SnapshotFault(f"There is no store of {name} in {folder.parent}.")
-            made.append(take_from(folder, settings.snapshots, settings.cell, machine))
+            created.append(take_from(folder, settings.snapshots, settings.cell, machine))
         except SnapshotFault as fault:
             missed.append(str(fault))
-    if not made:
+    if not created:
         raise PacelineError("\n".join(missed))
     for line in missed:
         note(line)
-    show(form, {"snapshots": [_body(each) for each in made]}, table=lambda: table(made, _columns()))
+    show(form, {"snapshots": [_body(each) for each in created]}, table=lambda: table(created, _columns()))
 
 
 @snapshot.command("list", epilog=examples("paceline snapshot list", "paceline snapshot list --machine placement"))
 @with_place
 def list_(settings: "Settings", machines: "dict[str, Machine]", form: str) -> None:
     """List the snapshots, the newest of each machine first; their files are not looked at."""
-    from processors.runtime.snapshots import held
+    from processors.runtime.snapshots import stored
 
-    found = [each for name in machines for each in held(settings.snapshots, settings.cell, name)]
+    snapshots = [each for name in machines for each in stored(settings.snapshots, settings.cell, name)]
     columns = [
         Column("MACHINE", lambda each: each.machine),
         Column("ROUND", lambda each: each.round, right=True),
         *(_of_manifest(column) for column in _columns()[2:]),
         Column("NOTE", lambda each: each.fault),
     ]
-    show(form, {"snapshots": [_held_body(each) for each in found]}, table=lambda: table(found, columns))
+    show(form, {"snapshots": [_stored_body(each) for each in snapshots]}, table=lambda: table(snapshots, columns))
 
 
 @snapshot.command(epilog=examples("paceline snapshot verify", "paceline snapshot verify --machine lifecycle -o json"))
@@ -104,16 +104,18 @@ def verify(settings: "Settings", machines: "dict[str, Machine]", form: str) -> i
     """Check snapshots whole: files, rows, and that the log has their round. Exits with 1 where one is not good."""
     from processors.runtime.snapshots import verify as verify_all
 
-    found = [each for log in _log(settings) for name in machines for each in verify_all(settings.snapshots, log, name)]
+    snapshots = [
+        each for log in _log(settings) for name in machines for each in verify_all(settings.snapshots, log, name)
+    ]
     columns = [
         Column("MACHINE", lambda each: each.machine),
         Column("ROUND", lambda each: each.round, right=True),
         Column("FOUND", lambda each: each.fault or "good"),
     ]
-    show(form, {"snapshots": [_held_body(each) for each in found]}, table=lambda: table(found, columns))
-    if not found:
+    show(form, {"snapshots": [_stored_body(each) for each in snapshots]}, table=lambda: table(snapshots, columns))
+    if not snapshots:
         note(f"{settings.snapshots} has no snapshots of cell {settings.cell}")
-    return 1 if not found or any(each.fault for each in found) else 0
+    return 1 if not snapshots or any(each.fault for each in snapshots) else 0
 
 
 @snapshot.command(
@@ -129,9 +131,9 @@ def restore(settings: "Settings", machines: "dict[str, Machine]", form: str) -> 
     from processors.runtime.snapshots import restore as restore_one
 
     folder = stores(settings)
-    there = [str(folder / name) for name in machines if (folder / name).exists()]
-    if there:
-        raise PacelineError(f"There are stores already: {', '.join(there)}. Stop their processors and remove them.")
+    present = [str(folder / name) for name in machines if (folder / name).exists()]
+    if present:
+        raise PacelineError(f"There are stores already: {', '.join(present)}. Stop their processors and remove them.")
     done = {}
     for log in _log(settings):
         for name, machine in machines.items():
@@ -140,10 +142,10 @@ def restore(settings: "Settings", machines: "dict[str, Machine]", form: str) -> 
                 note(f"{name}: {reason}")
     restored = [each.manifest for each in done.values() if each.manifest is not None]
     show(form, {"snapshots": [_body(each) for each in restored]}, table=lambda: table(restored, _columns()))
-    lacking = [name for name, each in done.items() if each.manifest is None]
-    if lacking:
-        note(f"{settings.snapshots} has no good snapshot of {', '.join(lacking)} of cell {settings.cell}")
-    return 1 if lacking else 0
+    not_restored = [name for name, each in done.items() if each.manifest is None]
+    if not_restored:
+        note(f"{settings.snapshots} has no good snapshot of {', '.join(not_restored)} of cell {settings.cell}")
+    return 1 if not_restored else 0
 
 
 def stores(settings: "Settings") -> Path:
@@ -157,12 +159,12 @@ def stores(settings: "Settings") -> Path:
 def _machines(cell: int, machine: str | None) -> "dict[str, Machine]":
     from processors.cell_machines import machines
 
-    made = {name: make() for name, make in machines(cell).items()}
+    created = {name: make() for name, make in machines(cell).items()}
     if machine is None:
-        return made
-    if machine not in made:
-        raise click.BadParameter(f"{machine} is none of {', '.join(made)}", param_hint="--machine")
-    return {machine: made[machine]}
+        return created
+    if machine not in created:
+        raise click.BadParameter(f"{machine} is none of {', '.join(created)}", param_hint="--machine")
+    return {machine: created[machine]}
 
 
 def _log(settings: "Settings") -> Iterator[Any]:
@@ -183,10 +185,10 @@ def _body(manifest: "Manifest") -> dict[str, Any]:
     return body
 
 
-def _held_body(found: "Held") -> dict[str, Any]:
-    manifest = _body(found.manifest) if found.manifest else None
-    place = {"machine": found.machine, "round": found.round, "place": found.place}
-    return {**place, "fault": found.fault or None, "manifest": manifest}
+def _stored_body(snapshots: "StoredSnapshot") -> dict[str, Any]:
+    manifest = _body(snapshots.manifest) if snapshots.manifest else None
+    body = {"machine": snapshots.machine, "round": snapshots.round, "place": snapshots.path}
+    return {**body, "fault": snapshots.fault or None, "manifest": manifest}
 
 
 def _columns() -> list[Column]:

@@ -53,15 +53,15 @@ def up(
     from paceline.history.start_state import is_history
     from paceline.services.settings import for_up, load
 
-    given = {"listen": listen, "sim_hosts": sim_hosts, "agent": agent}
-    part: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    own: dict[str, Any] = {} if run_as is None else {"agent": {"run_as": run_as}}
-    settings = for_up(load(config, data=data, **kafka, cell=cell, up=part, **own))
+    flags = {"listen": listen, "sim_hosts": sim_hosts, "agent": agent}
+    part: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    agent_part: dict[str, Any] = {} if run_as is None else {"agent": {"run_as": run_as}}
+    settings = for_up(load(config, data=data, **kafka, cell=cell, up=part, **agent_part))
     if history is not None and not read_only:
         raise click.UsageError("history takes no commands: give --read-only beside --history")
     if read_only:
-        of_a_cell = {"--sim-hosts": sim_hosts, "--agent": agent, "--cell": cell, "--kafka": kafka["kafka"]}
-        unused = [name for name, value in {**of_a_cell, "--data": history and data}.items() if value is not None]
+        of_cell = {"--sim-hosts": sim_hosts, "--agent": agent, "--cell": cell, "--kafka": kafka["kafka"]}
+        unused = [name for name, value in {**of_cell, "--data": history and data}.items() if value is not None]
         if unused:
             raise click.UsageError(f"history is only shown: there is no use for {', '.join(unused)}")
         return _show(history, settings)
@@ -74,9 +74,9 @@ def up(
 
 def _show(history: Path | None, settings: "UpSettings") -> int:
     """Serves history as it was."""
-    from paceline.history.importer import brought
+    from paceline.history.importer import imported_history
     from paceline.history.read_only_api import serve
 
-    with brought(history, settings.data) as data:
+    with imported_history(history, settings.data) as data:
         serve(data or settings.data, settings.listen)
     return 0

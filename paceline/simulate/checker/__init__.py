@@ -53,9 +53,9 @@ class Checker:
         return self._hosts.silent()
 
     @property
-    def came_to_end(self) -> int:
+    def ended_unasked(self) -> int:
         """Runs that have ended by themselves."""
-        return self._runs.came_to_end
+        return self._runs.ended_unasked
 
     def live(self) -> bool:
         """Whether anything runs."""
@@ -63,7 +63,7 @@ class Checker:
 
     def stalled(self) -> None:
         """What must hold of a cell in which nothing has run for long."""
-        self._runs.stalled(self._pools.room)
+        self._runs.stalled(self._pools.has_room)
 
     def settled(self) -> None:
         """What must hold of a cell that has nothing left to do."""
@@ -73,4 +73,4 @@ class Checker:
         fold = self._folds.get(round_.machine)
         if fold is not None:
             fold(round_)
-        self._runs.told(round_)
+        self._runs.take_reasons(round_)

@@ -46,11 +46,11 @@ class _Owner:
     def __init__(self) -> None:
         self.epoch = self.number = 0
         self.hash = bytes(32)
-        self.taken: dict[str, int] = {}
+        self.inputs_read: dict[str, int] = {}
         self.states: set[bytes] = set()
         """The hashes of the state after its last round, as the processes that served it since then have said."""
 
-    def stands(self, state: bytes, where: str) -> None:
+    def start_from(self, state: bytes, where: str) -> None:
         """A process says its state after the last round. Raises `Violation` where another had another."""
         self.states.add(state)
         if len(self.states) > 1:
@@ -122,12 +122,12 @@ class History:
         if isinstance(event, EpochStarted) and event.machine == machine and event.epoch == owner.epoch + 1:
             owner.epoch = event.epoch
             if event.round == owner.number:
-                owner.stands(event.start_hash, f"epoch {event.epoch} of {machine}")
+                owner.start_from(event.start_hash, f"epoch {event.epoch} of {machine}")
         elif isinstance(event, RoundCommitted) and self._counts(event, machine, owner):
-            owner.stands(event.start_hash, f"round {event.round} of {machine}")
+            owner.start_from(event.start_hash, f"round {event.round} of {machine}")
             owner.states.clear()
             owner.number, owner.hash = event.round, blake2b(record.value, digest_size=32).digest()
-            owner.taken.update({segment.topic: segment.end for segment in event.inputs})
+            owner.inputs_read.update({segment.topic: segment.end for segment in event.inputs})
             decisions = [decode(value) for value in event.decisions]
             round_ = Round(machine, event.round, record.offset, self._inputs(event), decisions)
             if self._inputs_hash(event) != event.inputs_hash:
@@ -143,11 +143,11 @@ class History:
             return False
         if event.round != owner.number + 1 or event.prev_hash != owner.hash:
             return False
-        taken = dict(owner.taken)
+        inputs_read = dict(owner.inputs_read)
         for segment in event.inputs:
-            if segment.start != taken.get(segment.topic, 0) or segment.end <= segment.start:
+            if segment.start != inputs_read.get(segment.topic, 0) or segment.end <= segment.start:
                 return False
-            taken[segment.topic] = segment.end
+            inputs_read[segment.topic] = segment.end
         return True
 
     def _inputs_hash(self, event: RoundCommitted) -> bytes:
@@ -187,5 +187,5 @@ def _bound(record: LogRecord) -> bool:
     if not isinstance(event, EpochStarted | RoundCommitted):
         return False
     named = (event.machine, event.cell, event.epoch, event.round)
-    said = (key[1].decode(), *(int(key[at]) for at in (2, 3, 4)))
-    return named == said and (isinstance(event, EpochStarted) or event.prev_hash.hex().encode() == key[5])
+    in_key = (key[1].decode(), *(int(key[at]) for at in (2, 3, 4)))
+    return in_key == named and (isinstance(event, EpochStarted) or event.prev_hash.hex().encode() == key[5])

@@ -22,21 +22,21 @@ class Pools:
         self._queued: dict[Task, int] = {}
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, int] = {}
-        self._asked: dict[Task, int] = {}
+        self._preempted: dict[Task, int] = {}
         """The last run of each task that was asked to leave."""
-        self._all: dict[str, dict[str, int]] = {}
-        self._firm: dict[str, dict[str, int]] = {}
+        self._allocated: dict[str, dict[str, int]] = {}
+        self._non_preemptible: dict[str, dict[str, int]] = {}
         """What pools hold, with what is below them: all of it, and what isn't preemptible."""
         self._may_use: dict[str, dict[str, int]] = {}
         self._grown: set[tuple[str, str]] = set()
-        self._firmed: set[tuple[str, str]] = set()
+        self._non_preemptible_grown: set[tuple[str, str]] = set()
         """Pools, and the resources of which they hold more since the last round."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
         for _, _, event in round_.inputs:
             self._take(event)
-        self._grown, self._firmed = set(), set()
+        self._grown, self._non_preemptible_grown = set(), set()
         admitted: set[Task] = set()
         asked: set[Task] = set()
         for event in round_.decisions:
@@ -56,23 +56,23 @@ class Pools:
             ]:
                 raise Violation(f"{round_} admits a part of a gang: {gang}, not {missing[:3]}")
         for gang in gangs_of(asked, self._gangs):
-            if stays := [task for task in gang.tasks() if self._asked.get(task, 0) < self._held.get(task, 0)]:
+            if stays := [task for task in gang.tasks() if self._preempted.get(task, 0) < self._held.get(task, 0)]:
                 raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
-        self._within(round_)
+        self._check_limits(round_)
 
-    def room(self, job_id: str) -> bool:
+    def has_room(self, job_id: str) -> bool:
         """Whether a gang of a job, the largest that it may have, fits into what its pool and those above may hold."""
         job = self._jobs[job_id]
         for path in _upwards(job.pool):
             pool = self._pools.get(path)
             if pool is None:
                 continue
-            held, firm = self._all.get(path, {}), self._firm.get(path, {})
+            held, non_preemptible = self._allocated.get(path, {}), self._non_preemptible.get(path, {})
             for name, need in job.need.items():
                 asked = need * max(1, job.gang_min)
                 if name in pool.limit and pool.limit[name] < held.get(name, 0) + asked:
                     return False
-                if not job.preemptible and pool.reservation.get(name, 0) < firm.get(name, 0) + asked:
+                if not job.preemptible and pool.reservation.get(name, 0) < non_preemptible.get(name, 0) + asked:
                     return False
         return True
 
@@ -105,7 +105,7 @@ class Pools:
                 if holds:
                     raise Violation(f"{event.job_id} is {event.state}, its pool still holds {holds}")
                 for task in tasks_of(self._jobs[event.job_id]):
-                    for held in (self._ended, self._queued, self._gangs, self._asked):
+                    for held in (self._ended, self._queued, self._gangs, self._preempted):
                         held.pop(task, None)
 
     def _queue(self, gangs: Range, kept: bool) -> None:
@@ -136,7 +136,7 @@ class Pools:
     def _count(self, task: Task, sign: int) -> None:
         job = self._jobs[task[0]]
         for path in _upwards(job.pool):
-            held = ((self._all, self._grown), (self._firm, self._firmed))
+            held = ((self._allocated, self._grown), (self._non_preemptible, self._non_preemptible_grown))
             for counted, grown in held[:1] if job.preemptible else held:
                 amounts = counted.setdefault(path, {})
                 for name, need in job.need.items():
@@ -164,7 +164,7 @@ class Pools:
                 raise Violation(f"{round_} preempts {task} run {run}, which holds nothing")
             if event.from_pool not in _upwards(job.pool) or event.for_pool in _upwards(event.from_pool):
                 raise Violation(f"{round_} preempts {task} of {job.pool} from {event.from_pool} for {event.for_pool}")
-        self._asked |= runs
+        self._preempted |= runs
         return {*runs}
 
     def _shares(self, event: EntitlementsSet) -> None:
@@ -172,17 +172,21 @@ class Pools:
         named = [dict(zip(event.resources, row, strict=True)) for row in rows]
         self._may_use.update(zip(event.pools, named, strict=True))
 
-    def _within(self, round_: Round) -> None:
+    def _check_limits(self, round_: Round) -> None:
         for path, name in sorted(self._grown):
             pool = self._pools.get(path)
             if pool is None:
                 continue
             limit, reservation = pool.limit.get(name), pool.reservation.get(name, 0)
-            if limit is not None and limit < self._all[path][name]:
-                raise Violation(f"{round_}: pool {path} holds {self._all[path][name]} {name}, its limit is {limit}")
-            firm = self._firm.get(path, {}).get(name, 0)
-            if firm > reservation and (path, name) in self._firmed:
-                raise Violation(f"{round_}: {firm} {name} of {path} aren't preemptible, it reserves {reservation}")
+            if limit is not None and limit < self._allocated[path][name]:
+                raise Violation(
+                    f"{round_}: pool {path} holds {self._allocated[path][name]} {name}, its limit is {limit}"
+                )
+            non_preemptible = self._non_preemptible.get(path, {}).get(name, 0)
+            if non_preemptible > reservation and (path, name) in self._non_preemptible_grown:
+                raise Violation(
+                    f"{round_}: {non_preemptible} {name} of {path} aren't preemptible, it reserves {reservation}"
+                )
         for path, has in self._may_use.items():
             below = [amount for child, amount in self._may_use.items() if _parent(child) == path]
             for name in dict.fromkeys(name for each in below for name in each):

@@ -24,7 +24,7 @@ from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of, tas
 
 SUCCEEDED = 1
 PREEMPTED = 4
-BY_ITSELF = (1, 2)
+UNASKED = (1, 2)
 """Outcomes, succeeded and failed, of runs that ended unasked."""
 LASTING = ("NO_SUCH_POOL", "NEVER_FITS", "CONSTRAINT_MISMATCH", "NO_HOSTS")
 """What a job may wait for though nothing runs."""
@@ -38,12 +38,12 @@ class Runs:
     def __init__(self) -> None:
         self.answered: set[str] = set()
         """Jobs that were accepted or rejected."""
-        self.came_to_end = 0
+        self.ended_unasked = 0
         """Runs that have ended by themselves."""
         self._jobs: dict[str, JobAccepted] = {}
         self._ports: dict[str, int] = {}
         self._final: dict[str, str] = {}
-        self._named: dict[bytes, str] = {}
+        self._by_digest: dict[bytes, str] = {}
         """The jobs of `_final`, by what stands for their ids when they are forgotten."""
         self._highest: dict[str, int] = {}
         """The highest run of each job that is forgotten."""
@@ -52,36 +52,36 @@ class Runs:
         self._live: dict[Task, tuple[int, str]] = {}
         self._ended: dict[Task, int] = {}
         self._allowed: set[tuple[Task, int]] = set()
-        self._held: dict[str, str] = {}
+        self._held_back: dict[str, str] = {}
         self._unplaced: dict[str, str] = {}
         """Of jobs that wait the last reason that entitlement gave, and placement, since it last placed a task."""
-        self._goes_on: dict[Task, dict[str, int]] = {}
+        self._reported_running: dict[Task, dict[str, int]] = {}
         """By the word of agents: on which hosts runs of a task go on."""
-        self._over: set[tuple[Task, int]] = set()
+        self._reported_ended: set[tuple[Task, int]] = set()
         """Runs whose end an agent has reported: a report of their start that comes after that is late."""
-        self._gone: set[tuple[Task, int]] = set()
+        self._missing: set[tuple[Task, int]] = set()
         """Runs that went on at a host and are missing from a later inventory of it: a report of their start is late."""
         self._stopping: dict[Task, int] = {}
         """The last run of each task that was told to stop."""
-        self._broken: list[Task] = []
+        self._broken_gangs: list[Task] = []
         """Members of gangs whose run ended before its time in the last round."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
         for _, _, event in round_.inputs:
             self._take(event, round_)
-        broken, self._broken = self._broken, []
+        broken, self._broken_gangs = self._broken_gangs, []
         for event in round_.decisions:
             self._decided(event, round_)
         for task in broken:
-            self._falls_as_one(task, round_)
+            self._check_gang_ends(task, round_)
 
-    def told(self, round_: Round) -> None:
+    def take_reasons(self, round_: Round) -> None:
         """Takes the reasons of a round of another machine, which lifecycle may not have taken in yet."""
         for event in round_.decisions:
             match event:
                 case GangsHeld():
-                    self._held[event.job_id] = event.code
+                    self._held_back[event.job_id] = event.code
                 case GangsUnplaced():
                     self._unplaced[event.job_id] = event.code
                 case GangsReturned():
@@ -95,16 +95,16 @@ class Runs:
         """Whether anything runs."""
         return bool(self._live)
 
-    def stalled(self, room: Callable[[str], bool]) -> None:
+    def stalled(self, has_room: Callable[[str], bool]) -> None:
         """For a cell in which nothing has run for long. Raises `Violation` where a job waits for what is there; `room`:
         whether its pool has room for a job.
         """
         for job_id in self.open_jobs():
-            why = [each[job_id] for each in (self._unplaced, self._held) if job_id in each]
+            why = [each[job_id] for each in (self._unplaced, self._held_back) if job_id in each]
             if {*why} & {*LASTING}:
                 continue
             full = {*why} & {*FULL}
-            if full and not room(job_id):
+            if full and not has_room(job_id):
                 continue
             there = ", and there is room" if full else ""
             raise Violation(f"nothing runs, and {job_id} waits for {' and '.join(why) or 'nothing'}{there}")
@@ -128,27 +128,27 @@ class Runs:
             case HostInventory():
                 reported = [*runs_of(event)]
                 there = {*reported}
-                for task, running in self._goes_on.items():
+                for task, running in self._reported_running.items():
                     run = running.pop(event.host_id, 0)
                     if run and (task, run) not in there:
-                        self._gone.add((task, run))
+                        self._missing.add((task, run))
                 for (task, run), state in zip(reported, ints(event.state).tolist(), strict=True):
                     self._reported(task, run, event.host_id, state, round_)
             case HostLost() | HostRemoved():
-                for running in self._goes_on.values():
+                for running in self._reported_running.values():
                     running.pop(event.host_id, None)
 
     def _reported(self, task: Task, run: int, host_id: str, state: int, round_: Round) -> None:
-        running = self._goes_on.setdefault(task, {})
+        running = self._reported_running.setdefault(task, {})
         if state > RunReport.STARTED:
-            self._over.add((task, run))
+            self._reported_ended.add((task, run))
         over = self._is_over(task, run)  # and may be stopped by whoever finds it
         if state == RunReport.STOPPED and not over and run > self._stopping.get(task, 0):
             raise Violation(f"{round_} hears that {task} run {run} was stopped, which nobody has told to")
         if state == RunReport.STARTED:
             if (task, run, host_id) not in self._ordered:
                 raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
-            if (task, run) in self._over or (task, run) in self._gone or self._is_over(task, run):
+            if (task, run) in self._reported_ended or (task, run) in self._missing or self._is_over(task, run):
                 return  # late, or of a host that was given up and is back
             running[host_id] = run
             if len({*running.values()}) > 1:
@@ -181,7 +181,7 @@ class Runs:
                 self._changed(event, round_)
             case JobsForgotten():
                 named = [event.digests[at : at + 16] for at in range(0, len(event.digests), 16)]
-                self._forget({*event.job_ids, *(self._named.get(each, each.hex()) for each in named)}, round_)
+                self._forget({*event.job_ids, *(self._by_digest.get(each, each.hex()) for each in named)}, round_)
 
     def _order(self, task: Task, run: int, host_id: str, ports: list[int], round_: Round) -> None:
         if self._placed.get(task) != (run, host_id, ports):
@@ -213,14 +213,14 @@ class Runs:
     def _end(self, task: Task, run: int, outcome: int, round_: Round) -> None:
         if run <= self._ended.get(task, 0):
             raise Violation(f"{round_} ends {task} run {run} for the second time")
-        if outcome in BY_ITSELF and (task, run) not in self._over:
+        if outcome in UNASKED and (task, run) not in self._reported_ended:
             raise Violation(f"{round_} ends {task} run {run} by itself, which no host has said")
         self._ended[task] = run
-        self.came_to_end += outcome in BY_ITSELF
+        self.ended_unasked += outcome in UNASKED
         if task in self._live and self._live[task][0] == run:
             del self._live[task]
         if outcome != SUCCEEDED and self._gang_of(task):
-            self._broken.append(task)
+            self._broken_gangs.append(task)
 
     def _gang_of(self, task: Task) -> list[Task]:
         """The tasks of its gang; none where it is a gang of its own."""
@@ -228,7 +228,7 @@ class Runs:
         members = self._jobs[job_id].gang_min
         return [(job_id, each) for each in range(members)] if instance < members else []
 
-    def _falls_as_one(self, task: Task, round_: Round) -> None:
+    def _check_gang_ends(self, task: Task, round_: Round) -> None:
         """A round after a run of a gang has ended before its time, all its others are over or told to stop."""
         run = self._ended.get(task, 0)
         open_ = task[0] in self._jobs and task[0] not in self._final
@@ -243,7 +243,7 @@ class Runs:
         if event.state not in FINAL:
             return
         self._final[event.job_id] = event.state
-        self._named[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
+        self._by_digest[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
         job = self._jobs[event.job_id]
         counted = event.succeeded + event.failed + event.killed
         if counted != job.instances:
@@ -257,10 +257,10 @@ class Runs:
         for job_id in gone:
             runs = (self._ended.get(task, 0) for task in tasks_of(self._jobs[job_id]))
             self._highest[job_id] = max(runs, default=0)
-            for told in (self._jobs, self._final, self._held, self._unplaced):
-                told.pop(job_id, None)
-        self._over = {each for each in self._over if each[0][0] not in gone}
-        self._gone = {each for each in self._gone if each[0][0] not in gone}
-        for held in (self._placed, self._live, self._ended, self._goes_on, self._stopping):
+            for take_reasons in (self._jobs, self._final, self._held_back, self._unplaced):
+                take_reasons.pop(job_id, None)
+        self._reported_ended = {each for each in self._reported_ended if each[0][0] not in gone}
+        self._missing = {each for each in self._missing if each[0][0] not in gone}
+        for held in (self._placed, self._live, self._ended, self._reported_running, self._stopping):
             for task in [task for task in held if task[0] in gone]:
                 del held[task]

@@ -24,12 +24,12 @@ class Process:
         make: Callable[[], Machine],
         log: FaultyLog,
         faults: Faults,
-        world: Clock,
+        true_clock: Clock,
         seed: int,
     ) -> None:
         """`world`: the time of which its clock tells, `seed`: what its draws follow from."""
         self.machine, self.name = machine, name
-        self.clock = Clock(world, START_MS)
+        self.clock = Clock(true_clock, START_MS)
         self.asleep_until = 0
         self.driver: Driver | None = None
         self.idle = True
@@ -37,7 +37,7 @@ class Process:
         self._make = make
         self._log = log
         self._faults = faults
-        self._world = world
+        self._true_clock = true_clock
         self._disk = FaultyStore(faults)
         self._draw = random.Random(f"{seed}/{name}")
         self._steps: Generator[str, None, object] | None = None
@@ -46,8 +46,8 @@ class Process:
         """Starts on what its disk holds."""
         records, budget = self._draw.choice([1, 20, 2000, 2000]), self._draw.choice([1, 50, 20_000, 20_000])
         limits = Limits() if self._faults.calm else Limits(records=records, budget=budget)
-        made = self._make()
-        self.driver = Driver(made, self._log, self._disk, self.clock, self.name, limits)
+        machine = self._make()
+        self.driver = Driver(machine, self._log, self._disk, self.clock, self.name, limits)
         self._steps = self.driver.recover()
 
     def crash(self) -> None:
@@ -56,7 +56,7 @@ class Process:
 
     def step(self) -> bool:
         """One step of the loop; False when a turn has found nothing to do."""
-        if self._steps is None or self._world.ms < self.asleep_until or self._rests():
+        if self._steps is None or self._true_clock.ms < self.asleep_until or self._is_idle():
             self.idle = True
             return False
         self.idle = False
@@ -64,7 +64,7 @@ class Process:
         try:
             next(self._steps)
             if self._log.held_ms:
-                self.asleep_until = self._world.ms + self._log.held_ms
+                self.asleep_until = self._true_clock.ms + self._log.held_ms
         except StopIteration as end:
             assert self.driver is not None
             self._steps = self.driver.turn()
@@ -75,10 +75,10 @@ class Process:
         except (AppendUnknown, LogUnavailable):
             self.crash()
             self.start()
-            self.asleep_until = self._world.ms + self._draw.randrange(RETRY_MS)
+            self.asleep_until = self._true_clock.ms + self._draw.randrange(RETRY_MS)
         return True
 
-    def _rests(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether another turn would find nothing. While things go wrong it is taken all the same: they may in it."""
         driver = self.driver
         return self.idle and self._faults.calm and driver is not None and driver.idle() and driver.wait_ms() != 0

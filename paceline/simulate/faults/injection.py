@@ -18,7 +18,7 @@ from events.log.port import AppendUnknown, LogRecord, LogUnavailable, NewRecord
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Detach, Link, Post, Report
 from hostagent.messages import Orders
-from processors.runtime.store import MemoryStore, Standing
+from processors.runtime.store import MemoryStore, Progress
 from processors.state.table import RowChange
 
 HOUR_MS = 3_600_000
@@ -61,7 +61,7 @@ LATE_POSTS = (5, 20, 60)
 """A report that is late comes after so many others."""
 
 
-class Hit(NamedTuple):
+class InjectedFault(NamedTuple):
     """A fault that happened: the n-th time that one of its kind could have."""
 
     kind: str
@@ -75,10 +75,12 @@ class Crashed(Exception):
 class Faults:
     """Draws faults of some kinds by a seed, or lets just those happen that are named. `calm`: none any more."""
 
-    def __init__(self, seed: int, kinds: Collection[str] = tuple(CHANCE), only: Collection[Hit] | None = None) -> None:
-        self.hits: list[Hit] = []
+    def __init__(
+        self, seed: int, kinds: Collection[str] = tuple(CHANCE), only: Collection[InjectedFault] | None = None
+    ) -> None:
+        self.hits: list[InjectedFault] = []
         self.calm = False
-        self._asked: Counter[str] = Counter()
+        self._chances: Counter[str] = Counter()
         self._seed = seed
         self._kinds = kinds
         self._only = None if only is None else frozenset(only)
@@ -88,8 +90,8 @@ class Faults:
         """Whether a fault of this kind happens now: where it does, the draw of its particulars."""
         if self.calm or kind not in self._kinds:
             return None
-        self._asked[kind] += 1
-        hit = Hit(kind, self._asked[kind])
+        self._chances[kind] += 1
+        hit = InjectedFault(kind, self._chances[kind])
         happens = self._draw.random() < CHANCE[kind] if self._only is None else hit in self._only
         if not happens:
             return None
@@ -100,7 +102,7 @@ class Faults:
         """The last fault has hit nothing, so it hasn't happened."""
         self.hits.pop()
 
-    def unmet(self) -> set[Hit]:
+    def unmet(self) -> set[InjectedFault]:
         """The faults that were named and haven't happened."""
         return set(self._only or ()) - set(self.hits)
 
@@ -126,7 +128,7 @@ class FaultyLog:
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """See `Log.append`."""
         hit = self._faults.hit
-        self._here()
+        self._check_reachable()
         if hit("append lost"):
             raise AppendUnknown("lost")
         if hit("append written unacknowledged"):
@@ -156,7 +158,7 @@ class FaultyLog:
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """See `Log.scan`."""
-        self._here()
+        self._check_reachable()
         draw = self._faults.hit("scan error")
         ends_after = draw.randrange(SCANNED_MAX) if draw else -1
         for given, record in enumerate(self._log.scan(topic, start)):
@@ -166,15 +168,15 @@ class FaultyLog:
 
     def bounds(self, topic: str) -> tuple[int, int]:
         """See `Log.bounds`."""
-        self._here()
+        self._check_reachable()
         return self._log.bounds(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """See `Log.ends`."""
-        self._here()
+        self._check_reachable()
         return self._log.ends(topics)
 
-    def _here(self) -> None:
+    def _check_reachable(self) -> None:
         if self.away:
             raise LogUnavailable("away")
 
@@ -210,11 +212,11 @@ class FaultyStore(MemoryStore):
         super().__init__()
         self._faults = faults
 
-    def commit(self, changes: Sequence[RowChange], standing: Standing) -> None:
+    def commit(self, changes: Sequence[RowChange], progress: Progress) -> None:
         """See `Store.commit`."""
         draw = self._faults.hit("store write torn")
         if draw is None or draw.random() < 0.5:
-            super().commit(changes, standing)
+            super().commit(changes, progress)
         if draw is not None:
             raise Crashed
 
@@ -299,17 +301,17 @@ class FaultyGateway(Gateway):
 class Clock:
     """The clock of one process: that of the world, until it jumps, stands or runs twice as fast."""
 
-    def __init__(self, world: "Clock | None" = None, at_ms: int = 0) -> None:
+    def __init__(self, true_clock: "Clock | None" = None, at_ms: int = 0) -> None:
         self.ms = at_ms
         self.rate = 1
-        self._world = world
-        self._since = world.ms if world else 0
+        self._true_clock = true_clock
+        self._since = true_clock.ms if true_clock else 0
 
     def monotonic_ms(self) -> int:
         """Milliseconds, from anywhere."""
-        if self._world is not None:
-            self.ms += self.rate * (self._world.ms - self._since)
-            self._since = self._world.ms
+        if self._true_clock is not None:
+            self.ms += self.rate * (self._true_clock.ms - self._since)
+            self._since = self._true_clock.ms
         return self.ms
 
     def turn(self, jump_ms: int = 0, rate: int = 1) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from events.spec_parts import Gang, Sla
 from paceline.output import write_yaml
-from paceline.simulate.faults.injection import Hit
+from paceline.simulate.faults.injection import InjectedFault
 from paceline.simulate.scenario.parse import is_sound
 from paceline.simulate.scenario.parts import HostGroup, ScenarioJob
 from paceline.simulate.scenario.scenario import FaultAt, Scenario
@@ -21,26 +21,26 @@ class Shrink:
 
     def __init__(self, fails: Fails) -> None:
         self._fails = fails
-        self._left = TRIES_MAX
+        self._tries_left = TRIES_MAX
 
-    def smallest(self, scenario: Scenario, hits: Sequence[Hit]) -> Scenario:
+    def smallest(self, scenario: Scenario, hits: Sequence[InjectedFault]) -> Scenario:
         """The smallest scenario found; the one given has failed with these faults. It expects nothing, as what it
         expects may be about what was left out.
         """
         faults = [FaultAt(kind=hit.kind, number=hit.number) for hit in hits]
-        found = scenario.model_copy(update={"faults": faults, "expect": []})
+        smaller = scenario.model_copy(update={"faults": faults, "expect": []})
         size = None
-        while size != (size := _size(found)):
+        while size != (size := _size(smaller)):
             for field in ("faults", "events", "jobs", "pools", "hosts"):
-                found = self._without(found, field)
-            found = self._fewer_tasks(found)
-        return found
+                smaller = self._without(smaller, field)
+            smaller = self._fewer_tasks(smaller)
+        return smaller
 
-    def _still(self, scenario: Scenario) -> bool:
+    def _still_fails(self, scenario: Scenario) -> bool:
         if not is_sound(scenario):
             return False
-        self._left -= 1
-        return self._left >= 0 and self._fails(scenario)
+        self._tries_left -= 1
+        return self._tries_left >= 0 and self._fails(scenario)
 
     def _without(self, scenario: Scenario, field: str) -> Scenario:
         """Fewer parts of a list: halves first, then quarters, down to one by one."""
@@ -50,7 +50,7 @@ class Shrink:
             at = 0
             while at < len(parts):
                 smaller = scenario.model_copy(update={field: parts[:at] + parts[at + size :]})
-                if self._still(smaller):
+                if self._still_fails(smaller):
                     scenario, parts = smaller, list(getattr(smaller, field))
                 else:
                     at += size
@@ -65,7 +65,7 @@ class Shrink:
                     parts = list(getattr(scenario, field))
                     parts[at] = part
                     smaller = scenario.model_copy(update={field: parts})
-                    if self._still(smaller):
+                    if self._still_fails(smaller):
                         scenario = smaller
                         break
         return scenario

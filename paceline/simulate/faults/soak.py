@@ -16,17 +16,17 @@ from typing import NamedTuple
 import click
 
 from paceline.output import note
-from paceline.simulate.faults.injection import KINDS, VIEWS, Faults, Hit
+from paceline.simulate.faults.injection import KINDS, VIEWS, Faults, InjectedFault
 from paceline.simulate.faults.shrink import Shrink, as_yaml
-from paceline.simulate.faults.trial import Found, Trial
+from paceline.simulate.faults.trial import Trial, TrialResult
 from paceline.simulate.scenario.random_scenario import draw_scenario
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.session import with_end
 from paceline.worker_processes import ended_by_ctrl_c, starting
 
-ACTS = 200
+ACTIONS = 200
 """What users do in one drawn scenario."""
-SAY_EVERY_S = 60.0
+REPORT_SECONDS = 60.0
 VIEWS_EACH = 32
 """Every so many seeds of trials under all kinds views are made too, which takes longer than the rest of the trial."""
 
@@ -36,11 +36,11 @@ class Failure(NamedTuple):
 
     seed: int
     why: str
-    hits: list[Hit]
+    hits: list[InjectedFault]
 
 
 @dataclass
-class Met:
+class SoakSummary:
     """What trials have met together."""
 
     seeds: int = 0
@@ -48,17 +48,17 @@ class Met:
     rounds: int = 0
     ignored: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-    unmet: set[Hit] | None = None
+    unmet: set[InjectedFault] | None = None
     """Faults that a scenario names and that no trial has met."""
 
-    def add(self, found: Found) -> None:
+    def add(self, result: TrialResult) -> None:
         """One more trial."""
         self.seeds += 1
-        self.events += found.events
-        self.rounds += found.rounds
-        self.ignored += found.ignored
-        self.faults.update(found.faults)
-        self.unmet = found.unmet if self.unmet is None else self.unmet & found.unmet
+        self.events += result.events
+        self.rounds += result.rounds
+        self.ignored += result.ignored
+        self.faults.update(result.faults)
+        self.unmet = result.unmet if self.unmet is None else self.unmet & result.unmet
 
     def missing(self, kinds: Collection[str]) -> list[str]:
         """The kinds that never happened, and the faults that were named and never did."""
@@ -66,11 +66,11 @@ class Met:
         return [kind for kind in kinds if not self.faults[kind]] + named
 
 
-def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, views: bool = False) -> Found | Failure:
+def attempt(scenario: Scenario, kinds: Collection[str] = KINDS, views: bool = False) -> TrialResult | Failure:
     """One trial: under the faults that the scenario names, or under drawn ones of some kinds. `views`: with projections
     that are compared with rebuilt ones.
     """
-    only = None if scenario.faults is None else [Hit(each.kind, each.number) for each in scenario.faults]
+    only = None if scenario.faults is None else [InjectedFault(each.kind, each.number) for each in scenario.faults]
     faults = Faults(scenario.seed, (*kinds, VIEWS) if views else kinds, only)
     try:
         with TemporaryDirectory(prefix="paceline-") as folder:
@@ -83,8 +83,8 @@ def shrunk(scenario: Scenario, failure: Failure, views: bool = False) -> Scenari
     """The smallest scenario that fails in the same way."""
 
     def fails(smaller: Scenario) -> bool:
-        found = attempt(smaller, views=views)
-        return isinstance(found, Failure) and _kind(found.why) == _kind(failure.why)
+        result = attempt(smaller, views=views)
+        return isinstance(result, Failure) and _kind(result.why) == _kind(failure.why)
 
     return Shrink(fails).smallest(scenario, failure.hits)
 
@@ -94,7 +94,7 @@ def _kind(why: str) -> list[str]:
     return re.sub(r"\(.*?\)|\S*\d\S*", "", why).split()[:6]
 
 
-def _one(scenario: Scenario | None, kinds: Collection[str], seed: int) -> Found | Failure:
+def _attempt(scenario: Scenario | None, kinds: Collection[str], seed: int) -> TrialResult | Failure:
     return attempt(_scenario(scenario, seed), kinds, _with_views(scenario, kinds, seed))
 
 
@@ -105,7 +105,7 @@ def _with_views(scenario: Scenario | None, kinds: Collection[str], seed: int) ->
 
 
 def _scenario(scenario: Scenario | None, seed: int) -> Scenario:
-    return draw_scenario(seed, ACTS) if scenario is None else scenario.model_copy(update={"seed": seed})
+    return draw_scenario(seed, ACTIONS) if scenario is None else scenario.model_copy(update={"seed": seed})
 
 
 def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int], seconds: float, again: Path) -> int:
@@ -116,11 +116,11 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
     1 too where a kind that was asked for never happened, or a fault that the scenario names: it asks for no others.
     """
     scenario = None if scenario is None else with_end(scenario)
-    met, started = Met(), time.monotonic()
+    summary, started = SoakSummary(), time.monotonic()
     try:
-        failure = _trials(scenario, kinds, iter(seeds), seconds, met)
+        failure = _trials(scenario, kinds, iter(seeds), seconds, summary)
     finally:
-        _tell(met, time.monotonic() - started)
+        _print_summary(summary, time.monotonic() - started)
     if failure is not None:
         click.echo(f"seed {failure.seed} failed: {failure.why}")
         views = _with_views(scenario, kinds, failure.seed)
@@ -131,39 +131,42 @@ def soak(scenario: Scenario | None, kinds: Collection[str], seeds: Iterable[int]
         )
         return 1
     drawn = scenario is None or scenario.faults is None
-    missing = met.missing(kinds if drawn else ())
+    missing = summary.missing(kinds if drawn else ())
     if missing:
         click.echo(f"never happened: {', '.join(missing)}" + ("; ask for more seeds" if drawn else ""))
     return int(bool(missing))
 
 
 def _trials(
-    scenario: Scenario | None, kinds: Collection[str], seeds: Iterator[int], seconds: float, met: Met
+    scenario: Scenario | None, kinds: Collection[str], seeds: Iterator[int], seconds: float, summary: SoakSummary
 ) -> Failure | None:
     """Adds trials to what was met, on all cores, until one fails; of those that fail then it is the first seed's."""
-    failure, said = None, time.monotonic()
-    ends = said + seconds
+    failure, last_report_s = None, time.monotonic()
+    ends = last_report_s + seconds
     cores = os.cpu_count() or 1
     with ProcessPoolExecutor(cores) as pool, ended_by_ctrl_c():
         with starting():
-            running = {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, cores)}
+            running = {pool.submit(_attempt, scenario, kinds, seed) for seed in islice(seeds, cores)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            for found in (each.result() for each in done):
-                if isinstance(found, Failure):
-                    failure = min(failure or found, found)
+            for result in (each.result() for each in done):
+                if isinstance(result, Failure):
+                    failure = min(failure or result, result)
                 else:
-                    met.add(found)
-            if time.monotonic() - said > SAY_EVERY_S:
-                said = time.monotonic()
-                note(f"{met.events:,} events in {met.seeds:,} seeds so far")
+                    summary.add(result)
+            if time.monotonic() - last_report_s > REPORT_SECONDS:
+                last_report_s = time.monotonic()
+                note(f"{summary.events:,} events in {summary.seeds:,} seeds so far")
             if failure is None and time.monotonic() < ends:
-                running |= {pool.submit(_one, scenario, kinds, seed) for seed in islice(seeds, len(done))}
+                running |= {pool.submit(_attempt, scenario, kinds, seed) for seed in islice(seeds, len(done))}
     return failure
 
 
-def _tell(met: Met, wall_s: float) -> None:
-    click.echo(f"{met.events:,} events, {met.rounds:,} rounds, {met.ignored:,} records ignored in {met.seeds:,} seeds")
-    click.echo(f"{met.seeds / wall_s:.2f} seeds/s, {met.events / wall_s:,.0f} events/s, {wall_s:,.1f} s")
-    for kind, times in sorted(met.faults.items()):
+def _print_summary(summary: SoakSummary, wall_s: float) -> None:
+    click.echo(
+        f"{summary.events:,} events, {summary.rounds:,} rounds, {summary.ignored:,} records ignored "
+        f"in {summary.seeds:,} seeds"
+    )
+    click.echo(f"{summary.seeds / wall_s:.2f} seeds/s, {summary.events / wall_s:,.0f} events/s, {wall_s:,.1f} s")
+    for kind, times in sorted(summary.faults.items()):
         click.echo(f"{times:>10,} {kind}")

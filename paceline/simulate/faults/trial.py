@@ -25,12 +25,12 @@ from hostagent.fleet import Fleet
 from hostagent.gateway import Gateway
 from paceline.simulate.checker import Checker, Violation
 from paceline.simulate.faults.crashing_process import RETRY_MS, Process
-from paceline.simulate.faults.injection import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, Hit
+from paceline.simulate.faults.injection import HOUR_MS, Clock, Crashed, Faults, FaultyGateway, FaultyLog, InjectedFault
 from paceline.simulate.faults.views_under_trial import Views
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.world.cell import START_MS, USER, Part
-from paceline.simulate.world.scripted_actions import acts
+from paceline.simulate.world.scripted_actions import actions
 from processors.cell_machines import machines
 from processors.runtime.replay import replay
 
@@ -47,7 +47,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where gateways keep their files, if it is there: no computer goes down in a trial, and a disk takes a tenth of it."""
 
 
-class Found(NamedTuple):
+class TrialResult(NamedTuple):
     """What a trial was: facts and decisions, rounds, ignored ones, faults by kind; faults that the scenario names and
     that didn't happen.
     """
@@ -56,7 +56,7 @@ class Found(NamedTuple):
     rounds: int
     ignored: int
     faults: dict[str, int]
-    unmet: set[Hit]
+    unmet: set[InjectedFault]
 
 
 class Trial:
@@ -76,10 +76,12 @@ class Trial:
         self.clock = Clock(at_ms=START_MS)
         self.log = MemoryLog(self.clock.monotonic_ms)
         self.faulty = FaultyLog(self.log, faults)
-        self.make = machines()
+        self.factories = machines()
         self.checker = Checker(self.log)
         self.processes = [
-            Process(machine, f"{machine}-{one}", self.make[machine], self.faulty, faults, self.clock, scenario.seed)
+            Process(
+                machine, f"{machine}-{one}", self.factories[machine], self.faulty, faults, self.clock, scenario.seed
+            )
             for machine in MACHINES
             for one in "ab"
         ]
@@ -88,9 +90,9 @@ class Trial:
         self._order = random.Random(f"{scenario.seed}/order")
         self._silent_until: dict[str, int] = {}
         self._back_at = 0
-        self._lost: set[str] = set()
-        self._acts = acts(scenario, self)
-        self._act = next(self._acts, None)
+        self._lost_hosts: set[str] = set()
+        self._actions = actions(scenario, self)
+        self._action = next(self._actions, None)
         self._disk = TemporaryDirectory(prefix="paceline-trial-", dir=MEMORY)
         self._gateway_clock = Clock(self.clock, START_MS)
         self._gateway_asleep_until = 0
@@ -98,7 +100,7 @@ class Trial:
         self._facts: list[NewRecord] = []
         self._next_fact_at = 0
 
-    def run(self) -> Found:
+    def run(self) -> TrialResult:
         """Lets the scenario happen and everything go wrong, then lets the cell come to rest. Raises `Violation`."""
         try:
             with self._disk:
@@ -107,7 +109,7 @@ class Trial:
             if self._views is not None:
                 self._views.close()
 
-    def _run(self) -> Found:
+    def _run(self) -> TrialResult:
         for process in self.processes[::2]:
             process.start()
         assert self.scenario.end is not None, "a trial doesn't know when nothing more is to happen"
@@ -118,7 +120,7 @@ class Trial:
             steps += 1
             if steps % LOOK_STEPS == 0:
                 self.checker.look()
-        self._rest()
+        self._settle()
         self.checker.look()
         self.checker.settled()
         if self.scenario.seed % REPLAY_EACH == 0:
@@ -126,7 +128,7 @@ class Trial:
         if self._views is not None and (differs := self._views.difference()):
             raise Violation(f"the views differ from rebuilt ones: {differs}")
         faults = self.faults
-        return Found(
+        return TrialResult(
             self.checker.events, self.checker.rounds, self.checker.history.ignored, faults.count(), faults.unmet()
         )
 
@@ -141,22 +143,22 @@ class Trial:
         """A user's or an operator's fact, after those before: a client sends it until the log has acknowledged it."""
         self._facts.append(NewRecord(event.topic, key, encode(event)))
 
-    def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> Part:
+    def add_fleet(self, name: str, factories: Callable[[Gateway], Fleet]) -> Part:
         """Simulated hosts that connect to the gateway."""
-        part = Part(name, make(self._gateway))
+        part = Part(name, factories(self._gateway))
         self.fleets.append(part)
         return part
 
     def lose(self, name: str) -> None:
         """The processes of a machine, or the gateway, are gone until they are healed."""
-        self._lost.add(name)
+        self._lost_hosts.add(name)
         for process in self.processes:
             if process.machine == name:
                 process.crash()
 
     def heal(self, name: str) -> None:
         """A new process takes the place of those that are gone."""
-        self._lost.discard(name)
+        self._lost_hosts.discard(name)
         if name == "gateway":
             self._gateway = self._new_gateway()
 
@@ -164,9 +166,9 @@ class Trial:
 
     def _step(self) -> None:
         self.clock.ms += self._order.choice([0, 1, 10, 100, 1000])
-        while self._act is not None and START_MS + self._act.at_ms <= self.clock.ms:
-            self._act.do()
-            self._act = next(self._acts, None)
+        while self._action is not None and START_MS + self._action.at_ms <= self.clock.ms:
+            self._action.do()
+            self._action = next(self._actions, None)
         self._go_wrong()
         self._parts(self._order.choice([1, 5, 40]))
 
@@ -205,7 +207,7 @@ class Trial:
         return busy
 
     def _gateway_steps(self) -> bool:
-        if "gateway" in self._lost or self.clock.ms < self._gateway_asleep_until:
+        if "gateway" in self._lost_hosts or self.clock.ms < self._gateway_asleep_until:
             return False
         self.faulty.held_ms = 0
         try:
@@ -257,7 +259,7 @@ class Trial:
 
     def _start(self, process: Process) -> bool:
         """Starts a process, unless its machine is lost; returns whether it did."""
-        starts = process.machine not in self._lost
+        starts = process.machine not in self._lost_hosts
         if starts:
             process.start()
         return starts
@@ -273,13 +275,13 @@ class Trial:
 
     # The end
 
-    def _rest(self) -> None:
+    def _settle(self) -> None:
         """Nothing goes wrong any more: the cell must come to rest."""
         self.faults.calm = True
         self.faulty.away = False
         while self.faulty.late:
             self.faulty.write_late()
-        self._silent_until, self._lost, self._gateway_asleep_until, self._next_fact_at = {}, set(), 0, 0
+        self._silent_until, self._lost_hosts, self._gateway_asleep_until, self._next_fact_at = {}, set(), 0, 0
         self._gateway_clock.turn(rate=1)
         self._gateway = self._new_gateway()
         for process in self.processes:
@@ -306,7 +308,7 @@ class Trial:
         to its end any more. An operator gives up the hosts that don't come back.
         """
         end, idle_since, confirmed = self.clock.ms + REST_MS, self.clock.ms, set[str]()
-        came_to_end = self.checker.came_to_end
+        ended_unasked = self.checker.ended_unasked
         submitted = self._jobs()
         put_off = HOUR_MS * sum(hit.kind == "clock jump" for hit in self.faults.hits)
         """So long may be put off what a clock has timed that jumped each time."""
@@ -316,8 +318,8 @@ class Trial:
             self.checker.look()
             if not self.checker.open_jobs(submitted):
                 return True
-            if self.checker.came_to_end != came_to_end:
-                came_to_end, end = self.checker.came_to_end, max(end, self.clock.ms + REST_MS)
+            if self.checker.ended_unasked != ended_unasked:
+                ended_unasked, end = self.checker.ended_unasked, max(end, self.clock.ms + REST_MS)
             if self.checker.live():
                 idle_since = self.clock.ms
             elif 0 < for_ms <= self.clock.ms - idle_since:
@@ -347,7 +349,7 @@ class Trial:
     def _replay(self) -> None:
         """Each machine decides its history again, to the same state."""
         for process in self.processes[::2]:
-            found = replay(self.make[process.machine](), self.log)
+            found = replay(self.factories[process.machine](), self.log)
             if found.difference is not None:
                 raise Violation(str(found.difference))
             if process.driver is None or found.hash != process.driver.fold.state.hash:

@@ -62,11 +62,11 @@ def _tiles(session: Session) -> str:
     ]
     shown = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles)
     ended = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-    refused = f"; {session.story.rejected:,} rejected" if session.story.rejected else ""
+    refused = f"; {session.log_summary.rejected:,} rejected" if session.log_summary.rejected else ""
     head = f"<h1>{escape(session.name)}</h1><p>seed {session.seed}; jobs: {ended or 'none'}{refused}</p>"
     log = f"{body['records']:,} records, hash <code>{body['hash']}</code>"
-    again = f"<code>{escape(session.again)}</code>"
-    return f"<header>{head}<dl>{shown}</dl><p>{log}. Again: {again}</p></header>"
+    rerun_command = f"<code>{escape(session.rerun_command)}</code>"
+    return f"<header>{head}<dl>{shown}</dl><p>{log}. Again: {rerun_command}</p></header>"
 
 
 def _time(seconds: float | None) -> str:
@@ -85,7 +85,7 @@ def _expectations(session: Session) -> str:
         return ""
     rows = "".join(
         f'<tr><td class="{"holds" if each.holds else "fails"}">{"holds" if each.holds else "FAILED"}</td>'
-        f"<td>{escape(each.text)}</td><td>{each.at_s}</td><td>{escape(each.seen)}</td>"
+        f"<td>{escape(each.text)}</td><td>{each.at_s}</td><td>{escape(each.observation)}</td>"
         f"<td><code>{escape(each.position)}</code></td></tr>"
         for each in verdicts
     )
@@ -94,8 +94,8 @@ def _expectations(session: Session) -> str:
 
 
 def _section(title: str, about: str, *parts: str) -> str:
-    told = f"<p>{about}</p>" if about else ""
-    return f"<section><h2>{title}</h2>{told}{''.join(parts)}</section>"
+    tooltip = f"<p>{about}</p>" if about else ""
+    return f"<section><h2>{title}</h2>{tooltip}{''.join(parts)}</section>"
 
 
 def _legend(entries: Sequence[tuple[str, str]]) -> str:
@@ -204,8 +204,8 @@ def _slowdowns(size: NDArray[np.float64], slowdown: NDArray[np.float64]) -> list
         low, middle, high = (float(value) for value in np.quantile(mine, (0.1, 0.5, 0.9)))
         least, most = float(sizes.min()), float(sizes.max())
         label = number(most) if least == most else f"{number(least)} - {number(most)}"
-        told = f"{label}: {len(mine):,} jobs, median {number(middle)}, 10th {number(low)}, 90th {number(high)}"
-        out.append(Range(label, low, middle, high, told))
+        tooltip = f"{label}: {len(mine):,} jobs, median {number(middle)}, 10th {number(low)}, 90th {number(high)}"
+        out.append(Range(label, low, middle, high, tooltip))
     return out
 
 
@@ -213,8 +213,8 @@ def _heat(samples: Sequence[Sample], ids: Sequence[str]) -> str:
     """Hosts over time; neighbours share a row where there are many."""
     end_ms = samples[-1].at_ms
     at_ms = np.array([each.at_ms for each in samples])
-    wanted = np.linspace(0, end_ms, min(COLUMNS_MAX, len(samples)) + 1)
-    columns = np.unique(np.searchsorted(at_ms, wanted, side="right") - 1).clip(0)
+    options = np.linspace(0, end_ms, min(COLUMNS_MAX, len(samples)) + 1)
+    columns = np.unique(np.searchsorted(at_ms, options, side="right") - 1).clip(0)
     cells = np.full((len(ids), len(columns)), np.nan)
     for place, column in enumerate(columns.tolist()):
         hosts = samples[column].hosts

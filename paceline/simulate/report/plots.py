@@ -25,7 +25,7 @@ class Bar(NamedTuple):
 
     label: str
     value: float
-    told: str
+    tooltip: str
 
 
 class Range(NamedTuple):
@@ -35,7 +35,7 @@ class Range(NamedTuple):
     low: float
     middle: float
     high: float
-    told: str
+    tooltip: str
 
 
 class Frame:
@@ -156,7 +156,7 @@ def bars(found: Sequence[Bar], title: str, unit: str) -> str:
     for middle, bar in zip(middles, found, strict=True):
         top, left = frame.y(bar.value), round(middle - thick / 2, 1)
         box = f'x="{left}" width="{thick:.1f}" y="{top}" height="{max(0.0, frame.y0 - top):.1f}"'
-        parts.append(f'<rect class="bar" rx="2" {box}><title>{escape(bar.told)}</title></rect>')
+        parts.append(f'<rect class="bar" rx="2" {box}><title>{escape(bar.tooltip)}</title></rect>')
         if bar.value:
             shown = number(bar.value)
             parts.append(f'<text x="{middle:.1f}" y="{top - 4}" text-anchor="middle">{shown}</text>')
@@ -177,7 +177,7 @@ def ranges(found: Sequence[Range], title: str, unit: str) -> str:
         ends = f'x1="{middle}" x2="{middle}" y1="{frame.y(each.low)}" y2="{frame.y(each.high)}"'
         dot = f'<circle class="dot" r="5" cx="{middle}" cy="{frame.y(each.middle)}"/>'
         shown = f'<text x="{middle + 9}" y="{frame.y(each.middle) + 4}">{number(each.middle)}</text>'
-        parts.append(f'<g><line class="range" {ends}/>{dot}{shown}<title>{escape(each.told)}</title></g>')
+        parts.append(f'<g><line class="range" {ends}/>{dot}{shown}<title>{escape(each.tooltip)}</title></g>')
     return frame.svg(parts, f"{unit} by {title}")
 
 
@@ -190,14 +190,14 @@ def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) ->
     drawn: dict[int, list[str]] = {}
     for at, row in enumerate(shade):
         y = frame.y1 + at * high
-        for first, last, kind in _stretches(row):
+        for first, last, kind in _runs_of_equal(row):
             if kind >= 0:
                 left, right = frame.x(times[first]), frame.x(times[last])
                 drawn.setdefault(kind, []).append(f"M{left} {y}h{right - left:.1f}v{high - 1}h-{right - left:.1f}z")
     parts = [frame.time_axis(times[-1])]
     for kind, paths in sorted(drawn.items()):
-        told = "nothing" if kind == 0 else f"up to {round(100 * kind / (CLASSES - 1))} %"
-        parts.append(f'<path class="h{kind}" d="{"".join(paths)}"><title>{told}</title></path>')
+        tooltip = "nothing" if kind == 0 else f"up to {round(100 * kind / (CLASSES - 1))} %"
+        parts.append(f'<path class="h{kind}" d="{"".join(paths)}"><title>{tooltip}</title></path>')
     every = max(1, -(-14 // high))
     for at in range(0, len(rows), every):
         middle = frame.y1 + at * high + high / 2 + 4
@@ -205,7 +205,7 @@ def heat(times: Sequence[float], rows: Sequence[str], cells: F64, title: str) ->
     return frame.svg(parts, title)
 
 
-def _stretches(row: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+def _runs_of_equal(row: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     """First, end and kind of each stretch of cells alike; the last time only ends the one before it."""
     edges = [0, *(np.flatnonzero(np.diff(row[:-1])) + 1).tolist(), len(row) - 1]
     for first, last in pairwise(edges):

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from paceline.simulate.report.series import Past, Sample
+from paceline.simulate.report.series import Sample, Totals
 from paceline.simulate.scenario.expectations import RESOURCES
 from paceline.simulate.world.cell import START_MS
-from paceline.simulate.world.log_summary import NEVER, JobStory
+from paceline.simulate.world.log_summary import NEVER, JobSummary
 
 THRESHOLD_S = 10.0
 """Bounded slowdown: max(1, (wait + run) / max(run, 10 s)), as in the literature."""
@@ -27,7 +27,7 @@ class Jobs:
     """The jobs of a run: figures over those that have ended, a row of a file for each, and the first few whole."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.first: list[JobStory] = []
+        self.first: list[JobSummary] = []
         self.states: Counter[str] = Counter()
         self.tasks = self.preempted = self.lost = 0
         self.pools: dict[str, int] = {}
@@ -39,7 +39,7 @@ class Jobs:
         if self._rows is not None:
             self._rows.writerow(JOB_COLUMNS)
 
-    def ended(self, job: JobStory) -> None:
+    def ended(self, job: JobSummary) -> None:
         """A job has ended, or the run has."""
         if len(self.first) < SHOWN_MAX + 1:
             self.first.append(job)
@@ -91,12 +91,12 @@ class Jobs:
         }
 
 
-def waited_s(job: JobStory) -> float | None:
+def waited_s(job: JobSummary) -> float | None:
     """Seconds between submission and the first task; None: it never began."""
     return None if job.started_ms == NEVER else (job.started_ms - job.submitted_ms) / 1000
 
 
-def ran_s(job: JobStory) -> float | None:
+def ran_s(job: JobSummary) -> float | None:
     """Seconds between its first task and its end."""
     return None if NEVER in (job.started_ms, job.ended_ms) else (job.ended_ms - job.started_ms) / 1000
 
@@ -106,7 +106,7 @@ def bounded_slowdown(wait_s: float, run_s: float) -> float:
     return max(1.0, (wait_s + run_s) / max(run_s, THRESHOLD_S))
 
 
-def _row(job: JobStory) -> list[Any]:
+def _row(job: JobSummary) -> list[Any]:
     wait, run = waited_s(job), ran_s(job)
     times = [None if at == NEVER else (at - START_MS) / 1000 for at in (job.submitted_ms, job.started_ms, job.ended_ms)]
     slowdown = None if wait is None or run is None else round(bounded_slowdown(wait, run), 4)
@@ -123,12 +123,12 @@ def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
         amounts = [f"{name}_{what}" for name in RESOURCES for what in ("used", "capacity")]
         since = ["ended_jobs", "mean_wait_s", "mean_bounded_slowdown", "preempted_runs"]
         rows.writerow(["time_s", "running_tasks", "waiting_tasks", "fragmentation", *since, *amounts])
-        before = Past(0, 0)
+        before = Totals(0, 0)
         for each in samples:
             pairs = [value for pair in zip(each.used, each.capacity, strict=True) for value in pair]
             now = [each.at_ms / 1000, each.running, each.waiting, round(each.fragmentation, 4)]
-            rows.writerow([*now, *_since(before, each.past, jobs), *pairs])
-            before = each.past
+            rows.writerow([*now, *_since(before, each.totals, jobs), *pairs])
+            before = each.totals
     with (folder / "pools.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["time_s", "pool", "resource", "entitlement", "allocation", "demand"])
@@ -140,7 +140,7 @@ def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
                         rows.writerow([each.at_ms / 1000, path, name, *held])
 
 
-def _since(before: Past, now: Past, jobs: Jobs) -> list[Any]:
+def _since(before: Totals, now: Totals, jobs: Jobs) -> list[Any]:
     ended = slice(before.jobs, now.jobs)
     wait, slowdown = jobs.wait_s[ended], jobs.slowdown[ended]
     means = [round(fmean(wait), 3), round(fmean(slowdown), 4)] if wait else [None, None]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64
-from paceline.simulate.scenario.expectations import RESOURCES, Sight
+from paceline.simulate.scenario.expectations import RESOURCES, CellState
 from processors.entitlement.rows import SaidRow
 
 SAMPLES_MAX = 1000
@@ -17,7 +17,7 @@ SHAPES_MAX = 20
 ABSENT = 255
 
 
-class Past(NamedTuple):
+class Totals(NamedTuple):
     """Totals since the beginning: jobs that ran to their end, runs that were preempted."""
 
     jobs: int
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     pools: dict[str, SaidRow]
     hosts: NDArray[np.uint8]
     """Of each host, by its number, the percentage used of the resource that it has least left of; ABSENT: not there."""
-    past: Past
+    totals: Totals
 
 
 def main_resource(samples: Sequence[Sample]) -> int:
@@ -52,10 +52,10 @@ def main_resource(samples: Sequence[Sample]) -> int:
 class Series:
     """Takes samples of a cell; see `run.Observer`."""
 
-    def __init__(self, sight: Sight, past: Callable[[], Past]) -> None:
+    def __init__(self, cell_state: CellState, totals: Callable[[], Totals]) -> None:
         self.samples: list[Sample] = []
-        self._sight = sight
-        self._past = past
+        self._sight = cell_state
+        self._totals = totals
         self._step_ms = 1
         self._next_ms = 0
         self._at_ms = 0
@@ -121,7 +121,7 @@ class Series:
             fragmentation=self._fragmentation(capacity, capacity - used),
             pools=pools,
             hosts=by_host,
-            past=self._past(),
+            totals=self._totals(),
         )
 
     def _fragmentation(self, capacity: I64, free: I64) -> float:

@@ -8,12 +8,12 @@ from paceline.simulate.report.series import main_resource
 from paceline.simulate.scenario.expectations import RESOURCES
 from paceline.simulate.session import Session
 from paceline.simulate.world.expectation_watch import Verdict
-from paceline.simulate.world.log_summary import JobStory
+from paceline.simulate.world.log_summary import JobSummary
 
 
 def summary(session: Session) -> None:
     """Jobs, pools and expectations, and the hash of the log."""
-    run, story, jobs = session.run, session.story, session.jobs
+    run, log_summary, jobs = session.run, session.log_summary, session.jobs
     if len(jobs.first) <= SHOWN_MAX:
         _jobs(sorted(jobs.first, key=lambda job: (job.submitted_ms, job.job_id)))
     else:
@@ -28,27 +28,31 @@ def summary(session: Session) -> None:
     if run.watch.verdicts():
         click.echo("")
         for verdict in run.watch.verdicts():
-            _verdict(verdict, session.again)
+            _verdict(verdict, session.rerun_command)
     click.echo("")
-    for refusal in story.noes:
+    for refusal in log_summary.refusals:
         click.echo(f"refused: {refusal}")
     for what, count in session.left_out.items():
         click.echo(f"left out: {count:,} jobs of the trace that {what}")
     if run.cut_short():
-        click.echo(f"not waited for: {len(story.open)} jobs, open a day after all that is named; say when to `end`")
-    rejected = f", {story.rejected} jobs rejected" if story.rejected else ""
+        click.echo(
+            f"not waited for: {len(log_summary.open)} jobs, open a day after all that is named; say when to `end`"
+        )
+    rejected = f", {log_summary.rejected} jobs rejected" if log_summary.rejected else ""
     moved = f", {jobs.preempted} runs preempted, {jobs.lost} lost" if jobs.preempted or jobs.lost else ""
     click.echo(f"{session.name}, seed {session.seed}: {span(run.now_ms / 1000)} of virtual time{rejected}{moved}")
-    click.echo(f"{run.cell.log.appended} records, {story.rounds} rounds, hash {run.cell.log.hash()}")
+    click.echo(f"{run.cell.log.appended} records, {log_summary.rounds} rounds, hash {run.cell.log.hash()}")
     failed, looked = len(session.failed()), len(run.watch.verdicts())
     if failed:
         click.echo(f"{failed} of {looked} expectations don't hold")
-    if session.unlooked:
-        click.echo(f"not looked at: {session.unlooked} of {looked + session.unlooked} expectations, about a later time")
+    if session.unchecked:
+        click.echo(
+            f"not looked at: {session.unchecked} of {looked + session.unchecked} expectations, about a later time"
+        )
 
 
-def _jobs(jobs: list[JobStory]) -> None:
-    def slowdown(job: JobStory) -> str:
+def _jobs(jobs: list[JobSummary]) -> None:
+    def slowdown(job: JobSummary) -> str:
         wait, run = waited_s(job), ran_s(job)
         return "-" if wait is None or run is None else f"{bounded_slowdown(wait, run):.2f}"
 
@@ -93,10 +97,10 @@ def _pools(session: Session) -> None:
     )
 
 
-def _verdict(verdict: Verdict, again: str) -> None:
+def _verdict(verdict: Verdict, rerun_command: str) -> None:
     if verdict.holds:
         click.echo(f"holds   {verdict.text}")
         return
     click.echo(click.style("FAILED", fg="red") + f"  {verdict.text}")
-    click.echo(f"        at {verdict.at_s}, position {verdict.position}: {verdict.seen}")
-    click.echo(f"        look at it: {again} --until {verdict.at_s}")
+    click.echo(f"        at {verdict.at_s}, position {verdict.position}: {verdict.observation}")
+    click.echo(f"        look at it: {rerun_command} --until {verdict.at_s}")

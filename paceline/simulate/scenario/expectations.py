@@ -30,7 +30,7 @@ from events.codes import Code, JobState, TaskState
 from events.quantities import Mebibytes, Milli, write_mib, write_milli
 from events.records import BY_NAME
 from events.records.lifecycle import JobChanged
-from paceline.simulate.world.log_summary import HostThen, Told
+from paceline.simulate.world.log_summary import HostSnapshot, ObservedEvents
 from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
@@ -70,11 +70,11 @@ class Malformed(ValueError):
     """A line that is no expectation; the message says why."""
 
 
-class Sight(NamedTuple):
+class CellState(NamedTuple):
     """What an expectation looks at."""
 
     machines: Mapping[str, Machine]
-    story: Told
+    observed: ObservedEvents
 
     @property
     def lifecycle(self) -> Lifecycle:
@@ -98,7 +98,7 @@ class Sight(NamedTuple):
         return machine
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """Whether an assertion holds, and what was seen."""
 
     holds: bool
@@ -112,7 +112,7 @@ class Assertion:
     """
 
     text: str
-    look: Callable[[Sight], Seen]
+    evaluate: Callable[[CellState], Observation]
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -125,18 +125,18 @@ def parse(text: str) -> Assertion:
     return _KINDS[kind](text, words)
 
 
-def _count(words: list[str], get: Callable[[Sight], int], what: str) -> Callable[[Sight], Seen]:
+def _count(words: list[str], get: Callable[[CellState], int], what: str) -> Callable[[CellState], Observation]:
     """`OP N` at the end of a line."""
     test, number = _compared(words)
     if not number.isdecimal():
         raise Malformed(f"{number} is no whole number")
-    wanted = int(number)
+    expected = int(number)
 
-    def look(sight: Sight) -> Seen:
-        have = get(sight)
-        return Seen(test(have, wanted), f"{what} {have}")
+    def evaluate(cell_state: CellState) -> Observation:
+        have = get(cell_state)
+        return Observation(test(have, expected), f"{what} {have}")
 
-    return look
+    return evaluate
 
 
 def _compared(words: list[str]) -> tuple[Callable[[int, int], bool], str]:
@@ -145,59 +145,65 @@ def _compared(words: list[str]) -> tuple[Callable[[int, int], bool], str]:
     return OPERATORS[words[0]], words[1]
 
 
-def _known(word: str, known: tuple[str, ...]) -> str:
-    if word not in known:
-        raise Malformed(f"{word or 'nothing'} is none of {', '.join(known)}")
+def _one_of(word: str, allowed: tuple[str, ...]) -> str:
+    if word not in allowed:
+        raise Malformed(f"{word or 'nothing'} is none of {', '.join(allowed)}")
     return word
 
 
 def _job(text: str, words: list[str]) -> Assertion:
-    job_id, verb, rest = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
-    look: Callable[[Sight], Seen]
+    job_id, verb, arguments = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
+    evaluate: Callable[[CellState], Observation]
     names: dict[str, tuple[str, ...]] = {"job": (job_id,)}
     match verb:
         case "is":
-            state = _known(" ".join(rest), JOB_STATES)
+            state = _one_of(" ".join(arguments), JOB_STATES)
 
-            def look(sight: Sight) -> Seen:
-                have = sight.lifecycle.state_of(job_id) or "ABSENT"
-                reason = _reason(sight, job_id)
-                return Seen(have == state, f"job {job_id} is {have}" + (f", waits for {reason}" if reason else ""))
+            def evaluate(cell_state: CellState) -> Observation:
+                have = cell_state.lifecycle.state_of(job_id) or "ABSENT"
+                reason = _reason(cell_state, job_id)
+                return Observation(
+                    have == state, f"job {job_id} is {have}" + (f", waits for {reason}" if reason else "")
+                )
 
         case "tasks":
-            state = _known((*rest, "")[0], TASK_STATES)
+            state = _one_of((*arguments, "")[0], TASK_STATES)
             at = TaskState[state]
-            look = _count(rest[1:], lambda sight: _tasks(sight, job_id, at), f"job {job_id} tasks {state}")
+            evaluate = _count(
+                arguments[1:], lambda cell_state: _tasks(cell_state, job_id, at), f"job {job_id} tasks {state}"
+            )
         case "waits":
-            code = _known(" ".join(rest[1:]) if rest[:1] == ["for"] else "", WAITS)
+            code = _one_of(" ".join(arguments[1:]) if arguments[:1] == ["for"] else "", WAITS)
 
-            def look(sight: Sight) -> Seen:
-                have = _reason(sight, job_id)
-                return Seen(have == code, f"job {job_id} waits for {have or 'nothing'}")
+            def evaluate(cell_state: CellState) -> Observation:
+                have = _reason(cell_state, job_id)
+                return Observation(have == code, f"job {job_id} waits for {have or 'nothing'}")
 
         case "preempted":
-            look = _count(rest, lambda sight: sight.story.preempted.get(job_id, 0), f"job {job_id} preempted")
-        case "ran" if rest[:1] == ["on"] and rest[1:]:
-            wanted = tuple(name.strip() for name in " ".join(rest[1:]).split(",") if name.strip())
-            look = _where(job_id, wanted)
-            names["host"] = tuple(name for name in wanted if "=" not in name)
-            names["host with"] = tuple(name for name in wanted if "=" in name)
+            evaluate = _count(
+                arguments, lambda cell_state: cell_state.observed.preempted.get(job_id, 0), f"job {job_id} preempted"
+            )
+        case "ran" if arguments[:1] == ["on"] and arguments[1:]:
+            expected = tuple(name.strip() for name in " ".join(arguments[1:]).split(",") if name.strip())
+            evaluate = _ran_on(job_id, expected)
+            names["host"] = tuple(name for name in expected if "=" not in name)
+            names["host with"] = tuple(name for name in expected if "=" in name)
         case _:
             raise Malformed("must go on with is, tasks, waits for, preempted or ran on")
-    return Assertion(text, look, names)
+    return Assertion(text, evaluate, names)
 
 
-def _reason(sight: Sight, job_id: str) -> str:
+def _reason(cell_state: CellState, job_id: str) -> str:
     """Why tasks of a job wait, as it was last said; empty: none waits."""
-    waits = any(_tasks(sight, job_id, state) for state in (TaskState.QUEUED, TaskState.BACKOFF))
-    return sight.story.reasons.get(job_id, "") if waits else ""
+    waits = any(_tasks(cell_state, job_id, state) for state in (TaskState.QUEUED, TaskState.BACKOFF))
+    return cell_state.observed.reasons.get(job_id, "") if waits else ""
 
 
-def _tasks(sight: Sight, job_id: str, state: TaskState) -> int:
-    row, ended = sight.lifecycle.jobs.get(job_id), sight.story.ended.get(job_id)
+def _tasks(cell_state: CellState, job_id: str, state: TaskState) -> int:
+    row, ended = cell_state.lifecycle.jobs.get(job_id), cell_state.observed.ended.get(job_id)
     if row is not None:
         return row.counts[state]
-    return _outcomes(ended, state) if ended is not None and sight.lifecycle.state_of(job_id) else 0
+    return _outcomes(ended, state) if ended is not None and cell_state.lifecycle.state_of(job_id) else 0
 
 
 def _outcomes(ended: JobChanged, state: TaskState) -> int:
@@ -207,99 +213,103 @@ def _outcomes(ended: JobChanged, state: TaskState) -> int:
     )
 
 
-def _where(job_id: str, wanted: tuple[str, ...]) -> Callable[[Sight], Seen]:
-    pairs = [each.partition("=") for each in wanted]
+def _ran_on(job_id: str, expected: tuple[str, ...]) -> Callable[[CellState], Observation]:
+    pairs = [each.partition("=") for each in expected]
 
-    def fits(host: HostThen) -> bool:
+    def fits(host: HostSnapshot) -> bool:
         return any(host.host_id == name if not sep else (name, value) in host.attributes for name, sep, value in pairs)
 
-    def look(sight: Sight) -> Seen:
-        ran: Mapping[HostThen, int] = sight.story.ran_on.get(job_id, {})
+    def evaluate(cell_state: CellState) -> Observation:
+        ran: Mapping[HostSnapshot, int] = cell_state.observed.ran_on.get(job_id, {})
         counts: Counter[str] = Counter()
         for host, count in ran.items():
             counts[host.host_id] += count
         shown = ", ".join(f"{host_id} {count}" for host_id, count in counts.items()) or "no host"
-        return Seen(bool(ran) and all(map(fits, ran)), f"job {job_id} ran on {shown}")
+        return Observation(bool(ran) and all(map(fits, ran)), f"job {job_id} ran on {shown}")
 
-    return look
+    return evaluate
 
 
 def _host(text: str, words: list[str]) -> Assertion:
-    host_id, verb, rest = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
-    look: Callable[[Sight], Seen]
+    host_id, verb, arguments = (*words[1:2], "")[0], (*words[2:3], "")[0], words[3:]
+    evaluate: Callable[[CellState], Observation]
     if verb == "is":
-        phase = _known(" ".join(rest), (*PHASES, "ABSENT"))
+        phase = _one_of(" ".join(arguments), (*PHASES, "ABSENT"))
 
-        def look(sight: Sight) -> Seen:
-            row = sight.placement.hosts.table.get(host_id)
-            have = Phase(int(sight.placement.hosts.phase[row.number])).name if row is not None else "ABSENT"
-            return Seen(have == phase, f"host {host_id} is {have}")
+        def evaluate(cell_state: CellState) -> Observation:
+            row = cell_state.placement.hosts.table.get(host_id)
+            have = Phase(int(cell_state.placement.hosts.phase[row.number])).name if row is not None else "ABSENT"
+            return Observation(have == phase, f"host {host_id} is {have}")
 
     elif verb == "runs":
-        look = _count(rest, lambda sight: _runs(sight, host_id), f"host {host_id} runs")
+        evaluate = _count(arguments, lambda cell_state: _runs(cell_state, host_id), f"host {host_id} runs")
     else:
         raise Malformed("must go on with is or runs")
-    return Assertion(text, look, {"host": (host_id,)})
+    return Assertion(text, evaluate, {"host": (host_id,)})
 
 
-def _runs(sight: Sight, host_id: str) -> int:
-    row = sight.placement.hosts.table.get(host_id)
+def _runs(cell_state: CellState, host_id: str) -> int:
+    row = cell_state.placement.hosts.table.get(host_id)
     if row is None:
         return 0
-    return int(np.count_nonzero(sight.placement.runs.arena["host"] == row.number + 1))
+    return int(np.count_nonzero(cell_state.placement.runs.arena["host"] == row.number + 1))
 
 
 def _pool(text: str, words: list[str]) -> Assertion:
     if len(words) != 6:
         raise Malformed("must be: pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT")
-    path, kind = words[1], _known(words[2], ("entitlement", "allocation", "demand"))
-    at = RESOURCES.index(_known(words[3], RESOURCES))
+    path, kind = words[1], _one_of(words[2], ("entitlement", "allocation", "demand"))
+    at = RESOURCES.index(_one_of(words[3], RESOURCES))
     test, amount = _compared(words[4:])
     number = re.fullmatch(r"\d+(\.\d+)?", amount)
     memory = at in (1, 2)
     try:
         value = float(amount) if number and not memory else amount
-        wanted: int = TypeAdapter[int](Mebibytes if memory else Milli).validate_python(value)
+        expected: int = TypeAdapter[int](Mebibytes if memory else Milli).validate_python(value)
     except ValidationError as error:
         raise Malformed(f"{amount} {error.errors()[0]['msg']}") from error
 
-    def look(sight: Sight) -> Seen:
-        row = sight.entitlement.shares().get(path)
+    def evaluate(cell_state: CellState) -> Observation:
+        row = cell_state.entitlement.shares().get(path)
         have = getattr(row, kind)[at] if row is not None else 0
         shown = write_mib(have) if memory else write_milli(have)
-        return Seen(test(have, wanted), f"pool {path} {kind} {RESOURCES[at]} {shown}")
+        return Observation(test(have, expected), f"pool {path} {kind} {RESOURCES[at]} {shown}")
 
-    return Assertion(text, look, {"pool": (path,)})
+    return Assertion(text, evaluate, {"pool": (path,)})
 
 
 def _cell(text: str, words: list[str]) -> Assertion:
     if words[1:2] == ["preempted"]:
-        return Assertion(text, _count(words[2:], lambda sight: sum(sight.story.preempted.values()), "cell preempted"))
+        return Assertion(
+            text, _count(words[2:], lambda cell_state: sum(cell_state.observed.preempted.values()), "cell preempted")
+        )
     if words[1:2] != ["tasks"]:
         raise Malformed("must go on with tasks or preempted")
-    state = TaskState[_known((*words[2:3], "")[0], TASK_STATES)]
+    state = TaskState[_one_of((*words[2:3], "")[0], TASK_STATES)]
 
-    def tasks(sight: Sight) -> int:
-        return sum(_tasks(sight, job_id, state) for job_id in {*sight.lifecycle.jobs, *sight.story.ended})
+    def tasks(cell_state: CellState) -> int:
+        return sum(
+            _tasks(cell_state, job_id, state) for job_id in {*cell_state.lifecycle.jobs, *cell_state.observed.ended}
+        )
 
     return Assertion(text, _count(words[3:], tasks, f"cell tasks {state.name}"))
 
 
 def _events(text: str, words: list[str]) -> Assertion:
-    wanted = [name.strip() for name in " ".join(words[1:]).split(",")]
-    for name in wanted:
+    expected = [name.strip() for name in " ".join(words[1:]).split(",")]
+    for name in expected:
         if name not in BY_NAME:
             raise Malformed(f"{name} is the name of no event")
 
-    def look(sight: Sight) -> Seen:
-        found, at = 0, sight.story.event_after(wanted[0], -1)
+    def evaluate(cell_state: CellState) -> Observation:
+        count, at = 0, cell_state.observed.event_after(expected[0], -1)
         while at is not None:
-            found += 1
-            at = sight.story.event_after(wanted[found], at) if found < len(wanted) else None
-        missing = "" if found == len(wanted) else f"; {wanted[found]} didn't follow"
-        return Seen(found == len(wanted), f"{', '.join(wanted[:found]) or 'none'}{missing}")
+            count += 1
+            at = cell_state.observed.event_after(expected[count], at) if count < len(expected) else None
+        missing = "" if count == len(expected) else f"; {expected[count]} didn't follow"
+        return Observation(count == len(expected), f"{', '.join(expected[:count]) or 'none'}{missing}")
 
-    return Assertion(text, look)
+    return Assertion(text, evaluate)
 
 
 _KINDS = {"job": _job, "host": _host, "pool": _pool, "cell": _cell, "events": _events}

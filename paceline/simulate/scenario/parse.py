@@ -15,20 +15,20 @@ def read_scenario(source: str) -> Scenario:
     if Path(source).is_dir():
         raise Faults([f"{source} is a folder; name the file of a scenario"])
     scenario, document = read_one(source, Scenario)
-    brought, wrong = _brought(scenario, Path(source).parent)
-    jobs = [*scenario.jobs, *(job for _, job in brought)]
-    whole = scenario.model_copy(update={"jobs": jobs})
-    faults = list(_cross(whole, document, [document for document, _ in brought]))
+    from_files, errors = _jobs_from_files(scenario, Path(source).parent)
+    jobs = [*scenario.jobs, *(job for _, job in from_files)]
+    complete = scenario.model_copy(update={"jobs": jobs})
+    faults = list(_check_references(complete, document, [document for document, _ in from_files]))
     faults.sort(key=lambda fault: (fault.file != source, fault.file, fault.line, fault.column))
-    if faults or wrong:
-        raise Faults([*map(str, faults), *wrong])
-    return whole.model_copy(update={"job_files": []})
+    if faults or errors:
+        raise Faults([*map(str, faults), *errors])
+    return complete.model_copy(update={"job_files": []})
 
 
-def _brought(scenario: Scenario, folder: Path) -> tuple[list[tuple[Document, ScenarioJob]], list[str]]:
+def _jobs_from_files(scenario: Scenario, folder: Path) -> tuple[list[tuple[Document, ScenarioJob]], list[str]]:
     """The jobs of its job files, each with where it stands, and what is wrong with those files."""
     jobs: list[tuple[Document, ScenarioJob]] = []
-    wrong: list[str] = []
+    errors: list[str] = []
     for each in scenario.job_files:
         try:
             for found in read_jobs([str(folder / each.file)]):
@@ -37,18 +37,18 @@ def _brought(scenario: Scenario, folder: Path) -> tuple[list[tuple[Document, Sce
                 job = ScenarioJob.model_validate({**body, "job_id": job_id, "at": f"{each.at}ms"})
                 jobs.append((found.document, job))
         except Faults as faults:
-            wrong += faults.lines
-    return jobs, wrong
+            errors += faults.lines
+    return jobs, errors
 
 
 def is_sound(scenario: Scenario) -> bool:
     """Whether a file with this scenario would be read."""
-    return next(_cross(scenario, Document("", None, {"": (0, 0)})), None) is None
+    return next(_check_references(scenario, Document("", None, {"": (0, 0)})), None) is None
 
 
-def _cross(scenario: Scenario, document: Document, brought: Sequence[Document] = ()) -> Iterator[Fault]:
+def _check_references(scenario: Scenario, document: Document, from_files: Sequence[Document] = ()) -> Iterator[Fault]:
     """What is wrong between the parts of a scenario; its last jobs were `brought` from those documents."""
-    own = len(scenario.jobs) - len(brought)
+    own = len(scenario.jobs) - len(from_files)
     groups = [group.name for group in scenario.hosts]
     hosts: set[str] = set()
     for index, group in enumerate(scenario.hosts):
@@ -62,7 +62,7 @@ def _cross(scenario: Scenario, document: Document, brought: Sequence[Document] =
     submitted += [
         (document, f"/events/{index}/submit", e.submit) for index, e in enumerate(scenario.events) if e.submit
     ]
-    submitted += [(file, "", job) for file, job in zip(brought, scenario.jobs[own:], strict=True)]
+    submitted += [(file, "", job) for file, job in zip(from_files, scenario.jobs[own:], strict=True)]
     seen: set[str] = set()
     for where, place, job in submitted:
         if job.job_id in seen:
@@ -80,16 +80,16 @@ def _cross(scenario: Scenario, document: Document, brought: Sequence[Document] =
             yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
         if event.stop is not None and event.stop not in seen:
             yield document.fault(f"/events/{index}/stop", f"no job {event.stop} is submitted")
-    yield from _returns(scenario, document)
-    yield from _lost(scenario, document)
-    yield from _named(scenario, document, seen, hosts)
-    yield from _late(scenario, document, own)
+    yield from _check_returns(scenario, document)
+    yield from _check_losses(scenario, document)
+    yield from _check_names(scenario, document, seen, hosts)
+    yield from _check_times(scenario, document, own)
     services = {job.job_id for *_, job in submitted if job.kind == "stateless"} - {e.stop for e in scenario.events}
     if services and scenario.end is None:
         yield document.fault("", f"needs `end`: {', '.join(sorted(map(str, services)))} never ends by itself")
 
 
-def _late(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:
+def _check_times(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:
     """What stands after the end never happens; its first `own` jobs stand in the file."""
     times = [(f"/jobs/{index}/at", job.at) for index, job in enumerate(scenario.jobs[:own])]
     times += [(f"/job_files/{index}/at", file.at) for index, file in enumerate(scenario.job_files)]
@@ -104,7 +104,7 @@ def _late(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:
             yield document.fault(place, "is after the end")
 
 
-def _lost(scenario: Scenario, document: Document) -> Iterator[Fault]:
+def _check_losses(scenario: Scenario, document: Document) -> Iterator[Fault]:
     """Only what is there is lost, and only what was lost is healed."""
     lost: set[str] = set()
     for index, event in sorted(enumerate(scenario.events), key=lambda each: each[1].at):
@@ -118,7 +118,7 @@ def _lost(scenario: Scenario, document: Document) -> Iterator[Fault]:
             lost.discard(event.heal)
 
 
-def _returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
+def _check_returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
     """Only what failed or fell silent returns, and nothing that has left."""
     groups = {group.name: group.names() for group in scenario.hosts}
     happens = [
@@ -133,23 +133,23 @@ def _returns(scenario: Scenario, document: Document) -> Iterator[Fault]:
         for what in ("fails", "silent", "returns", "leaves")
         if (name := getattr(event, what)) is not None
     ]
-    away = dict.fromkeys((host for names in groups.values() for host in names), "joins")
+    absent = dict.fromkeys((host for names in groups.values() for host in names), "joins")
     """Hosts that aren't there, and what they wait for or what has happened to them."""
     for _, place, what, name in sorted(happens, key=itemgetter(0)):
         hosts = groups.get(name, [name])
         if what in ("joins", "returns"):
-            left = next((host for host in hosts if away.get(host) == "leaves"), None)
+            left = next((host for host in hosts if absent.get(host) == "leaves"), None)
             if what == "returns" and left is not None:
                 yield document.fault(place, f"{left} has left for good")
-            elif what == "returns" and not any(away.get(host) in ("fails", "silent") for host in hosts):
+            elif what == "returns" and not any(absent.get(host) in ("fails", "silent") for host in hosts):
                 yield document.fault(place, f"{name} isn't away then: what failed or fell silent returns")
             for host in hosts:
-                away.pop(host, None)
+                absent.pop(host, None)
         else:
-            away.update((host, what) for host in hosts if away.get(host) not in ("joins", "leaves"))
+            absent.update((host, what) for host in hosts if absent.get(host) not in ("joins", "leaves"))
 
 
-def _named(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:
+def _check_names(scenario: Scenario, document: Document, jobs: set[str], hosts: set[str]) -> Iterator[Fault]:
     """What expectations name must be there at some time, or they could hold for a slip of the pen."""
     pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
     pairs = {f"hostname={host}" for host in hosts}

@@ -26,7 +26,7 @@ Job = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 _NORMAL = NormalDist()
 
 
-class Checked(Spec):
+class ScenarioPart(Spec):
     """A part of a scenario. `later`: fields that the machines can't follow yet, and what is missing."""
 
     later: ClassVar[dict[str, str]] = {}
@@ -40,7 +40,7 @@ class Checked(Spec):
         return value
 
 
-class HostResources(Checked):
+class HostResources(ScenarioPart):
     """What a host lends to tasks."""
 
     later: ClassVar[dict[str, str]] = {"gpus": "Paceline knows GPUs as one amount per host, `gpu`, not by type"}
@@ -55,7 +55,7 @@ class HostResources(Checked):
         return {"cpu": self.cpu, "memory": self.memory, "disk": self.disk, "gpu": self.gpu}
 
 
-class HostGroup(Checked):
+class HostGroup(ScenarioPart):
     """So many hosts of a kind, called NAME-1, NAME-2 and so on or by a pattern, and when all of them come and go."""
 
     later: ClassVar[dict[str, str]] = {"host_pool": "Paceline has no host pools", "slack": "Paceline knows no slack"}
@@ -132,7 +132,7 @@ class Draw(Spec):
         return float(self.lognormal.median * ratio ** (_NORMAL.inv_cdf(max(part, 1e-12)) / _NORMAL.inv_cdf(0.9)))
 
 
-class ScenarioSim(Sim, Checked):
+class ScenarioSim(Sim, ScenarioPart):
     """How tasks are played."""
 
     later: ClassVar[dict[str, str]] = {
@@ -197,7 +197,7 @@ class Settings(Spec):
 
     def fact(self, command_id: str) -> CellConfigured:
         """The fact to append."""
-        said = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
+        given = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
         plain = CellConfigured.__struct_fields__
-        fields = {name if name in plain else f"{name}_ms": value for name, value in sorted(said.items())}
+        fields = {name if name in plain else f"{name}_ms": value for name, value in sorted(given.items())}
         return CellConfigured(command_id=command_id, **fields)

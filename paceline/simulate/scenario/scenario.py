@@ -15,7 +15,16 @@ from events.spec_parts import Spec, at
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.expectations import Assertion, Malformed, parse
-from paceline.simulate.scenario.parts import Checked, Host, HostGroup, Job, Pool, ScenarioJob, ScenarioPool, Settings
+from paceline.simulate.scenario.parts import (
+    Host,
+    HostGroup,
+    Job,
+    Pool,
+    ScenarioJob,
+    ScenarioPart,
+    ScenarioPool,
+    Settings,
+)
 
 DAY_MS = 86_400_000
 PARTS = ("gateway", *MACHINES)
@@ -26,14 +35,14 @@ EVENTS = (
 )
 
 
-class JobFile(Checked):
+class JobFile(ScenarioPart):
     """Jobs of a job file or of a folder of them, named from the folder of the scenario on."""
 
     file: str
     at: Milliseconds = 0
 
 
-class Happening(Checked):
+class Happening(ScenarioPart):
     """What a user, an operator or fate does at a time; exactly one thing."""
 
     later: ClassVar[dict[str, str]] = {
@@ -134,7 +143,7 @@ class FaultAt(Spec):
         return kind
 
 
-class Scenario(Checked):
+class Scenario(ScenarioPart):
     """A cell, its users, and what is expected of it."""
 
     name: str = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from events.records.parts import Constraint
 from hostagent.fleet import SimHost
-from paceline.simulate.traces.readers import Malformed, Row, Wants, opened
+from paceline.simulate.traces.readers import Malformed, Row, TaskRequest, opened
 from processors.placement.constraints import meets
 from processors.state.record_rows import ConstraintRow, row_of
 
@@ -49,25 +49,25 @@ def jobs(path: Path, machines: list[SimHost]) -> Iterator[Row | None]:
             try:
                 field = line.split()
                 number, submit_s, run_s, procs, limit_s, memory = (int(field[each]) for each in (0, 1, 3, 4, 8, 9))
-                wants = _wants(field[20], procs, max(0, memory), machines)
+                request = _request(field[20], procs, max(0, memory), machines)
             except (ValueError, IndexError) as error:
                 raise Malformed(f"{path}:{at}: is no line of 21 fields: {error}") from error
-            fits = procs > 0 and _fits(wants, machines)
-            yield Row(number, submit_s, run_s, limit_s, wants) if fits else None
+            fits = procs > 0 and _fits(request, machines)
+            yield Row(number, submit_s, run_s, limit_s, request) if fits else None
 
 
-def _wants(request: str, procs: int, memory: int, machines: list[SimHost]) -> Wants:
-    """What a request asks for. One that isn't of one shape, or of another number of CPUs, is a task for each CPU."""
-    shape, _, mode = request.partition("#")
+def _request(text: str, procs: int, memory: int, machines: list[SimHost]) -> TaskRequest:
+    """Parse a resource request. One that isn't of one shape, or of another number of CPUs, is a task for each CPU."""
+    shape, _, mode = text.partition("#")
     match = SHAPE.fullmatch(shape)
     mib = -(-memory // (1 << 20))
     if match is None or int(match[1]) * int(match[2] or 1) != procs:
-        return Wants(procs, 1, -(-mib // procs) if procs > 0 else mib)
-    wants = Wants(int(match[1]), int(match[2] or 1), mib, tuple(_constraints(match[3])))
+        return TaskRequest(procs, 1, -(-mib // procs) if procs > 0 else mib)
+    request = TaskRequest(int(match[1]), int(match[2] or 1), mib, tuple(_constraints(match[3])))
     if mode == "excl":  # a whole host, and of the largest there are
-        largest = max((host.capacity.get("cpu", 0) for host in machines if _meets(wants, host)), default=1000)
-        wants = wants._replace(cpus=largest // 1000)
-    return wants
+        largest = max((host.capacity.get("cpu", 0) for host in machines if _meets(request, host)), default=1000)
+        request = request._replace(cpus=largest // 1000)
+    return request
 
 
 def _constraints(properties: str) -> Iterator[Constraint]:
@@ -82,18 +82,20 @@ def _constraints(properties: str) -> Iterator[Constraint]:
             yield Constraint("hostname", operator, (host[1],))
 
 
-def _meets(wants: Wants, host: SimHost) -> bool:
+def _meets(request: TaskRequest, host: SimHost) -> bool:
     """Whether hosts of a kind meet the conditions; their names, which they have later, aside."""
-    conditions = (row_of(ConstraintRow, each) for each in wants.constraints if each.attribute in host.attributes)
+    conditions = (row_of(ConstraintRow, each) for each in request.constraints if each.attribute in host.attributes)
     return all(meets(each, host.attributes) for each in conditions)
 
 
-def _fits(wants: Wants, machines: list[SimHost]) -> bool:
+def _fits(request: TaskRequest, machines: list[SimHost]) -> bool:
     """Whether there is room for all its tasks on empty hosts."""
-    return wants.tasks <= sum(host.count * _room(wants, host) for host in machines if _meets(wants, host))
+    return request.tasks <= sum(
+        host.count * _fitting_count(request, host) for host in machines if _meets(request, host)
+    )
 
 
-def _room(wants: Wants, host: SimHost) -> int:
+def _fitting_count(request: TaskRequest, host: SimHost) -> int:
     """How many tasks one host takes."""
-    by_cpu = host.capacity.get("cpu", 0) // (wants.cpus * 1000)
-    return min(by_cpu, host.capacity.get("memory", 0) // wants.memory_mib) if wants.memory_mib else by_cpu
+    by_cpu = host.capacity.get("cpu", 0) // (request.cpus * 1000)
+    return min(by_cpu, host.capacity.get("memory", 0) // request.memory_mib) if request.memory_mib else by_cpu

@@ -36,7 +36,7 @@ class TraceJob(NamedTuple):
     job: JobSubmitted
 
 
-class Wants(NamedTuple):
+class TaskRequest(NamedTuple):
     """What the tasks of a job ask for, each of a host."""
 
     tasks: int
@@ -52,7 +52,7 @@ class Row(NamedTuple):
     submit_s: int
     run_s: int
     limit_s: int
-    wants: Wants
+    request: TaskRequest
 
 
 class Malformed(PacelineError):
@@ -98,7 +98,7 @@ def rigid(rows: Iterable[Row | None], left_out: Counter[str]) -> Iterator[TraceJ
         if row is None:
             left_out["ask for more than the cluster has"] += 1
             continue
-        number, submit_s, run_s, limit_s, wants = row
+        number, submit_s, run_s, limit_s, request = row
         if run_s <= 0 or limit_s <= 0 or submit_s < 0:
             left_out["have no run time or no limit"] += 1
             continue
@@ -106,10 +106,10 @@ def rigid(rows: Iterable[Row | None], left_out: Counter[str]) -> Iterator[TraceJ
         job = JobSubmitted(
             job_id=f"job-{number}",
             pool="/trace",
-            instances=wants.tasks,
-            resources={"cpu": wants.cpus * 1000, "memory": wants.memory_mib},
-            gang_min=wants.tasks if wants.tasks > 1 else 0,
-            constraints=wants.constraints,
+            instances=request.tasks,
+            resources={"cpu": request.cpus * 1000, "memory": request.memory_mib},
+            gang_min=request.tasks if request.tasks > 1 else 0,
+            constraints=request.constraints,
             simulated=Simulated(min(run_s, limit_s) * 1000),
         )
         yield TraceJob((submit_s - begin) * 1000, job)
@@ -127,7 +127,7 @@ def swf(path: Path, processors: int) -> Iterator[Row | None]:
             procs = requested if requested > 0 else allocated
             held = allocated if allocated > 0 else requested
             fits = 1 <= procs <= processors and 1 <= held <= processors
-            yield Row(number, submit_s, run_s, limit_s, Wants(procs)) if fits else None
+            yield Row(number, submit_s, run_s, limit_s, TaskRequest(procs)) if fits else None
 
 
 def swf_processors(path: Path) -> int | None:

@@ -65,7 +65,7 @@ class SimLog:
     def __init__(self, log: Truncatable, clock: Clock) -> None:
         self.cell = log.cell
         self.appended = 0
-        self.told: dict[str, list[Part]] = {topic.name: [] for topic in ALL}
+        self.readers: dict[str, list[Part]] = {topic.name: [] for topic in ALL}
         self._log = log
         self._clock = clock
         self._hash = blake2b(digest_size=32)
@@ -79,7 +79,7 @@ class SimLog:
         for record, offset in zip(records, offsets, strict=True):
             head = f"{record.topic}:{offset}@{at_ms}:{len(record.key)}:{len(record.value)}:".encode()
             self._hash.update(head + record.key + record.value)
-            for part in self.told[record.topic]:
+            for part in self.readers[record.topic]:
                 part.stirred = True
         self.appended += len(records)
         return offsets
@@ -126,12 +126,12 @@ class MachineProcess:
         self.driver.close()
 
 
-def _same(store: Store) -> Store:
+def _unchanged(store: Store) -> Store:
     """A disk in memory: every process of a machine opens the same."""
     return store
 
 
-class World(Protocol):
+class SimulatedCell(Protocol):
     """A cell as users, hosts and fate see it."""
 
     @property
@@ -190,7 +190,7 @@ class Cell:
         """The state of each machine, of its last process where it is lost."""
         self.fleets: list[Part] = []
         self._make = machines(log.cell)
-        self._stores = stores or {name: partial(_same, MemoryStore()) for name in MACHINES}
+        self._stores = stores or {name: partial(_unchanged, MemoryStore()) for name in MACHINES}
         self._watches = watches
         self._next_ms: int | None = None
         for name in MACHINES:
@@ -252,7 +252,7 @@ class Cell:
         self.parts[part.name] = part
         self._ranked = sorted(self.parts.values(), key=_rank)
         for topic in topics:
-            self.log.told[topic].append(part)
+            self.log.readers[topic].append(part)
         return part
 
     # What happens
@@ -261,15 +261,15 @@ class Cell:
         """A user's or an operator's fact; returns its offset."""
         return self.log.append([NewRecord(event.topic, key, encode(event))])[0]
 
-    def quiet(self) -> None:
+    def run_until_quiet(self) -> None:
         """Steps parts until none has anything to do at this moment."""
         if self._next_ms is not None and self._next_ms <= self.clock.ms:
-            self._stir_due()
+            self._stir_parts_due()
         for _ in range(STEPS_MAX):
             part = next((part for part in self._ranked if part.stirred and part.component is not None), None)
             if part is not None:
                 self._step(part)
-            elif not self._stir_due():
+            elif not self._stir_parts_due():
                 return
         raise AssertionError(f"the cell never comes to rest at {self.clock.ms}")
 
@@ -287,7 +287,7 @@ class Cell:
         waits = [part.due_ms(recording=False) for part in self.parts.values() if away or part.name != "gateway"]
         return min((self.clock.ms + wait for wait in waits if wait is not None), default=None)
 
-    def _stir_due(self) -> bool:
+    def _stir_parts_due(self) -> bool:
         """Stirs the parts that are due; returns whether any is, and notes when the next will be."""
         waits: list[int] = []
         for part in self.parts.values():
@@ -310,12 +310,12 @@ class Cell:
         assert component is not None
         part.stirred = False
         if component is self._gateway:
-            self._hear()
+            self._stir_readers()
         part.stirred = component.step() or part.stirred
         if component is self._gateway or isinstance(component, Fleet):
             self._hand_over()
 
-    def _hear(self) -> None:
+    def _stir_readers(self) -> None:
         """Hosts that live are heard: they say so oftener than anybody looks."""
         for part in self.fleets:
             if isinstance(part.component, Fleet):

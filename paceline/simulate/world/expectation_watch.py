@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paceline.simulate.scenario.expectations import Assertion, Sight
+from paceline.simulate.scenario.expectations import Assertion, CellState
 from paceline.simulate.scenario.scenario import Expectation
 
 
@@ -13,7 +13,7 @@ class Verdict(NamedTuple):
     text: str
     holds: bool
     at_ms: int
-    seen: str
+    observation: str
     position: str
 
     @property
@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
         return f"{self.at_ms / 1000:.15g}s"
 
 
-class Watched:
+class WatchedExpectation:
     """One expectation."""
 
     def __init__(self, expectation: Expectation) -> None:
@@ -37,21 +37,24 @@ class Watched:
         self.due_ms = moment if moment is not None else expectation.since or None
         """When it must be looked at though nothing has changed: when it is decided, or where it begins to look."""
 
-    def look(self, now_ms: int, sight: Sight, position: str, ended: bool) -> None:
+    def check(self, now_ms: int, cell_state: CellState, position: str, ended: bool) -> None:
         """Looks at a moment at which everything is at rest."""
         if self.verdict is not None or now_ms < self._expectation.since:
             return
         if self._kind == "at" and now_ms < (self.until_ms or 0):
             return
         self.due_ms = self.until_ms
-        seen = self.assertion.look(sight)
+        observation = self.assertion.evaluate(cell_state)
         last = ended or (self.until_ms is not None and now_ms >= self.until_ms)
         if self._kind in ("always", "never"):
-            decided, holds = seen.holds is (self._kind == "never") or ended, seen.holds is (self._kind == "always")
+            decided, holds = (
+                observation.holds is (self._kind == "never") or ended,
+                observation.holds is (self._kind == "always"),
+            )
         else:
-            decided, holds = seen.holds or last, seen.holds
+            decided, holds = observation.holds or last, observation.holds
         if decided:
-            self.verdict = Verdict(self.text(), holds, now_ms, seen.what, position)
+            self.verdict = Verdict(self.text(), holds, now_ms, observation.what, position)
 
     def text(self) -> str:
         """The expectation in words."""
@@ -66,18 +69,18 @@ class Watch:
     """All expectations of a scenario."""
 
     def __init__(self, expectations: Sequence[Expectation]) -> None:
-        self._all = [Watched(each) for each in expectations]
+        self._all = [WatchedExpectation(each) for each in expectations]
         self._open = list(self._all)
-        self._seen = -1
+        self._changes_checked = -1
 
-    def look(self, now_ms: int, changes: int, sight: Sight, position: str, ended: bool = False) -> None:
+    def check(self, now_ms: int, changes: int, cell_state: CellState, position: str, ended: bool = False) -> None:
         """Looks at a moment; `changes` grows whenever anything has changed."""
         due = ended or any(each.due_ms is not None and each.due_ms <= now_ms for each in self._open)
-        if changes == self._seen and not due:
+        if changes == self._changes_checked and not due:
             return
-        self._seen = changes
+        self._changes_checked = changes
         for each in self._open:
-            each.look(now_ms, sight, position, ended)
+            each.check(now_ms, cell_state, position, ended)
         self._open = [each for each in self._open if each.verdict is None]
 
     def next_ms(self) -> int | None:

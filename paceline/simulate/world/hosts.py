@@ -9,89 +9,89 @@ from dataclasses import dataclass
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.simulate.scenario.parts import HostGroup
-from paceline.simulate.world.cell import Part, World
+from paceline.simulate.world.cell import Part, SimulatedCell
 
 SESSIONS = 1_000_000
 """Sessions of a host that came back begin above those it had before."""
 
 
 @dataclass
-class Troop:
+class HostSet:
     """Hosts of a group with one fate. `fleet`: what stands still while they are silent."""
 
     hosts: SimHost
     names: tuple[str, ...]
     part: Part | None = None
     fleet: Fleet | None = None
-    comings: int = 0
+    connections: int = 0
 
 
 class Hosts:
     """All hosts of a cell. `apart`: hosts that something of their own happens to."""
 
-    def __init__(self, cell: World, groups: Sequence[HostGroup], apart: set[str]) -> None:
+    def __init__(self, cell: SimulatedCell, groups: Sequence[HostGroup], individual: set[str]) -> None:
         self._cell = cell
-        self._by_name: dict[str, list[Troop]] = {}
+        self._by_name: dict[str, list[HostSet]] = {}
         for group in groups:
-            for first, count in _stretches(group, apart):
+            for first, count in _ranges(group, individual):
                 spec = group.sim_host(first, count)
-                troop = Troop(spec, names := spec.host_ids())
-                self._by_name.setdefault(group.name, []).append(troop)
+                host_set = HostSet(spec, names := spec.host_ids())
+                self._by_name.setdefault(group.name, []).append(host_set)
                 if count == 1:
-                    self._by_name.setdefault(names[0], []).append(troop)
+                    self._by_name.setdefault(names[0], []).append(host_set)
 
     def join(self, name: str) -> None:
         """Hosts come for the first time."""
-        for troop in self._by_name[name]:
-            self._come(troop)
+        for host_set in self._by_name[name]:
+            self._connect(host_set)
 
     def fail(self, name: str) -> None:
         """Hosts are gone with all that runs there."""
-        for troop in self._by_name[name]:
-            if troop.part is not None:
-                troop.part.component = troop.fleet = None
+        for host_set in self._by_name[name]:
+            if host_set.part is not None:
+                host_set.part.component = host_set.fleet = None
 
     def silence(self, name: str) -> None:
         """Hosts aren't heard and hear nothing; what runs there goes on."""
-        for troop in self._by_name[name]:
-            if troop.part is not None and isinstance(troop.part.component, Fleet):
-                troop.fleet, troop.part.component = troop.part.component, None
+        for host_set in self._by_name[name]:
+            if host_set.part is not None and isinstance(host_set.part.component, Fleet):
+                host_set.fleet, host_set.part.component = host_set.part.component, None
 
-    def back(self, name: str) -> None:
+    def return_(self, name: str) -> None:
         """Hosts that were silent are heard again, hosts that failed come anew."""
-        for troop in self._by_name[name]:
-            if troop.part is not None and troop.fleet is not None:
-                troop.fleet.move(self._cell.gateway)
-                troop.part.component, troop.part.stirred, troop.fleet = troop.fleet, True, None
-            elif troop.part is not None and troop.part.component is None:
-                self._come(troop)
+        for host_set in self._by_name[name]:
+            if host_set.part is not None and host_set.fleet is not None:
+                host_set.fleet.move(self._cell.gateway)
+                host_set.part.component, host_set.part.stirred, host_set.fleet = host_set.fleet, True, None
+            elif host_set.part is not None and host_set.part.component is None:
+                self._connect(host_set)
 
-    def named(self, name: str) -> list[str]:
+    def host_ids(self, name: str) -> list[str]:
         """The hosts that a name stands for: itself, or those of a group."""
-        return [host for troop in self._by_name[name] for host in troop.names]
+        return [host for host_set in self._by_name[name] for host in host_set.names]
 
-    def _come(self, troop: Troop) -> None:
+    def _connect(self, host_set: HostSet) -> None:
         """Hosts connect with nothing on them."""
-        troop.comings += 1
-        session = troop.comings * SESSIONS
+        host_set.connections += 1
+        session = host_set.connections * SESSIONS
 
         def make(gateway: Gateway) -> Fleet:
-            return Fleet(gateway, [troop.hosts], self._cell.clock, session, heartbeat_ms=None)
+            return Fleet(gateway, [host_set.hosts], self._cell.clock, session, heartbeat_ms=None)
 
-        if troop.part is None:
-            troop.part = self._cell.add_fleet(f"hosts {troop.names[0]}", make)
+        if host_set.part is None:
+            host_set.part = self._cell.add_fleet(f"hosts {host_set.names[0]}", make)
         else:
-            troop.part.component, troop.part.stirred = make(self._cell.gateway), True
+            host_set.part.component, host_set.part.stirred = make(self._cell.gateway), True
 
 
-def _stretches(group: HostGroup, apart: set[str]) -> list[tuple[int, int]]:
+def _ranges(group: HostGroup, individual: set[str]) -> list[tuple[int, int]]:
     """First number and count of the hosts that stay together."""
     out: list[tuple[int, int]] = []
     alone = True
     for number, name in enumerate(group.names(), 1):
-        if not (alone or name in apart):
+        if not (alone or name in individual):
             out[-1] = (out[-1][0], out[-1][1] + 1)
         else:
             out.append((number, 1))
-        alone = name in apart
+        alone = name in individual
     return out

@@ -30,11 +30,11 @@ from events.topics import ALL, MACHINES, rounds_of
 
 RECORDS = 2000
 NEVER = -1
-NOES_MAX = 20
+REFUSALS_MAX = 20
 
 
 @dataclass(slots=True)
-class JobStory:
+class JobSummary:
     """What became of a job. Times in milliseconds of virtual time, NEVER: not yet."""
 
     job_id: str
@@ -57,7 +57,7 @@ class JobStory:
     lost: int = 0
 
 
-class HostThen(NamedTuple):
+class HostSnapshot(NamedTuple):
     """A host as it was when a run was placed there: its id, and its attributes by name."""
 
     host_id: str
@@ -65,7 +65,7 @@ class HostThen(NamedTuple):
 
 
 @dataclass
-class Told:
+class ObservedEvents:
     """The past of a cell as it was told so far, as far as expectations ask for it."""
 
     ended: dict[str, JobChanged] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Told:
     """Of each job that waits the last reason."""
     preempted: Counter[str] = field(default_factory=Counter)
     """Runs of each job that were preempted."""
-    ran_on: dict[str, Counter[HostThen]] = field(default_factory=dict)
+    ran_on: dict[str, Counter[HostSnapshot]] = field(default_factory=dict)
     """Runs of each job by host."""
     events: dict[str, list[int]] = field(default_factory=dict)
     """Places of the events of each name in the order of all, each run of the same one once."""
@@ -95,23 +95,23 @@ class Told:
         return places[at] if at < len(places) else None
 
 
-class Story:
+class LogSummary:
     """What was told of a cell. `keep`: whether what only expectations ask for is kept too."""
 
-    def __init__(self, keep: bool, on_end: Callable[[JobStory], None] = lambda job: None) -> None:
-        self.told = Told()
-        self.open: dict[str, JobStory] = {}
+    def __init__(self, keep: bool, on_end: Callable[[JobSummary], None] = lambda job: None) -> None:
+        self.observed = ObservedEvents()
+        self.open: dict[str, JobSummary] = {}
         self.facts = self.rounds = self.decisions = 0
         self.rejected = 0
         """Jobs that were not accepted."""
         self.preempted = 0
         """Runs that were preempted."""
-        self.noes: list[str] = []
+        self.refusals: list[str] = []
         """The first refusals of what users and operators asked for: what, code, message."""
         self.last: tuple[str, int] = (rounds_of("lifecycle"), 0)
         """Topic and offset of the newest accepted round."""
         self._keep = keep
-        self.hosts: dict[str, HostThen] = {}
+        self.hosts: dict[str, HostSnapshot] = {}
         """Hosts as they were when they last said what they have."""
         self._on_end = on_end
         self._submitted: dict[int, int] = {}
@@ -132,7 +132,7 @@ class Story:
             if isinstance(event, JobSubmitted):
                 self._submitted[record.offset] = record.at_ms
             elif isinstance(event, HostOffered) and self._keep:
-                self.hosts[event.host_id] = HostThen(event.host_id, frozenset(event.attributes.items()))
+                self.hosts[event.host_id] = HostSnapshot(event.host_id, frozenset(event.attributes.items()))
             return
         self.rounds += 1
         self.decisions += len(event.decisions)
@@ -144,7 +144,7 @@ class Story:
 
     def _name(self, event: Event) -> None:
         if self._keep:
-            self.told.event(type(event).__name__)
+            self.observed.event(type(event).__name__)
 
     def _decision(self, event: Event, now: int) -> None:
         match event:
@@ -168,26 +168,26 @@ class Story:
             case JobChanged():
                 self._changed(event, now)
             case GangsHeld() | GangsUnplaced() if self._keep:
-                self.told.reasons[event.job_id] = event.code
+                self.observed.reasons[event.job_id] = event.code
             case GangsReturned() if self._keep:
-                self.told.reasons |= dict.fromkeys(event.job_ids, event.code)
+                self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
             case TasksPlaced() if self._keep:
                 self._placed(event)
 
     def _refused(self, what: str, event: JobRejected | CommandAnswered | PoolAnswered | HostAnswered) -> None:
-        if event.code not in (Code.DONE, Code.REPEATED) and len(self.noes) < NOES_MAX:
-            self.noes.append(f"{what}: {event.code}: {event.message}")
+        if event.code not in (Code.DONE, Code.REPEATED) and len(self.refusals) < REFUSALS_MAX:
+            self.refusals.append(f"{what}: {event.code}: {event.message}")
 
     def _repeated(self, event: CommandAnswered) -> None:
         """A job was submitted that is there already."""
         self.rejected += 1
-        if len(self.noes) < NOES_MAX:
-            self.noes.append(f"job {event.job_id}: {event.code}: it was submitted before")
+        if len(self.refusals) < REFUSALS_MAX:
+            self.refusals.append(f"job {event.job_id}: {event.code}: it was submitted before")
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         at_ms = self._submitted.pop(event.jobs_offset, now)
         need = event.need
-        self.open[event.job_id] = JobStory(
+        self.open[event.job_id] = JobSummary(
             event.job_id, event.pool, event.instances, need.get("cpu", 0), need.get("gpu", 0), event.gang_min, at_ms
         )
 
@@ -212,7 +212,7 @@ class Story:
             preempted = int(np.count_nonzero(mine == Outcome.PREEMPTED))
             self.preempted += preempted
             if self._keep and preempted:
-                self.told.preempted[job_id] += preempted
+                self.observed.preempted[job_id] += preempted
             job = self.open.get(job_id)
             if job is not None:
                 job.preempted += preempted
@@ -226,23 +226,23 @@ class Story:
         if event.state in ENDED_JOBS:
             job.ended_ms = now
             del self.open[event.job_id]
-            self.told.reasons.pop(event.job_id, None)
+            self.observed.reasons.pop(event.job_id, None)
             if self._keep:
-                self.told.ended[event.job_id] = event
+                self.observed.ended[event.job_id] = event
             self._on_end(job)
 
     def _placed(self, event: TasksPlaced) -> None:
         jobs, hosts = ints(event.job), ints(event.host)
         pairs, counts = np.unique(np.stack([jobs, hosts], axis=1), axis=0, return_counts=True)
         for (job, host), count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            then = self.hosts.get(event.host_ids[host]) or HostThen(event.host_ids[host])
-            self.told.ran_on.setdefault(event.job_ids[job], Counter())[then] += count
+            then = self.hosts.get(event.host_ids[host]) or HostSnapshot(event.host_ids[host])
+            self.observed.ran_on.setdefault(event.job_ids[job], Counter())[then] += count
 
 
-class StoryPart(Story):
+class LogSummaryComponent(LogSummary):
     """The story as a part of the cell, told from its log. A `Component`."""
 
-    def __init__(self, log: Log, keep: bool, on_end: Callable[[JobStory], None]) -> None:
+    def __init__(self, log: Log, keep: bool, on_end: Callable[[JobSummary], None]) -> None:
         super().__init__(keep, on_end)
         self._inbox = Inbox({topic.name: 0 for topic in ALL}, {}, {machine: Chain() for machine in MACHINES}, log.cell)
         self._reader = log.reader(self._inbox.positions)

@@ -9,45 +9,45 @@ from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Happening, Scenario
-from paceline.simulate.world.cell import World
+from paceline.simulate.world.cell import SimulatedCell
 from paceline.simulate.world.hosts import Hosts
 
 
-class Act(NamedTuple):
+class Action(NamedTuple):
     """Something that is done at a time, in milliseconds from the start."""
 
     at_ms: int
     do: Callable[[], object]
 
 
-def acts(scenario: Scenario, cell: World) -> Iterator[Act]:
+def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
     """All that happens to a cell, by time; at the same time in the order of the file, settings and pools first."""
     hosts = Hosts(cell, scenario.hosts, {name for event in scenario.events if (name := event.host())})
-    found: list[Act] = []
+    found: list[Action] = []
     if scenario.cell is not None:
-        found.append(Act(0, partial(cell.append, scenario.cell.fact("scenario"))))
+        found.append(Action(0, partial(cell.append, scenario.cell.fact("scenario"))))
     for number, pool in enumerate(scenario.pools):
-        found.append(Act(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
+        found.append(Action(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
     for group in scenario.hosts:
-        found.append(Act(group.joins, partial(hosts.join, group.name)))
+        found.append(Action(group.joins, partial(hosts.join, group.name)))
         if group.fails is not None:
-            found.append(Act(group.fails, partial(hosts.fail, group.name)))
+            found.append(Action(group.fails, partial(hosts.fail, group.name)))
         if group.returns is not None:
-            found.append(Act(group.returns, partial(hosts.back, group.name)))
+            found.append(Action(group.returns, partial(hosts.return_, group.name)))
         if group.leaves is not None:
-            found.append(Act(group.leaves, partial(hosts.fail, group.name)))
+            found.append(Action(group.leaves, partial(hosts.fail, group.name)))
     for job in scenario.jobs:
-        found.append(Act(job.at, partial(_submit, cell, job, scenario.seed)))
+        found.append(Action(job.at, partial(_submit, cell, job, scenario.seed)))
     for number, event in enumerate(scenario.events):
-        found.append(Act(event.at, _act(cell, hosts, event, f"event-{number}", scenario.seed)))
+        found.append(Action(event.at, _action(cell, hosts, event, f"event-{number}", scenario.seed)))
     return iter(sorted(found, key=lambda act: act.at_ms))
 
 
-def _submit(cell: World, job: ScenarioJob, seed: int) -> None:
+def _submit(cell: SimulatedCell, job: ScenarioJob, seed: int) -> None:
     cell.append(job.fact(seed), str(job.job_id).encode())
 
 
-def _act(cell: World, hosts: Hosts, event: Happening, command_id: str, seed: int) -> Callable[[], object]:
+def _action(cell: SimulatedCell, hosts: Hosts, event: Happening, command_id: str, seed: int) -> Callable[[], object]:
     """What one event of a scenario does."""
     match event:
         case Happening(submit=job) if job is not None:
@@ -67,7 +67,7 @@ def _act(cell: World, hosts: Hosts, event: Happening, command_id: str, seed: int
         case Happening(silent=name) if name is not None:
             return partial(hosts.silence, name)
         case Happening(returns=name) if name is not None:
-            return partial(hosts.back, name)
+            return partial(hosts.return_, name)
         case Happening(confirm_loss=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostLossConfirmed)
         case Happening(remove=name) if name is not None:
@@ -76,7 +76,7 @@ def _act(cell: World, hosts: Hosts, event: Happening, command_id: str, seed: int
 
 
 def _say_of(
-    cell: World, hosts: Hosts, name: str, command_id: str, fact: type[HostLossConfirmed | HostRemovalRequested]
+    cell: SimulatedCell, hosts: Hosts, name: str, command_id: str, fact: type[HostLossConfirmed | HostRemovalRequested]
 ) -> None:
-    for host_id in hosts.named(name):
+    for host_id in hosts.host_ids(name):
         cell.append(fact(host_id=host_id, command_id=f"{command_id}-{host_id}"), host_id.encode())
