@@ -12,7 +12,8 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     topic: ClassVar[str] = "paceline.entitlement"
 
     pools: tuple[str, ...]
-    """The pools that changed."""
+    """The pools whose numbers changed; none where a change of pools or of the capacity left all numbers as they were.
+    """
 
     resources: tuple[str, ...]
     """The names of the resources."""
@@ -163,7 +164,9 @@ class PreemptionsOrdered(Event, frozen=True, kw_only=True):
     """Whether further runs are ordered for this pool right after: one round could not hold them all."""
 
     cause: Cause | None = None
-    """The EntitlementsSet since which work of the pool waits while the pool is below its reservation."""
+    """The EntitlementsSet since which work of the pool waits while the pool is below its reservation; or the
+    RunsAvailable after which runs that nobody could take could be taken.
+    """
 
 
 ALL: tuple[type[Event], ...] = (

@@ -52,8 +52,7 @@ class Leaving:
                 self._queues.jobs.change(job_id).preempting = 0
         for pool, row_ in self._pools.items() if again else ():
             if row_.starving_ms == WEIGHED:
-                changed = self._pools.change(pool)
-                changed.starving_ms, changed.starving_by = now, self._current.cause
+                self._pools.change(pool).starve(now, self._current.cause)
 
     def starve(self, now: int) -> None:
         """Notes which pools have been below their reservation with work waiting, and since when."""
@@ -62,11 +61,9 @@ class Leaving:
             waits = plus(self._queues.waiting.get(pool, NOTHING), self._queues.firm_waiting.get(pool, NOTHING))
             below = any(want and have < most for want, have, most in zip(waits, held_, row.reservation, strict=True))
             if below and row.starving_ms <= 0:
-                row = self._pools.change(pool)
-                row.starving_ms, row.starving_by = now, self._current.cause
+                self._pools.change(pool).starve(now, self._current.cause)
             elif not below and row.starving_ms:
-                row = self._pools.change(pool)
-                row.starving_ms, row.starving_by = 0, None
+                self._pools.change(pool).starve(0, None)
 
     def _located(self, event: Any) -> tuple[I64, I32]:
         slots, known = locate(event.job_ids, event.job, event.instance, self._queues.stretch)

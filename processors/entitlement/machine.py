@@ -152,7 +152,7 @@ class Entitlement:
                 self._idle = self.queues.changes
         if caught_up and left > 0:
             out += self._leave(now, left)
-            if not out and self.cell.said_ms + SAY_EVERY_MS <= now and self._unsaid():
+            if not out and self.cell.said_ms + SAY_EVERY_MS <= now and self._is_news():
                 out.append(self._say(budget))  # after what else is decided, so that it is said once
         return out
 
@@ -163,7 +163,7 @@ class Entitlement:
         due = self.queues.next_due_ms()
         if due is not None:
             times.append(due)
-        if self._unsaid():
+        if self._is_news():
             times.append(self.cell.said_ms + SAY_EVERY_MS)
         return min(times, default=None)
 
@@ -176,6 +176,10 @@ class Entitlement:
     def _unsaid(self) -> list[str]:
         return [path for path, row in self.shares().items() if self.said.get(path) != row]
 
+    def _is_news(self) -> bool:
+        """Whether EntitlementsSet is due: it also says since when pools are below reservations that were changed."""
+        return bool(self.cell.changed_by or self._unsaid())
+
     def _say(self, most: int) -> EntitlementsSet:
         unsaid = self._unsaid()
         paths = unsaid[:most]
@@ -185,9 +189,7 @@ class Entitlement:
             for kind in ("entitlement", "demand", "allocation")
         }
         columns |= {"pools": tuple(paths), "resources": STANDARD_KINDS.names, "partial": len(unsaid) > most}
-        cell = self.cell
-        last = [cell.last_by] if cell.last_by else []
-        return EntitlementsSet(causes=tuple(change.record for change in cell.changed_by or last), **columns)
+        return EntitlementsSet(causes=self.cell.causes, **columns)
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""

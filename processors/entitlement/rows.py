@@ -7,6 +7,7 @@ import msgspec
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobChanged, RunsEnded
+from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import STANDARD_KINDS
@@ -61,7 +62,11 @@ class PoolRow(msgspec.Struct, array_like=True):
     served: int = 0
     starving_ms: int = 0
     starving_by: CauseRow | None = None
-    """The EntitlementsSet since which it starves."""
+    """The EntitlementsSet since which it starves, or the RunsAvailable by which others can give again."""
+
+    def starve(self, since_ms: int, by: CauseRow | None) -> None:
+        """Since when, and by which decision, it starves; 0 and None: it doesn't."""
+        self.starving_ms, self.starving_by = since_ms, by
 
 
 WEIGHED = -1
@@ -127,6 +132,12 @@ class CellRow(msgspec.Struct, array_like=True):
     """The last one that gave room."""
     changed_by: list[CauseRow] = []
     """The changes of pools and capacity since EntitlementsSet was said last."""
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """What leads to the next EntitlementsSet."""
+        last = [self.last_by] if self.last_by else []
+        return tuple(change.record for change in self.changed_by or last)
 
     def note(self, event: Event, cause: CauseRow) -> None:
         """Remembers what changed queues, pools or capacity, for the decisions that it leads to."""

@@ -1,0 +1,289 @@
+"""Why a decision was made, followed back through a log by recorded links alone (docs/decisions/031).
+
+There are three kinds of links. A decision carries the position of its cause (`cause`, `causes`), or of the fact that
+it answers (`jobs_offset` and its kind). Or it names a run, or a job, that its cause names too: `TIES` says which
+records those are. Of several the last one is meant that the machine had taken in, as its rounds record.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from events.acceptance import Chain
+from events.codec import decode
+from events.codes import Code, Outcome
+from events.columns import ints
+from events.log.port import Log
+from events.records.base import Event
+from events.records.entitlement import GangsAdmitted, GangsHeld, PreemptionsOrdered
+from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.lifecycle import (
+    CommandAnswered,
+    DisruptionAsked,
+    DisruptionWithdrawn,
+    GangsQueued,
+    JobAccepted,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
+from events.records.parts import Cause
+from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from events.records.rounds import RoundCommitted
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.records.tasks import HostInventory, RunsReported
+from events.rounds import accept
+from events.topics import MACHINES, rounds_of
+
+Run = tuple[str, int, int]
+"""Job, instance, run."""
+Where = tuple[str, int, int]
+"""Topic, offset, index in the round; -1: it is a fact."""
+NOTHING = Cause()
+
+OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
+FACTS = {"paceline.jobs": (JobSubmitted, JobStopRequested), "paceline.tasks": (RunsReported, HostInventory)}
+"""The facts that name jobs or runs."""
+
+
+class Link(NamedTuple):
+    """One step back: a decision, and what led to it."""
+
+    effect: Cause
+    cause: Cause
+
+
+class Tie(NamedTuple):
+    """Records that lead to what becomes of a run: the last one of these kinds that matches it."""
+
+    kinds: tuple[type[Event], ...]
+    match: Callable[["Causes", Where, Run], bool]
+
+
+def _names_it(log: "Causes", where: Where, run: Run) -> bool:
+    return run in log.named(where)
+
+
+def _names_the_run_before(log: "Causes", where: Where, run: Run) -> bool:
+    job_id, instance, number = run
+    return (job_id, instance, number - 1) in log.named(where)
+
+
+def _accepts_it(log: "Causes", where: Where, run: Run) -> bool:
+    event = log.at(where)
+    return isinstance(event, JobAccepted) and event.first_run == run[2]
+
+
+def _stops_its_job(log: "Causes", where: Where, run: Run) -> bool:
+    event = log.at(where)
+    return isinstance(event, CommandAnswered) and event.code == Code.DONE
+
+
+def _ends_its_gang(log: "Causes", where: Where, run: Run) -> bool:
+    """Whether a member of the same gang, at the same run, is over."""
+    members = log.gang(run[0])
+    return any(job_id == run[0] and number == run[2] and at < members for job_id, at, number in log.named(where))
+
+
+def _ends_the_gang_before(log: "Causes", where: Where, run: Run) -> bool:
+    return _ends_its_gang(log, where, (run[0], run[1], run[2] - 1))
+
+
+QUEUED = Tie((GangsQueued, GangsReturned), _names_it)
+ADMITTED = Tie((GangsAdmitted, GangsQueued), _names_it)
+REPORTED = Tie((RunsReported, HostInventory), _names_it)
+STOPPING = Tie((RunsStopping,), _names_it)
+PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
+JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
+GANG_ENDED = Tie((RunsEnded,), _ends_its_gang)
+TIES: dict[type[Event], tuple[Tie, ...]] = {
+    GangsQueued: (
+        Tie((RunsEnded,), _names_the_run_before),
+        Tie((RunsEnded,), _ends_the_gang_before),
+        Tie((JobAccepted,), _accepts_it),
+    ),
+    GangsAdmitted: (QUEUED,),
+    GangsHeld: (QUEUED,),
+    TasksPlaced: (ADMITTED,),
+    GangsUnplaced: (ADMITTED,),
+    GangsReturned: (ADMITTED,),
+    RunsOrdered: (Tie((TasksPlaced,), _names_it),),
+    RunsAvailable: (REPORTED,),
+    DisruptionAsked: (Tie((PreemptionsOrdered,), _names_it),),
+    DisruptionWithdrawn: (Tie((RunsEnded,), _names_it),),
+    DisruptionAllowed: (Tie((DisruptionAsked,), _names_it),),
+    DisruptionDeferred: (Tie((DisruptionAsked,), _names_it),),
+}
+"""Of each kind of decision the first tie that holds is the cause."""
+STOPPED_BY: dict[int, tuple[Tie, ...]] = {
+    Outcome.STOPPED: (JOB_STOPPED, REPORTED),
+    Outcome.PREEMPTED: (PREEMPTED,),
+    Outcome.WITH_GANG: (GANG_ENDED,),
+}
+"""The same of a RunsStopping, by its column `cause`."""
+ENDED_BY: dict[int, tuple[Tie, ...]] = {
+    **dict.fromkeys((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST), (REPORTED,)),
+    **{outcome: (STOPPING, *ties) for outcome, ties in STOPPED_BY.items()},
+}
+"""The same of a RunsEnded, by its outcome; a lost run may also carry its cause."""
+
+
+class _Round(NamedTuple):
+    offset: int
+    ends: dict[str, int]
+    """How far each topic was taken in, this round included."""
+    decisions: tuple[Event, ...]
+
+
+class Causes:
+    """The causes of the decisions in a log, which is read once, from its start, and held."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._rounds: dict[tuple[str, int], _Round] = {}
+        self._naming: dict[str, list[Where]] = {}
+        """The records that name a job, the last of each topic first, and topics in the reverse of `MACHINES`: an answer
+        comes before what it answers.
+        """
+        self._at: dict[Where, Event] = {}
+        self._places: dict[Where, Cause] = {}
+        self._wheres: dict[Cause, Where] = {}
+        self._named: dict[Where, frozenset[Run]] = {}
+        for topic, kinds in FACTS.items():
+            for record in log.scan(topic, 0):
+                event = _fact(record.value)
+                if isinstance(event, kinds):
+                    self._note((topic, record.offset, -1), Cause(topic=topic, offset=record.offset), event)
+        for machine in MACHINES:
+            self._read(machine)
+        for records in self._naming.values():
+            records.reverse()
+
+    def event(self, place: Cause) -> Event | None:
+        """The record at a position; None: it is none of this log."""
+        if place.machine:
+            round_ = self._rounds.get((place.machine, place.round))
+            return round_.decisions[place.index] if round_ and place.index < len(round_.decisions) else None
+        record = next(iter(self._log.scan(place.topic, place.offset)), None) if place.topic else None
+        return _fact(record.value) if record is not None and record.offset == place.offset else None
+
+    def of(self, place: Cause, run: Run | None = None) -> list[Cause]:
+        """What led to the decision at a position: nothing to a fact, nor to a deadline. Of a decision that names many
+        runs, what led to it for `run`, where it names that, else for any of them.
+        """
+        event = self.event(place) if place.machine else None
+        if event is None:
+            return []
+        found = dict.fromkeys((*_carried(event, run), *_answered(event)))
+        for one, ties in _ties(event):
+            if run in (None, one) or run not in self.named(self._wheres[place]):
+                tied = next((cause for tie in ties if (cause := self._tied(place, tie, one))), None)
+                found.update({tied: None} if tied else {})
+        return list(found)
+
+    def at(self, where: Where) -> Event:
+        """The record at a place in the log."""
+        return self._at[where]
+
+    def named(self, where: Where) -> frozenset[Run]:
+        """The runs that a record names."""
+        if where not in self._named:
+            self._named[where] = frozenset(runs_of(self._at[where]))
+        return self._named[where]
+
+    def gang(self, job_id: str) -> int:
+        """How many instances of a job are its gang."""
+        accepted = (self._at[where] for where in self._naming.get(job_id, ()))
+        return next((event.gang_min for event in accepted if isinstance(event, JobAccepted)), 0)
+
+    def back(self, place: Cause, run: Run | None = None) -> Iterator[Link]:
+        """All that led to the decision at a position, the nearest first, each link once."""
+        waiting, known = [place], {place}
+        for effect in waiting:
+            for cause in self.of(effect, run):
+                yield Link(effect, cause)
+                if cause not in known:
+                    known.add(cause)
+                    waiting.append(cause)
+
+    def _read(self, machine: str) -> None:
+        topic, chain = rounds_of(machine), Chain()
+        for record in self._log.scan(topic, 0):
+            event = accept(record, chain, machine, self._log.cell).event
+            if not isinstance(event, RoundCommitted):
+                continue
+            decisions = tuple(map(decode, event.decisions))
+            self._rounds[machine, event.round] = _Round(record.offset, dict(chain.inputs), decisions)
+            for index, decision in enumerate(decisions):
+                place = Cause(machine=machine, round=event.round, index=index)
+                self._note((topic, record.offset, index), place, decision)
+
+    def _note(self, where: Where, place: Cause, event: Event) -> None:
+        jobs = getattr(event, "job_ids", None) or (getattr(event, "job_id", ""),)
+        self._at[where], self._places[where], self._wheres[place] = event, place, where
+        for job_id in jobs:
+            self._naming.setdefault(job_id, []).append(where)
+
+    def _tied(self, place: Cause, tie: Tie, run: Run) -> Cause | None:
+        """The last record before a decision by which it is tied to its cause for a run."""
+        topic, round_ = rounds_of(place.machine), self._rounds[place.machine, place.round]
+        own = (round_.offset, place.index)
+        for where in self._naming.get(run[0], ()):
+            before = where[1:] < own if where[0] == topic else where[1] < round_.ends.get(where[0], 0)
+            if before and isinstance(self._at[where], tie.kinds) and tie.match(self, where, run):
+                return self._places[where]
+        return None
+
+
+def runs_of(event: Event) -> list[Run]:
+    """The runs that a record names."""
+    each: Any = event
+    if isinstance(event, GangsHeld | GangsUnplaced | DisruptionDeferred):
+        return [(each.job_id, each.instance, each.run)]
+    if not hasattr(event, "job_ids") or not hasattr(event, "run"):
+        return []
+    job, run = ints(each.job).tolist(), ints(each.run).tolist()
+    if hasattr(event, "first"):
+        first, count = ints(each.first).tolist(), ints(each.count).tolist()
+        rows = zip(job, first, count, run, strict=True)
+        return [(each.job_ids[at], start + more, r) for at, start, many, r in rows for more in range(many)]
+    rows_ = zip(job, ints(each.instance).tolist(), run, strict=True)
+    return [(each.job_ids[at], instance, number) for at, instance, number in rows_ if 0 <= at < len(each.job_ids)]
+
+
+def _ties(event: Event) -> Iterator[tuple[Run, tuple[Tie, ...]]]:
+    """Of each run that a decision names, by which records it is tied to its cause."""
+    runs = runs_of(event)
+    if isinstance(event, RunsStopping):
+        yield from ((run, STOPPED_BY.get(why, ())) for run, why in zip(runs, ints(event.cause).tolist(), strict=True))
+    elif isinstance(event, RunsEnded):
+        yield from ((run, ENDED_BY.get(how, ())) for run, how in zip(runs, ints(event.outcome).tolist(), strict=True))
+    else:
+        yield from ((run, TIES.get(type(event), ())) for run in runs)
+
+
+def _carried(event: Event, run: Run | None) -> Iterator[Cause]:
+    """The positions that a decision carries."""
+    one, more = getattr(event, "cause", None), getattr(event, "causes", ())
+    if isinstance(one, Cause):
+        yield one
+    if isinstance(event, RunsEnded):
+        runs, which = runs_of(event), ints(event.cause).tolist()
+        named = run if run in runs else None
+        chosen = {at for each, at in zip(runs, which, strict=False) if at >= 0 and named in (None, each)}
+        more = [more[at] for at in sorted(chosen)]
+    yield from (cause for cause in more if cause != NOTHING)
+
+
+def _answered(event: Event) -> Iterator[Cause]:
+    """The fact that a decision answers."""
+    for name, topic in OFFSETS.items():
+        if hasattr(event, name):
+            yield Cause(topic=topic, offset=getattr(event, name))
+
+
+def _fact(value: bytes) -> Event | None:
+    try:
+        return decode(value)
+    except ValueError:
+        return None
