@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from events.acceptance import Chain
 from events.codec import decode
-from events.codes import Code, Outcome
+from events.codes import Code, Outcome, RunReport
 from events.columns import ints
 from events.log.port import Log
 from events.records.base import Event
@@ -22,6 +22,7 @@ from events.records.lifecycle import (
     DisruptionWithdrawn,
     GangsQueued,
     JobAccepted,
+    PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
@@ -38,7 +39,9 @@ from events.topics import MACHINES, rounds_of
 Run = tuple[str, int, int]
 """Job, instance, run."""
 Where = tuple[str, int, int]
-"""Topic, offset, index in the round; -1: it is a fact."""
+"""Topic, offset, index in the round."""
+FACT = -1
+"""The index of a fact."""
 NOTHING = Cause()
 
 OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
@@ -74,6 +77,12 @@ def _accepts_it(log: "Causes", where: Where, run: Run) -> bool:
     return isinstance(event, JobAccepted) and event.first_run == run[2]
 
 
+def _reports_its_end(log: "Causes", where: Where, run: Run) -> bool:
+    event: Any = log.at(where)
+    reports = zip(runs_of(event), ints(event.state).tolist(), strict=False)
+    return any(named == run and state > RunReport.STARTED for named, state in reports)
+
+
 def _stops_its_job(log: "Causes", where: Where, run: Run) -> bool:
     event = log.at(where)
     return isinstance(event, CommandAnswered) and event.code == Code.DONE
@@ -92,6 +101,7 @@ def _ends_the_gang_before(log: "Causes", where: Where, run: Run) -> bool:
 QUEUED = Tie((GangsQueued, GangsReturned), _names_it)
 ADMITTED = Tie((GangsAdmitted, GangsQueued), _names_it)
 REPORTED = Tie((RunsReported, HostInventory), _names_it)
+OVER = Tie((RunsReported, HostInventory), _reports_its_end)
 STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
 JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
@@ -113,6 +123,7 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     DisruptionWithdrawn: (Tie((RunsEnded,), _names_it),),
     DisruptionAllowed: (Tie((DisruptionAsked,), _names_it),),
     DisruptionDeferred: (Tie((DisruptionAsked,), _names_it),),
+    PreemptionAnswered: (Tie((DisruptionDeferred,), _names_it),),
 }
 """Of each kind of decision the first tie that holds is the cause."""
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
@@ -122,7 +133,7 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
 }
 """The same of a RunsStopping, by its column `cause`."""
 ENDED_BY: dict[int, tuple[Tie, ...]] = {
-    **dict.fromkeys((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST), (REPORTED,)),
+    **dict.fromkeys((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST), (OVER,)),
     **{outcome: (STOPPING, *ties) for outcome, ties in STOPPED_BY.items()},
 }
 """The same of a RunsEnded, by its outcome; a lost run may also carry its cause."""
@@ -153,7 +164,7 @@ class Causes:
             for record in log.scan(topic, 0):
                 event = _fact(record.value)
                 if isinstance(event, kinds):
-                    self._note((topic, record.offset, -1), Cause(topic=topic, offset=record.offset), event)
+                    self._note((topic, record.offset, FACT), Cause(topic=topic, offset=record.offset), event)
         for machine in MACHINES:
             self._read(machine)
         for records in self._naming.values():
@@ -196,6 +207,19 @@ class Causes:
         accepted = (self._at[where] for where in self._naming.get(job_id, ()))
         return next((event.gang_min for event in accepted if isinstance(event, JobAccepted)), 0)
 
+    def rounds(self) -> list[tuple[str, int]]:
+        """All rounds, by machine and number."""
+        return list(self._rounds)
+
+    def decisions(self, machine: str, number: int) -> tuple[Event, ...]:
+        """The decisions of a round."""
+        return self._rounds[machine, number].decisions
+
+    def knew(self, place: Cause, cause: Cause) -> bool:
+        """Whether the machine had taken in a record, or decided it, when it decided what stands at a position."""
+        where = (cause.topic, cause.offset, FACT) if cause.topic else self._wheres.get(cause)
+        return where is not None and self._is_before(where, place)
+
     def back(self, place: Cause, run: Run | None = None) -> Iterator[Link]:
         """All that led to the decision at a position, the nearest first, each link once."""
         waiting, known = [place], {place}
@@ -226,13 +250,17 @@ class Causes:
 
     def _tied(self, place: Cause, tie: Tie, run: Run) -> Cause | None:
         """The last record before a decision by which it is tied to its cause for a run."""
-        topic, round_ = rounds_of(place.machine), self._rounds[place.machine, place.round]
-        own = (round_.offset, place.index)
         for where in self._naming.get(run[0], ()):
-            before = where[1:] < own if where[0] == topic else where[1] < round_.ends.get(where[0], 0)
-            if before and isinstance(self._at[where], tie.kinds) and tie.match(self, where, run):
+            fits = isinstance(self._at[where], tie.kinds) and tie.match(self, where, run)
+            if fits and self._is_before(where, place):
                 return self._places[where]
         return None
+
+    def _is_before(self, where: Where, place: Cause) -> bool:
+        round_ = self._rounds[place.machine, place.round]
+        if where[0] == rounds_of(place.machine):
+            return where[1:] < (round_.offset, place.index)
+        return where[1] < round_.ends.get(where[0], 0)
 
 
 def runs_of(event: Event) -> list[Run]:
@@ -267,10 +295,13 @@ def _carried(event: Event, run: Run | None) -> Iterator[Cause]:
     one, more = getattr(event, "cause", None), getattr(event, "causes", ())
     if isinstance(one, Cause):
         yield one
-    if isinstance(event, RunsEnded):
-        runs, which = runs_of(event), ints(event.cause).tolist()
+    if isinstance(event, PreemptionAnswered):
+        yield event.order
+    if isinstance(event, RunsEnded | DisruptionAllowed):
+        runs = runs_of(event)
+        which = ints(event.cause if isinstance(event, RunsEnded) else event.job).tolist()
         named = run if run in runs else None
-        chosen = {at for each, at in zip(runs, which, strict=False) if at >= 0 and named in (None, each)}
+        chosen = {at for each, at in zip(runs, which, strict=False) if 0 <= at < len(more) and named in (None, each)}
         more = [more[at] for at in sorted(chosen)]
     yield from (cause for cause in more if cause != NOTHING)
 

@@ -16,7 +16,9 @@ from events.acceptance import digest
 from events.codes import ENDED_JOBS, JobState
 from events.columns import I32
 from events.id_digests import DIGEST_BYTES, job_digest
-from processors.state.table import Table
+from events.records.parts import Cause
+from processors.state.causes import CauseRow
+from processors.state.table import Table, struct_table
 
 BLOCK = 128
 """Entries in a row: a row is hashed and stored whole, so larger ones cost more per change, smaller ones more memory."""
@@ -48,6 +50,7 @@ class EndedJobs:
     def __init__(self) -> None:
         self.table: Table[int, bytearray] = Table("ended", bytes, bytearray, int)
         self.floors: Table[int, I32] = Table("run_floors", np.ndarray.tobytes, _unpack_floors, int)
+        self._latest: Table[str, CauseRow] = struct_table("latest_end", CauseRow)
         self._first = self._next = self._size = 0
         self._index = _Index(self._keys)
 
@@ -68,8 +71,14 @@ class EndedJobs:
         number = self._find(job_digest(job_id))
         return None if number is None else self._entry(number)
 
-    def add(self, job_id: str, job: EndedJob) -> None:
-        """A job has ended, the latest of all."""
+    @property
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """All of it."""
+        return (self.table, self.floors, self._latest)
+
+    def add(self, job_id: str, job: EndedJob, cause: CauseRow) -> None:
+        """A job has ended by a decision, the latest of all."""
+        self._latest.put("end", cause)
         block, key = self._next // BLOCK, job_digest(job_id)
         if block not in self.table:
             self.table.put(block, bytearray())
@@ -84,6 +93,12 @@ class EndedJobs:
         if not self._size:
             return None
         return self._entry(self._first).ended_ms + (after_ms if self._size <= most else 0)
+
+    def cause(self, after_ms: int, most: int) -> Cause:
+        """Why the oldest are forgotten: the end of the latest, where there are more than `most`, else their time."""
+        if self._size > most:
+            return self._latest["end"].record
+        return Cause(due_ms=self.next_due_ms(after_ms, most) or 0)
 
     def due(self, now: int, after_ms: int, most: int, budget: int) -> bytes:
         """The digests of those to be forgotten, the oldest first. Each round takes along what would be due within a

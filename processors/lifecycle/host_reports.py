@@ -8,6 +8,7 @@ from events.codes import RunReport
 from events.columns import I32, I64, ints
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
+from events.records.parts import Cause
 from events.records.placement import HostLost, HostRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.reused_numbers import Places
@@ -18,6 +19,7 @@ from processors.lifecycle.task_rules import noted
 from processors.lifecycle.task_table import LIVE, LOST, Happening, Note
 from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate
+from processors.state.causes import recorded
 from processors.state.table import Table, struct_table
 
 Stretch = Callable[[str], tuple[int, int] | None]
@@ -50,6 +52,10 @@ class Hosts:
         host_id = self._places.ids[number - 1]
         return host_id, self.table[host_id].session
 
+    def lost_by(self, number: int) -> Cause | None:
+        """What the last runs that were lost on a host were lost by."""
+        return recorded(self.table[self._places.ids[number - 1]].lost_by)
+
     def reported(self, event: RunsReported, now: int) -> None:
         """Notes what runs are reported to be; reports of other than the present runs are void."""
         slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
@@ -76,7 +82,14 @@ class Hosts:
         """Ends what ran on a host that is given up."""
         row = self.table.get(event.host_id)
         if row is not None and row.session <= event.session:
-            self._tasks.lose(Happening.HOST_LOST, self._runs_on(row.number), LOST)
+            self._lose(Happening.HOST_LOST, event.host_id, self._runs_on(row.number))
+
+    def _lose(self, happening: Happening, host_id: str, slots: I64) -> int:
+        """Notes that runs on a host are no more, and by what; returns how many."""
+        lost = self._tasks.lose(happening, slots, LOST)
+        if len(lost):
+            self.table.change(host_id).lost_by = self._tasks.input.cause
+        return len(lost)
 
     def _runs_on(self, number: int) -> I64:
         return self._tasks.by_host.of(np.array([number - 1]))
@@ -117,11 +130,11 @@ class Hosts:
         there = self._note(slots[wanted], run[wanted], said[wanted], exit_code[wanted])
         missing = np.setdiff1d(self._runs_on(number), there)
         row.session = event.session
-        row.inventory = True
+        row.inventory, row.inventory_by = True, self._tasks.input.cause
         row.stopped = 0
         row.kept = int((wanted & (said == RunReport.STARTED)).sum())
         row.ended = int((wanted & (said > RunReport.STARTED)).sum())
-        row.ended += len(self._tasks.lose(Happening.MISSING, missing, LOST))
+        row.ended += self._lose(Happening.MISSING, event.host_id, missing)
         strange = np.flatnonzero(~wanted & (said == RunReport.STARTED))
         jobs, instances = ints(event.job), ints(event.instance)
         row.orphans = [
@@ -146,7 +159,14 @@ class Hosts:
                 break
             stopped = row.stopped + len(now)
             out.append(
-                HostReconciled(host_id=host_id, session=row.session, kept=row.kept, ended=row.ended, stopped=stopped)
+                HostReconciled(
+                    host_id=host_id,
+                    session=row.session,
+                    kept=row.kept,
+                    ended=row.ended,
+                    stopped=stopped,
+                    cause=recorded(row.inventory_by),
+                )
             )
             most -= 1
         return out, most
@@ -168,5 +188,5 @@ class Hosts:
     def reconciled(self, event: HostReconciled, now: int) -> None:
         """An inventory is answered."""
         row = self.table.change(event.host_id)
-        row.inventory = False
+        row.inventory, row.inventory_by = False, None
         self._inventories.pop(event.host_id, None)

@@ -21,6 +21,7 @@ from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
 from processors.lifecycle.task_table import ENDED, GANG_WAIT, STATES, Happening
 from processors.lifecycle.tasks import COLUMNS, Tasks
+from processors.state.causes import recorded
 from processors.state.cell_settings import SettingsRow
 from processors.state.sequence import Numbers
 from processors.state.table import Table, struct_table
@@ -115,7 +116,7 @@ class Jobs:
     def stop(self, job_id: str) -> None:
         """The end of a job was asked for."""
         row = self.table.change(job_id)
-        row.stopping = True
+        row.stopping, row.changed_by = True, self._tasks.input.cause
         slots = np.arange(row.base, row.base + row.instances)
         self._tasks.arena.set("goal", self._tasks.happened(Happening.STOP, slots), Goal.STOP)
         self._touched[job_id] = None
@@ -183,7 +184,10 @@ class Jobs:
         for base, difference in zip(bases.tolist(), change.tolist(), strict=True):
             job_id = self.at[base]
             row = self.table.change(job_id)
+            state = job_state(row)
             row.counts = [old + by for old, by in zip(row.counts, difference, strict=True)]
+            if job_state(row) != state:
+                row.changed_by = self._tasks.input.cause
             self._touched[job_id] = None
 
     def changes(self, most: int) -> list[Event]:
@@ -201,6 +205,7 @@ class Jobs:
                     succeeded=counts[TaskState.SUCCEEDED],
                     failed=counts[TaskState.FAILED],
                     killed=counts[TaskState.KILLED],
+                    cause=recorded(self.table[job_id].changed_by),
                 )
             )
         return out
@@ -216,7 +221,7 @@ class Jobs:
         arena = self._tasks.arena
         highest = int(arena["run"][row.base : row.base + row.instances].max(initial=row.run_floor))
         kept = EndedJob(spec_digest(row.spec_hash), now, highest, JobState(event.state))
-        self.ended.add(event.job_id, kept)
+        self.ended.add(event.job_id, kept, self._tasks.input.cause)
         arena.give_back(row.base, row.instances)
         self.table.remove(event.job_id)
         self._count_open(row, -row.tasks)
@@ -229,8 +234,9 @@ class Jobs:
 
     def forgettable(self, now: int, settings: SettingsRow, most: int) -> list[Event]:
         """At most `most` ended jobs that are kept no longer."""
-        due = self.ended.due(now, settings.forget_after_ms, settings.ended_jobs_max, min(FORGET_MAX, most))
-        return [JobsForgotten(digests=due)] if due else []
+        after_ms, kept = settings.forget_after_ms, settings.ended_jobs_max
+        due = self.ended.due(now, after_ms, kept, min(FORGET_MAX, most))
+        return [JobsForgotten(digests=due, cause=self.ended.cause(after_ms, kept))] if due else []
 
     def forgotten(self, event: JobsForgotten, now: int) -> None:
         """Ended jobs leave the state. Records of the first releases name them."""

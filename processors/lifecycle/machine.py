@@ -51,7 +51,6 @@ from processors.lifecycle.task_table import PLACED, Happening, Note
 from processors.lifecycle.tasks import Tasks
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
-from processors.state.causes import CauseRow
 from processors.state.cell_settings import CellSettings, SettingsRow
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
@@ -66,8 +65,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 12
-    state: ClassVar[int] = 9
+    logic: ClassVar[int] = 13
+    state: ClassVar[int] = 10
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -89,6 +88,7 @@ class Lifecycle:
         self._lookup = Lookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
+            lost_by=self.hosts.lost_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
             ports=lambda job_id, instance: self.ports.get((job_id, instance)),
         )
@@ -98,6 +98,7 @@ class Lifecycle:
             HostLost: self.hosts.lost,
             HostRemoved: self.hosts.removed,
             TasksPlaced: self._placed,
+            PreemptionsOrdered: self.orders.ordered,
             DisruptionAllowed: self._allowed,
             DisruptionDeferred: self._deferred,
             PoolAnswered: self._pool_answered,
@@ -122,13 +123,8 @@ class Lifecycle:
     def tables(self) -> Sequence[Table[Any, Any]]:
         """See `Machine.tables`."""
         return (
-            self.jobs,
-            self.pools,
-            self.foreign,
-            self.pool_facts,
-            self.asks,
-            self.ended.table,
-            self.ended.floors,
+            *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks),
+            *self.ended.tables,
             self.ports,
             self._settings.pending,
             self._settings.kept,
@@ -175,15 +171,15 @@ class Lifecycle:
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
         match record:
-            case Fact(_, offset, at_ms, event, value):
+            case Fact(topic, offset, at_ms, event, value):
+                self.tasks.input.fact(topic, offset)
                 self._fact(offset, at_ms, event, value)
             case PeerRound(machine, number, now, decisions):
                 for index, decision in enumerate(decisions):
-                    if isinstance(decision, PreemptionsOrdered):
-                        self.orders.ordered(CauseRow(machine, number, index), decision)
-                    else:
-                        self._apply(decision, now)
-            case Decided(now, decision):
+                    self.tasks.input.decision(machine, number, index)
+                    self._apply(decision, now)
+            case Decided(now, decision, number, index):
+                self.tasks.input.decision(self.name, number, index)
                 self._apply(decision, now)
                 self.tasks.settle()
 

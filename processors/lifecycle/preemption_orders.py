@@ -22,7 +22,6 @@ from processors.lifecycle.run_decisions import Lookup, packed, run_columns
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import Happening
 from processors.lifecycle.tasks import Tasks
-from processors.state.causes import CauseRow
 from processors.state.sequence import Numbers
 from processors.state.table import Table, struct_table
 
@@ -42,14 +41,14 @@ class PreemptionOrders:
         self._touched = dict.fromkeys(self.table)
         self._numbers.restored()
 
-    def ordered(self, position: CauseRow, event: PreemptionsOrdered) -> None:
+    def ordered(self, event: PreemptionsOrdered, now: int) -> None:
         """An order has come: its victims are the runs that have a cause by it and are in no order yet."""
         arena = self._tasks.arena
         slots = distinct(self._current(event))
         victims = self._tasks.happened(Happening.PREEMPT, slots[arena["order"][slots] == 0])
         number = self._numbers.take()
         arena.set("order", victims, number)
-        self.table.put(number, OrderRow(position, len(victims), len(victims)))
+        self.table.put(number, OrderRow(self._tasks.input.cause, len(victims), len(victims)))
         self._touched[number] = None
 
     def touch(self, slots: I64) -> None:

@@ -33,6 +33,8 @@ class JobRow(msgspec.Struct, array_like=True):
     removed: int = 0
     run_floor: int = 0
     """The highest run of instances that were removed, and of earlier jobs of this id: what is added starts above it."""
+    changed_by: CauseRow | None = None
+    """What changed its state last."""
 
     @property
     def tasks(self) -> int:
@@ -66,12 +68,15 @@ class HostRow(msgspec.Struct, array_like=True):
     number: int
     session: int
     inventory: bool = False
+    inventory_by: CauseRow | None = None
     kept: int = 0
     ended: int = 0
     orphans: list[tuple[str, int, int]] = []
     """Runs that it has, nobody wants, and that weren't told to stop yet: job, instance, run."""
     stopped: int = 0
     """How many such runs were told to stop."""
+    lost_by: CauseRow | None = None
+    """By what the last runs that were lost there were lost."""
 
 
 class OrderRow(msgspec.Struct, array_like=True):

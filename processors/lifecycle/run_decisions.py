@@ -17,17 +17,22 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
+from events.records.parts import Cause
 from processors.lifecycle.causes import OUTCOME_OF, Verdict
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import DECISIONS, decided, outcomes
+from processors.lifecycle.task_table import LOST
 from processors.state.arena import Arena
 
 
 class Lookup(NamedTuple):
-    """Names for numbers in the columns: a job by its base, a host's id and session by its number; ports of tasks."""
+    """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
+    runs there were lost; ports of tasks.
+    """
 
     job_id: Callable[[int], str]
     host: Callable[[int], tuple[str, int]]
+    lost_by: Callable[[int], Cause | None]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
 
@@ -77,9 +82,22 @@ def run_decisions(arena: Arena, slots: I64, due: I64, lookup: Lookup) -> list[Ev
 def _ended(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     outcome, exit_code, kept = outcomes(arena, slots)
     columns = packed(run_columns(arena, slots, lookup))
-    ended = RunsEnded(**columns, outcome=pack_ints(outcome), exit_code=pack_ints(exit_code), kept=pack_ints(kept))
+    columns |= {"outcome": pack_ints(outcome), "exit_code": pack_ints(exit_code), "kept": pack_ints(kept)}
+    ended = RunsEnded(**columns, **_lost_by(arena, slots, lookup))
     asked = slots[among(arena["verdict"][slots], (Verdict.ASKED, Verdict.DEFERRED))]
     return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
+
+
+def _lost_by(arena: Arena, slots: I64, lookup: Lookup) -> dict[str, Any]:
+    """By what runs are lost, where no report names them: what became of their hosts."""
+    lost = arena["report"][slots] == LOST
+    if not lost.any():
+        return {}
+    numbers, index = indexed(arena["host"][slots[lost]])
+    which = np.full(len(slots), -1)
+    which[lost] = index
+    causes = tuple(lookup.lost_by(number) or Cause() for number in numbers.tolist())
+    return {"causes": causes, "cause": pack_ints(which)}
 
 
 def _named(kind: Callable[..., Event]) -> Writer:

@@ -18,6 +18,7 @@ from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import decided, ends, noted, verdicts_after
 from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Happening, Note
 from processors.state.arena import Arena
+from processors.state.causes import CurrentInput
 from processors.state.seconds import milliseconds, seconds
 
 COLUMNS = (
@@ -46,6 +47,8 @@ class Tasks:
 
     def __init__(self) -> None:
         self.arena = Arena("tasks", COLUMNS)
+        self.input = CurrentInput()
+        """What is being applied; shared by all that note things about tasks."""
         self.by_host = RunsByHost(lambda slots: self.arena["host"][slots] - 1)
         self._touched: list[I64] = []
         self._attention: I64 = np.zeros(0, dtype=np.int64)

@@ -25,10 +25,12 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
+from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.machine import Decided, Input, PeerRound
 from processors.sla.rows import JobRow
 from processors.state.arena import REMOVED, Arena, change_instances, locate
+from processors.state.causes import CurrentInput, recorded
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
@@ -47,8 +49,8 @@ class Sla:
     name: ClassVar[str] = "sla"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
-    logic: ClassVar[int] = 3
-    state: ClassVar[int] = 2
+    logic: ClassVar[int] = 4
+    state: ClassVar[int] = 3
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
@@ -60,6 +62,7 @@ class Sla:
         """The jobs with disruptions that wait for a verdict."""
         self._news: dict[str, None] = {}
         """Those among them of which something has changed since there was no verdict. Only saves work."""
+        self._input = CurrentInput()
         self._at: dict[int, str] = {}
         """The job at a base."""
         self._on: dict[type[Event], Callable[[Any], None]] = {
@@ -89,10 +92,12 @@ class Sla:
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
         match record:
-            case PeerRound(_, _, _, decisions):
-                for decision in decisions:
+            case PeerRound(machine, number, _, decisions):
+                for index, decision in enumerate(decisions):
+                    self._input.decision(machine, number, index)
                     self._apply(decision)
-            case Decided(_, decision):
+            case Decided(_, decision, number, index):
+                self._input.decision(self.name, number, index)
                 self._apply(decision)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
@@ -131,13 +136,20 @@ class Sla:
 
     def _columns(self, runs: Sequence[Run]) -> DisruptionAllowed:
         names = Names()
+        job = [names[job_id] for job_id, _, _ in runs]
         return DisruptionAllowed(
-            job=pack_ints([names[job_id] for job_id, _, _ in runs]),
+            job=pack_ints(job),
             job_ids=names.all(),
+            causes=tuple(self._cause(job_id) or Cause() for job_id in names.all()),
             instance=pack_ints([instance for _, instance, _ in runs]),
             run=pack_ints([run for _, _, run in runs]),
             deferred=pack_ints([self._was_deferred(job_id, instance) for job_id, instance, _ in runs]),
         )
+
+    def _cause(self, job_id: str) -> Cause | None:
+        """What changed last in a job with an SLA, so that there are verdicts."""
+        row = self.jobs.get(job_id)
+        return recorded(row.news_by) if row else None
 
     def _was_deferred(self, job_id: str, instance: int) -> int:
         base, size = self._stretch(job_id) or (0, 0)
@@ -166,6 +178,7 @@ class Sla:
                 code=Code.SLA_BUDGET_SPENT,
                 unavailable=unavailable,
                 max_unavailable=row.max_unavailable,
+                cause=recorded(row.news_by),
             )
             for at in late.tolist()
         ]
@@ -217,7 +230,7 @@ class Sla:
         row.instances = event.instances
         self._at[row.base] = event.job_id
         if event.job_id in self._waiting:
-            self._news[event.job_id] = None
+            self._note_news(event.job_id)
 
     def _available(self, event: RunsAvailable) -> None:
         slots, run = self._locate(event)
@@ -280,14 +293,21 @@ class Sla:
         """Finds which of the jobs of these slots have disruptions that wait."""
         for job_id in self._jobs_at(slots):
             if self._stretch_of(self.jobs[job_id], "asked").any():
-                self._waiting[job_id] = self._news[job_id] = None
+                self._waiting[job_id] = None
+                self._note_news(job_id)
             else:
                 self._waiting.pop(job_id, None)
                 self._news.pop(job_id, None)
 
     def _look_at(self, slots: I64) -> None:
         """Something about these slots has changed: what waits in their jobs may have a verdict now."""
-        self._news.update((job_id, None) for job_id in self._jobs_at(slots) if job_id in self._waiting)
+        for job_id in self._jobs_at(slots):
+            if job_id in self._waiting:
+                self._note_news(job_id)
+
+    def _note_news(self, job_id: str) -> None:
+        self._news[job_id] = None
+        self.jobs.change(job_id).news_by = self._input.cause
 
     def _jobs_at(self, slots: I64) -> list[str]:
         return [self._at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]

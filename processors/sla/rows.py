@@ -2,6 +2,8 @@
 
 import msgspec
 
+from processors.state.causes import CauseRow
+
 
 class JobRow(msgspec.Struct, array_like=True):
     """A job with an SLA: its place in the arena and how many of its instances may be unavailable. `instances`: its
@@ -11,3 +13,5 @@ class JobRow(msgspec.Struct, array_like=True):
     base: int
     instances: int
     max_unavailable: int
+    news_by: CauseRow | None = None
+    """What changed last, in it or in what is asked of it, while a disruption waited."""

@@ -21,11 +21,13 @@ from events.records.lifecycle import (
 )
 from events.records.pools import CellConfigured
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs
+from processors.state.causes import CauseRow
 from processors.state.table import State
 from tests.lifecycle.harness import World
 from tests.machines import of, one, runs_of
 
 A0 = ("a", 0, 1)
+ENDED_BY = CauseRow("lifecycle", 1, 0)
 
 
 def keeps(world: World, **settings: int) -> None:
@@ -148,7 +150,7 @@ def test_jobs_that_end_close_to_each_other_are_forgotten_by_one_decision() -> No
 def test_forgetting_names_no_job_in_a_record_of_today_and_reads_those_of_old_ones() -> None:
     ended = EndedJobs()
     for name in "abc":
-        ended.add(name, EndedJob(bytes(8), 1, 1, JobState.FAILED))
+        ended.add(name, EndedJob(bytes(8), 1, 1, JobState.FAILED), ENDED_BY)
     ended.forget(job_digest("b"))
     assert [ended.get(name) is not None for name in "abc"] == [True, False, True]
     ended.forget(job_digest("b") + job_digest("a"))
@@ -165,7 +167,7 @@ def test_entries_are_found_as_in_a_dictionary_and_so_are_they_after_a_restart(se
         job = EndedJob(
             draw.randbytes(8), now, draw.randrange(1, 9), draw.choice([*map(JobState, ("KILLED", "FAILED"))])
         )
-        ended.add(f"j{number}", job)
+        ended.add(f"j{number}", job, ENDED_BY)
         model[f"j{number}"] = job
         if draw.random() < 0.02:
             oldest = list(model)[: draw.choice([1, 30, 700, 9000])]

@@ -5,14 +5,18 @@ from typing import Any
 from events.codec import decode
 from events.codes import Outcome
 from events.records.base import Event
-from events.records.entitlement import PreemptionsOrdered
+from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
+from events.records.lifecycle import JobChanged, JobsForgotten, RunsEnded
 from events.records.parts import Cause
-from events.records.placement import TasksPlaced
-from events.records.pools import PoolDefined
+from events.records.placement import CapacityChanged, TasksPlaced
+from events.records.pools import CellConfigured, PoolDefined
 from events.records.rounds import RoundCommitted
 from events.topics import MACHINES, rounds_of
+from hostagent.fleet import Fleet
+from hostagent.gateway.component import Gateway
 from paceline.history.causes import Causes, Run, runs_of
 from tests.cell.world import Cell
+from tests.replay.past import past
 
 
 def decisions(cell: Cell) -> list[tuple[Cause, Any]]:
@@ -80,3 +84,73 @@ def test_a_placement_is_followed_back_to_the_change_of_a_pool_that_preempted_for
     assert Cause(topic="paceline.jobs", offset=1) in reached, "it was submitted, too"
     assert Cause(topic="paceline.jobs", offset=2) not in reached, "what came later led to nothing"
     cell.verify()
+
+
+def test_a_run_lost_with_its_host_is_followed_back_to_the_silence_of_that_host() -> None:
+    cell = Cell(hosts=1)
+    cell.append(CellConfigured(command_id="quick", host_lost_after_ms=1000, host_lost_grace_ms=2000))
+    cell.pool("/p")
+    cell.submit("a", duration_ms=1_000_000)
+    cell.run(2000)
+    cell.fleet = Fleet(cell.gateway, [], cell.clock, session=1)  # nobody answers for the host any more
+    cell.gateway = Gateway(cell.log, cell.gateway._path, cell.clock, "g")
+    cell.run(30_000, step=1000)
+    log = Causes(cell.log)
+    (lost,) = log.of(last(cell, RunsEnded, ("a", 0, 1)))
+    (silent,) = log.of(lost)
+    assert kinds(log, [lost, silent]) == ["HostLost", "HostSilent"]
+    capacity = last(cell, CapacityChanged)
+    assert log.of(capacity) == [lost]
+    assert last(cell, EntitlementsSet) in [link.effect for link in log.back(last(cell, EntitlementsSet))]
+    assert capacity in [link.cause for link in log.back(last(cell, EntitlementsSet))]
+    cell.verify()
+
+
+def test_the_end_of_a_job_is_followed_back_to_the_command_and_forgetting_it_to_a_deadline() -> None:
+    cell = Cell(hosts=1)
+    cell.append(CellConfigured(command_id="quick", forget_after_ms=5000))
+    cell.pool("/p")
+    cell.submit("a", instances=2, duration_ms=1_000_000)
+    cell.run(2000)
+    cell.stop("a")
+    cell.run(8000)
+    log = Causes(cell.log)
+    (ended,) = log.of(last(cell, JobChanged))
+    (stopping,) = log.of(ended, ("a", 1, 1))
+    (answered,) = log.of(stopping, ("a", 1, 1))
+    (fact,) = log.of(answered)
+    assert kinds(log, [ended, stopping, answered, fact]) == [
+        "RunsEnded",
+        "RunsStopping",
+        "CommandAnswered",
+        "JobStopRequested",
+    ]
+    (deadline,) = log.of(last(cell, JobsForgotten))
+    assert deadline.due_ms > 0
+    assert (deadline.topic, deadline.machine, log.event(deadline)) == ("", "", None), "time alone did it"
+    cell.verify()
+
+
+def test_more_ended_jobs_than_are_kept_are_forgotten_for_the_last_that_ended() -> None:
+    cell = Cell(hosts=1)
+    cell.append(CellConfigured(command_id="few", ended_jobs_max=2))
+    cell.pool("/p")
+    for number in range(3):
+        cell.submit(f"j{number}", duration_ms=100)
+        cell.run(3000)
+    (ended,) = Causes(cell.log).of(last(cell, JobsForgotten))
+    assert ended == last(cell, JobChanged)
+
+
+def test_each_decision_of_a_history_has_a_cause_that_its_machine_knew() -> None:
+    log = Causes(past())
+    without = set()
+    for machine, number in log.rounds():
+        for index, event in enumerate(log.decisions(machine, number)):
+            place = Cause(machine=machine, round=number, index=index)
+            causes = log.of(place)
+            if not causes:
+                without.add(type(event).__name__)
+            for cause in causes:
+                assert cause.due_ms or log.knew(place, cause), (event, cause)
+    assert without <= {"TimerPassed"}, "a deadline, which it names"
