@@ -1,14 +1,15 @@
 """Quantities as users write them: text with a unit outside, integers inside."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from events.bounds import AMOUNT_MAX, MS_MAX
+from events.resources import Unit
 
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 _MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -50,9 +51,9 @@ def _writer(units: dict[str, int]) -> Callable[[int], str]:
     return write
 
 
-def write_milli(value: int) -> int | str:
-    """500 -> "500m", 2000 -> 2."""
-    return f"{value}m" if value % 1000 else value // 1000
+def write_milli(value: int) -> int | float:
+    """1500 -> 1.5, 2000 -> 2."""
+    return value / 1000 if value % 1000 else value // 1000
 
 
 write_mib = _writer(_MIB)
@@ -65,6 +66,32 @@ def _schema(what: str, units: dict[str, int], number: dict[str, Any], unit: str 
     return WithJsonSchema({"anyOf": [{"type": "string", "pattern": pattern}, number], "description": what})
 
 
+class Size(int):
+    """An amount in MiB of a resource whose unit only its cell knows, so that it is written as a size again."""
+
+
+def _other(value: Any) -> int:
+    """An amount of a resource that only some cells know: a size has a unit, anything else is thousandths."""
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    size = isinstance(value, Size) or (match is not None and match[2] in _MIB)
+    if not isinstance(value, Size):
+        value = _parser(_MIB if size else {"m": 1}, None if size else 1000, f"must be {_OTHER_TEXT}")(value)
+    if not 0 <= value <= AMOUNT_MAX:
+        raise PydanticCustomError("quantity", "{what}", {"what": f"must be from 0 to {AMOUNT_MAX}"})
+    return Size(value) if size else int(value)
+
+
+def write_amount(value: int, unit: Unit) -> int | float | str:
+    """An amount of a resource as users write it."""
+    return write_mib(value) if unit is Unit.MIB else write_milli(value)
+
+
+def write_amounts(amounts: Mapping[str, int], units: Mapping[str, Unit]) -> dict[str, Any]:
+    """Amounts of a record as users write them; `units`: those of the cell."""
+    return {name: write_amount(value, units.get(name, Unit.MILLI)) for name, value in amounts.items()}
+
+
+_OTHER_TEXT = 'a number of units, such as 2 or 0.5, or a size with a unit, such as "2GiB"'
 _MILLI_TEXT = 'a number of units or of thousandths, such as 2 or "500m"'
 _MEMORY_TEXT = 'a size with a unit, such as "64MiB" or "2GiB"'
 _TIME_TEXT = 'a time with a unit, such as "500ms", "10s" or "5m"'
@@ -83,6 +110,13 @@ Mebibytes = Annotated[
     PlainSerializer(write_mib),
     _schema(_MEMORY_TEXT, _MIB, {"const": 0}),
 ]
+OtherAmount = Annotated[
+    int,
+    PlainValidator(_other),
+    PlainSerializer(lambda value: write_mib(value) if isinstance(value, Size) else write_milli(value)),
+    WithJsonSchema({"type": ["number", "string"], "description": _OTHER_TEXT}),
+]
+"""Of a resource beside the four. What isn't written with a unit of size is thousandths."""
 Milliseconds = Annotated[
     int,
     Field(ge=0, le=MS_MAX),

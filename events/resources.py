@@ -7,6 +7,7 @@ have added since. Their order never changes, so a vector stays true when a kind 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from itertools import repeat
 from operator import add as add_
@@ -24,7 +25,7 @@ LONG_MAX: Final = (1 << 63) - 1
 UNBOUNDED: Final = 1 << 40
 """How often nothing fits into anything."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62})?")
-RESERVED: Final = ("ports",)
+RESERVED: Final = ("ports", "others")
 """Names that mean something else where resources are named."""
 
 
@@ -106,6 +107,19 @@ STANDARD_KINDS: Final = Kinds()
 """Those of a cell that no kind was added to."""
 
 
+def name_fault(name: str) -> str:
+    """Why a kind can't be called so; empty: it can."""
+    if name in RESERVED:
+        return f"{name} is a reserved name"
+    return "" if NAME.fullmatch(name) else f"{name[:127]!r} is no name of a resource; one looks like gpu/a100"
+
+
+def typo_of(name: str) -> str:
+    """Which of the four a name is a slip of, so that no other kind may have it; empty: of none."""
+    near = get_close_matches(name, STANDARD, n=1, cutoff=0.8) if name not in STANDARD else ()
+    return near[0] if near else ""
+
+
 def kinds_fault(known: Sequence[Kind], added: Sequence[Kind]) -> str:
     """Why kinds can't be added to those that were added before; empty: they can. A name that is known already may come
     again, with the same unit, and as a licence with another amount.
@@ -114,10 +128,12 @@ def kinds_fault(known: Sequence[Kind], added: Sequence[Kind]) -> str:
     names = [kind.name for kind in added]
     for kind in added:
         name, old = kind.name, before.get(kind.name)
-        if not NAME.fullmatch(name):
-            return f"{name[:127]!r} is no name of a resource; one looks like gpu/a100"
-        if name in STANDARD or name in RESERVED:
-            return f"{name} is always there, it can't be defined" if name in STANDARD else f"{name} is a reserved name"
+        if fault := name_fault(name):
+            return fault
+        if name in STANDARD:
+            return f"{name} is always there, it can't be defined"
+        if near := typo_of(name):
+            return f"{name} is too close to {near}, choose a name that nobody takes for a typing error"
         if names.count(name) > 1:
             return f"{name} is defined more than once"
         if kind.unit not in [*Unit]:
@@ -142,8 +158,8 @@ def amounts_fault(amounts: Mapping[str, int], least: int = 0, most: int = AMOUNT
     if len(amounts) > KINDS_MAX:
         return f"{len(amounts)} resources are named, at most {KINDS_MAX} are allowed"
     for name, amount in amounts.items():
-        if not NAME.fullmatch(name):
-            return f"{name[:127]!r} is no name of a resource; one looks like gpu/a100"
+        if fault := name_fault(name):
+            return fault
         if not least <= amount <= most:
             return f"{name} is {amount}, it must be {least} to {most}"
     return ""

@@ -6,7 +6,7 @@ came another way stands there.
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -36,17 +36,19 @@ from events.bounds import (
 )
 from events.codec import encode
 from events.port_names import sharing
-from events.quantities import Mebibytes, Milli, Milliseconds, write_mib, write_milli, write_ms
+from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, write_amounts, write_ms
 from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint as ConstraintPart
 from events.records.pools import PoolDefined
-from events.resources import in_order
+from events.resources import STANDARD, Unit, in_order
 from events.spec_parts import (
+    Amounts,
     Constraint,
     EnvName,
     Gang,
     Int32,
     OnSilence,
+    ResourceName,
     Resources,
     Retries,
     ShortText,
@@ -173,7 +175,7 @@ class JobSpec(Spec):
             instances=self.instances,
             command=tuple(self.command),
             env=self.env,
-            resources=in_order(dict(self.resources)),
+            resources=in_order(self.resources.named()),
             ports=tuple(self.ports),
             priority=self.priority,
             preemptible=self.preemptible,
@@ -202,9 +204,9 @@ class JobSpec(Spec):
         return blake2b(text.encode(), digest_size=32).digest()
 
 
-def from_event(event: JobSubmitted) -> dict[str, Any]:
-    """The JSON of a submitted job, normalised, defaults written out. It may break the rules of `JobSpec` where the fact
-    came another way.
+def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]:
+    """The JSON of a submitted job, normalised, defaults written out; `units`: those of the cell's resources. It may
+    break the rules of `JobSpec` where the fact came another way.
     """
     sim = event.simulated
     spec: dict[str, Any] = {
@@ -214,12 +216,7 @@ def from_event(event: JobSubmitted) -> dict[str, Any]:
         "instances": event.instances,
         "command": list(event.command),
         "env": dict(event.env),
-        "resources": {
-            "cpu": write_milli(event.resources.get("cpu", 0)),
-            "memory": write_mib(event.resources.get("memory", 0)),
-            "disk": write_mib(event.resources.get("disk", 0)),
-            "gpu": write_milli(event.resources.get("gpu", 0)),
-        },
+        "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
         "ports": list(event.ports),
         "priority": event.priority,
         "preemptible": event.preemptible,
@@ -253,18 +250,20 @@ def _short(value: T, strings: list[str]) -> T:
     return value
 
 
-class Reservation(Spec):
+class Reservation(Amounts):
     """What a pool gets whenever it demands it."""
 
+    __pydantic_extra__: dict[ResourceName, OtherAmount]
     cpu: Milli = 0
     memory: Mebibytes = 0
     disk: Mebibytes = 0
     gpu: Milli = 0
 
 
-class Limit(Spec):
+class Limit(Amounts):
     """What a pool never exceeds; null: no limit."""
 
+    __pydantic_extra__: dict[ResourceName, OtherAmount | None]
     cpu: Milli | None = None
     memory: Mebibytes | None = None
     disk: Mebibytes | None = None
@@ -274,25 +273,25 @@ class Limit(Spec):
 Weight = Annotated[int, Field(ge=0, le=SHARE_MAX)]
 
 
-class Share(Spec):
-    """Weights among siblings beyond the reservations. A number alone stands for all four."""
+class Share(Amounts):
+    """Weights among siblings beyond the reservations. A number alone stands for all resources, later ones too."""
 
-    cpu: Weight = 1
-    memory: Weight = 1
-    disk: Weight = 1
-    gpu: Weight = 1
+    __pydantic_extra__: dict[ResourceName, Weight]
+    cpu: Weight | None = None
+    memory: Weight | None = None
+    disk: Weight | None = None
+    gpu: Weight | None = None
+    others: Weight = Field(default=1, description="Of each resource that isn't named.")
 
     @model_validator(mode="before")
     @classmethod
     def _one_for_all(cls, value: Any) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return dict.fromkeys(("cpu", "memory", "disk", "gpu"), value)
-        return value
+        return {"others": value} if isinstance(value, int) and not isinstance(value, bool) else value
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         parts = handler.resolve_ref_schema(handler(core))
-        return {"anyOf": [parts, parts["properties"]["cpu"] | {"title": "Of all four"}]}
+        return {"anyOf": [parts, parts["properties"]["others"] | {"title": "Of all resources"}]}
 
 
 class PoolSpec(Spec):
@@ -313,21 +312,22 @@ class PoolSpec(Spec):
     @classmethod
     def _above_reservation(cls, limit: Limit, info: ValidationInfo) -> Limit:
         reservation = info.data.get("reservation")
-        for name in Limit.model_fields if reservation is not None else ():
-            most = getattr(limit, name)
-            if most is not None and most < getattr(reservation, name):
+        reserved = reservation.named() if reservation is not None else {}
+        for name, most in limit.named().items():
+            if most < reserved.get(name, 0):
                 raise at(name, "is below the reservation", most)
         return limit
 
     def to_event(self, path: str, command_id: str, cell: int = 0) -> PoolDefined:
         """The fact to append; `cell` is for a pool that names none."""
-        limit = {name: most for name, most in self.limit if most is not None}
+        share = self.share.named()
         return PoolDefined(
             path=path,
             command_id=command_id,
-            reservation=in_order(dict(self.reservation)),
-            limit=limit,
-            share=dict(self.share),
+            reservation=in_order(self.reservation.named()),
+            limit=self.limit.named(),
+            share_default=share.pop("others"),
+            share=share,
             open_jobs_max=self.open_jobs_max,
             open_tasks_max=self.open_tasks_max,
             cell=cell if self.cell is None else self.cell,

@@ -1,14 +1,25 @@
 """The parts of a spec, and what they have in common."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import EXIT_CODE_MAX, GANG_MAX, INSTANCES_MAX, INT_MAX, RETRIES_MAX, VALUES_MAX, WORD_MAX
-from events.quantities import Mebibytes, Milli, Milliseconds, write_ms
+from events.bounds import EXIT_CODE_MAX, GANG_MAX, INSTANCES_MAX, INT_MAX, KINDS_MAX, RETRIES_MAX, VALUES_MAX, WORD_MAX
+from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, Size, write_ms
 from events.records.parts import Simulated
+from events.resources import Unit, name_fault, typo_of
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=WORD_MAX)]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
@@ -23,15 +34,59 @@ class Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Resources(Spec):
+def _name(name: str) -> str:
+    near = typo_of(name)
+    if fault := f"is not a known field; did you mean {near}?" if near else name_fault(name):
+        raise PydanticCustomError("resource", "{what}", {"what": fault})
+    return name
+
+
+ResourceName = Annotated[str, AfterValidator(_name)]
+
+
+class Amounts(BaseModel):
+    """Amounts by name of the resource. Beside the four, names are those that the cell defines, such as gpu/a100."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    @model_validator(mode="after")
+    def _few(self) -> Self:
+        if len(names := dict(self)) > KINDS_MAX:
+            raise PydanticCustomError("resources", "{what}", {"what": f"names {len(names)}, at most {KINDS_MAX}"})
+        return self
+
+    def misfits(self, units: Mapping[str, Unit]) -> Iterator[tuple[str, str]]:
+        """Amounts that are written in another unit than the cell has for the resource: name and message."""
+        for name, value in (self.__pydantic_extra__ or {}).items():
+            if value and name in units and isinstance(value, Size) != (units[name] is Unit.MIB):
+                wanted = 'a size, such as "2GiB"' if units[name] is Unit.MIB else "a number, such as 2 or 0.5"
+                yield name, f"{name} is counted otherwise: write {wanted}"
+
+    def named(self) -> dict[str, int]:
+        """The amounts that were given or have a default, by name."""
+        return {name: int(value) for name, value in self if value is not None}
+
+
+class Resources(Amounts):
     """What one task needs; at least some CPU."""
 
+    __pydantic_extra__: dict[ResourceName, OtherAmount]
     cpu: Annotated[Milli, Field(ge=1)] = Field(
-        default=100, json_schema_extra={"default": "100m"}, description="CPU in cores."
+        default=100, json_schema_extra={"default": 0.1}, description="CPU in cores."
     )
     memory: Mebibytes = Field(default=64, json_schema_extra={"default": "64MiB"}, description="Memory.")
     disk: Mebibytes = Field(default=0, json_schema_extra={"default": "0MiB"}, description="Disk.")
     gpu: Milli = Field(default=0, description="GPU in devices.")
+
+
+class HostResources(Amounts):
+    """What a host offers; what is left out is detected, or nothing."""
+
+    __pydantic_extra__: dict[ResourceName, OtherAmount]
+    cpu: Annotated[Milli, Field(ge=1)] | None = None
+    memory: Mebibytes | None = None
+    disk: Mebibytes | None = None
+    gpu: Milli | None = None
 
 
 class Gang(Spec):

@@ -2,18 +2,22 @@
 
 import os
 import platform
+import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from events.resources import Amounts
+from events.resources import Amounts, name_fault
 
 CGROUP = Path("/sys/fs/cgroup")
+GPUS = Path("/proc/driver/nvidia/gpus")
 MIB = 1024 * 1024
 
 
-def detect(folder: Path, cgroup: Path = CGROUP) -> Amounts:
-    """CPUs, memory and the free disk under `folder`; GPUs are said by settings only."""
+def detect(folder: Path, cgroup: Path = CGROUP, gpus: Path = GPUS) -> Amounts:
+    """CPUs, memory, the free disk under `folder`, and NVIDIA's GPUs by model: `gpu/a100-sxm4-40gb`. They aren't counted
+    in `gpu` too, which only settings offer.
+    """
     cpu_milli = len(os.sched_getaffinity(0)) * 1000
     memory_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MIB
     with suppress(OSError, ValueError):  # "max" and a missing file say that there is no bound
@@ -21,7 +25,19 @@ def detect(folder: Path, cgroup: Path = CGROUP) -> Amounts:
         cpu_milli = min(cpu_milli, int(quota) * 1000 // int(period))
     with suppress(OSError, ValueError):
         memory_mib = min(memory_mib, int((cgroup / "memory.max").read_text()) // MIB)
-    return {"cpu": cpu_milli, "memory": memory_mib, "disk": shutil.disk_usage(folder).free // MIB}
+    disk_mib = shutil.disk_usage(folder).free // MIB
+    return {"cpu": cpu_milli, "memory": memory_mib, "disk": disk_mib, **_models(gpus)}
+
+
+def _models(gpus: Path) -> Amounts:
+    """The GPUs of each model, in thousandths, as the driver lists them."""
+    found: Amounts = {}
+    for each in sorted(gpus.glob("*/information")):
+        model = re.search(r"^Model:\s*(?:NVIDIA\s+)?(.+)$", each.read_text(), re.MULTILINE)
+        name = "gpu/" + re.sub(r"[^a-z0-9._-]+", "-", model[1].lower()).strip("-._") if model else ""
+        if model and not name_fault(name):
+            found[name] = found.get(name, 0) + 1000
+    return found
 
 
 def attributes() -> dict[str, str]:

@@ -205,14 +205,18 @@ def span(seconds: float) -> str:
     return "".join(parts[:2])
 
 
-def cores(milli: int | None) -> str:
-    """Thousandths of a core as cores."""
-    return "-" if milli is None else f"{milli / 1000:g}"
+def cores(amounts: Mapping[str, float | str] | None, name: str = "cpu") -> str:
+    """How many CPUs or devices there are among amounts as the API has them."""
+    return f"{float((amounts or {}).get(name, 0)):g}"
 
 
-def gib(mib: int | None) -> str:
-    """MiB as GiB."""
-    return "-" if mib is None else f"{mib / 1024:.1f}"
+def gib(amounts: Mapping[str, float | str] | None, name: str = "memory") -> str:
+    """A size among amounts as the API has them, in GiB."""
+    text = str((amounts or {}).get(name, "0MiB"))
+    return f"{float(text[:-3]) * _GIB[text[-3:]]:.1f}"
+
+
+_GIB = {"MiB": 1 / 1024, "GiB": 1, "TiB": 1024}
 
 
 def words(values: Mapping[str, object] | None) -> str:

@@ -58,6 +58,12 @@ class Task(TypedDict):
     reason: str | None
 
 
+Amounts = dict[str, float | str]
+"""By name of the resource: numbers of CPUs and devices, sizes as text: {"cpu": 1.5, "memory": "4GiB"}. What is left out
+is 0.
+"""
+
+
 class Cause(TypedDict):
     """One reason why tasks wait. Absent numbers are not known to the machine that gave it."""
 
@@ -66,8 +72,8 @@ class Cause(TypedDict):
     tier: NotRequired[str]
     actor: NotRequired[str]
     since: NotRequired[str | None]
-    asked: NotRequired[dict[str, int] | None]
-    free: NotRequired[dict[str, int] | None]
+    asked: NotRequired[Amounts | None]
+    free: NotRequired[Amounts | None]
     ahead: NotRequired[int | None]
     hosts_considered: NotRequired[int | None]
     hosts_by_reason: NotRequired[dict[str, int] | None]
@@ -116,33 +122,38 @@ class Answer(TypedDict):
 
 
 class Pool(TypedDict):
-    """A pool: what was defined (a limit of -1 is none), and what it may use, demands and holds. `cell`: see `Job`."""
+    """A pool: what was defined, and what it may use, demands and holds. What `limit` leaves out has no limit; `share`
+    has weights, `others` that of resources to come. `cell`: see `Job`.
+    """
 
     path: str
     cell: NotRequired[int]
     parent: str
-    reservation: dict[str, int]
-    limit: dict[str, int]
+    reservation: Amounts
+    limit: Amounts
     share: dict[str, int]
     open_jobs_max: int
     open_tasks_max: int
     open_jobs: int
     open_tasks: int
-    entitlement: dict[str, int]
-    demand: dict[str, int]
-    allocation: dict[str, int]
+    entitlement: Amounts
+    demand: Amounts
+    allocation: Amounts
     defined_at: str | None
     position: str
 
 
 class Host(TypedDict):
-    """A host; `state` is CONNECTING, RETURNING, UP, SILENT or LOST."""
+    """A host; `state` is CONNECTING, RETURNING, UP, SILENT or LOST. `ignored_resources`: what it offers and the cell
+    doesn't know, or has as a licence.
+    """
 
     host_id: str
     state: str
     session: int
-    capacity: dict[str, int]
-    allocated: dict[str, int]
+    capacity: Amounts
+    ignored_resources: list[str]
+    allocated: Amounts
     runs: int
     attributes: dict[str, str]
     cell: NotRequired[int]

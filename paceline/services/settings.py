@@ -62,17 +62,14 @@ class UpPart(Part):
 
 
 class AgentPart(Part):
-    """`[agent]`, what an agent needs to know. None: detected, or the name of this machine. `run_as`: the user as whom
-    tasks run, empty: the agent's.
+    """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
+    of what is detected or beside it, written as in jobs. `run_as`: the user as whom tasks run, empty: the agent's.
     """
 
     host_id: str | None = None
     folder: Path | None = None
     attributes: dict[str, str] = {}
-    cpu_milli: int | None = Field(default=None, ge=1)
-    memory_mib: int | None = Field(default=None, ge=1)
-    disk_mib: int | None = Field(default=None, ge=0)
-    gpu_milli: int | None = Field(default=None, ge=0)
+    resources: dict[str, float | str] = {}
     run_as: str = ""
     port_first: int = Field(default=31000, ge=1, le=65535)
     port_last: int = Field(default=31999, ge=1, le=65535)

@@ -20,6 +20,7 @@ from projections.api.system import lag_of
 from projections.queries import entities
 from projections.queries.entities import Some
 from projections.queries.job_list import page_text
+from projections.queries.resources import kinds_json, kinds_of
 from projections.views.reader import reached, write_positions
 
 R = TypeVar("R")
@@ -87,7 +88,9 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
     def cell(contexts: Annotated[Any, Depends(asked)]) -> dict[str, Any]:
         """A cell, the first where none is named, and the numbers of all that are served."""
         first: Context = next(iter(contexts.values()))
-        return {**first.cell_info(), "cells": served}
+        with first.views.read() as connection:
+            resources = kinds_json(kinds_of(connection))
+        return {**first.cell_info(), "resources": resources, "cells": served}
 
     @router.get("/readyz")
     async def readyz(read: Annotated[Any, Depends(cells)]) -> Response:
@@ -143,7 +146,9 @@ def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
     rows = {cell: entities.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in found.items()}
     taken = spliced(rows, page.size, lambda row: row.host_id)
     token = onward(rows, taken, at, lambda row: row.host_id, "hosts")
-    return {"hosts": [{**entities.host_json(row), "cell": cell} for cell, row in taken], "next_page_token": token}
+    kinds = {cell: kinds_of(each.connection) for cell, each in found.items()}
+    shown = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
+    return {"hosts": shown, "next_page_token": token}
 
 
 def _pools(found: Cells) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from projections.api.context import Context, Pages, Place, Reading, Wait, next_t
 from projections.api.problems import ANSWERED, not_found
 from projections.queries import entities
 from projections.queries import tasks as task_queries
+from projections.queries.resources import kinds_of
 from projections.views.rows import HostRow
 
 
@@ -26,7 +27,8 @@ def routes(context: Context) -> APIRouter:
         def look(connection: Connection) -> dict[str, Any]:
             found = entities.host_rows(connection, page.size, after)
             last = found.rows[-1].host_id if found.more else None
-            shown = [entities.host_json(row) for row in found.rows]
+            kinds = kinds_of(connection)
+            shown = [entities.host_json(row, kinds) for row in found.rows]
             return {"hosts": shown, "next_page_token": next_token(last, "hosts")}
 
         return await read(look)
@@ -34,7 +36,7 @@ def routes(context: Context) -> APIRouter:
     @router.get("/{host_id}")
     async def host(host_id: str, read: Reading) -> Response:
         """One host."""
-        return await read(lambda connection: entities.host_json(_host(connection, host_id)))
+        return await read(lambda connection: entities.host_json(_host(connection, host_id), kinds_of(connection)))
 
     @router.get("/{host_id}/tasks")
     async def tasks(host_id: str, read: Reading, page: Pages) -> Response:

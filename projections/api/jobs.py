@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool
 from events.records.jobs import JobStopRequested, JobSubmitted
+from events.resources import UnknownResource
 from events.spec import JobSpec, problems
 from events.topics import JOBS
 from projections.api.commands import Command, carry_out
@@ -20,6 +21,7 @@ from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities
 from projections.queries import tasks as task_queries
 from projections.queries.job_list import JobFilter, page_text
+from projections.queries.resources import kinds_of
 from projections.record_json import whole
 from projections.views.jobs import REJECTED
 from projections.views.rows import JobRow
@@ -94,9 +96,16 @@ def _submission(router: APIRouter, context: Context) -> None:
         dry_run: Annotated[bool, Query(description="Check the job and answer what would be written.")] = False,
     ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
-        event, found = _event(body)
-        if event is None:
+        spec, found = _spec(body)
+        if spec is None:
             raise _invalid(found + await run_in_threadpool(_pool_faults, context, body, found))
+        event = spec.to_event()
+        unknown = await run_in_threadpool(_unknown_resources, context, spec)
+        if unknown:
+            await context.settle_pools()
+            unknown = await run_in_threadpool(_unknown_resources, context, spec)
+        if unknown is not None:
+            raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), [("/resources", str(unknown))])
         known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
             await context.settle_pools()
@@ -123,8 +132,8 @@ def _submission(router: APIRouter, context: Context) -> None:
         return JSONResponse({**job, "repeated": answer.code == Code.REPEATED}, 200, location)
 
 
-def _event(body: Any) -> tuple[JobSubmitted | None, list[tuple[str, str]]]:
-    """The fact of a body, or all that is wrong with it, by JSON pointer. Raises a problem where it is too large."""
+def _spec(body: Any) -> tuple[JobSpec | None, list[tuple[str, str]]]:
+    """The spec in a body, or all that is wrong with it, by JSON pointer. Raises a problem where it is too large."""
     try:
         spec = JobSpec.model_validate(body)
     except ValidationError as error:
@@ -134,7 +143,17 @@ def _event(body: Any) -> tuple[JobSubmitted | None, list[tuple[str, str]]]:
         return None, problems(error) + unnamed
     if spec.job_id is None:
         return None, [NO_ID]
-    return spec.to_event(), []
+    return spec, []
+
+
+def _unknown_resources(context: Context, spec: JobSpec) -> UnknownResource | None:
+    """The resources of a job that its cell doesn't know. Raises a problem where one is written in another unit."""
+    kinds = _read(context, kinds_of)
+    misfits = [(f"/resources/{name.replace('/', '~1')}", text) for name, text in spec.resources.misfits(kinds.units)]
+    if misfits:
+        raise _invalid(misfits)
+    names = kinds.unknown(name for name, amount in spec.resources.named().items() if amount)
+    return UnknownResource(names, kinds.names) if names else None
 
 
 def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]]) -> list[tuple[str, str]]:

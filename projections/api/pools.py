@@ -17,6 +17,7 @@ from events.topics import POOLS
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities
+from projections.queries.resources import kinds_of
 
 DECIDED_S = 10.0
 """How long the cell of a pool has to decide before the other cells are told."""
@@ -54,10 +55,7 @@ def routes(context: Context) -> APIRouter:
         """Creates a pool or changes it; what is left out gets its default."""
         if not _PATH.fullmatch(f"/{path}"):
             raise Problem(422, Code.INVALID_POOL, f"/{path[:100]} is no path of a pool, such as /maps/tiles")
-        try:
-            spec = PoolSpec.model_validate(body)
-        except ValidationError as error:
-            raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error)) from error
+        spec = await run_in_threadpool(_checked, context, body)
         fact = spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell)
         _must_be_here(fact.cell, path)
         return await _write(context, fact, wait)
@@ -84,6 +82,22 @@ def routes(context: Context) -> APIRouter:
             raise wrong_cell(f"pool /{path}", cell, [context.cell])
 
     return router
+
+
+def _checked(context: Context, body: Any) -> PoolSpec:
+    """The spec in a body. Raises a problem, also where an amount isn't in the unit that the cell has for it."""
+    try:
+        spec = PoolSpec.model_validate(body)
+    except ValidationError as error:
+        raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error)) from error
+    with context.views.read() as connection:
+        units = kinds_of(connection).units
+    parts = {"reservation": spec.reservation, "limit": spec.limit}
+    found = [(part, name, text) for part, amounts in parts.items() for name, text in amounts.misfits(units)]
+    if found:
+        pointers = [(f"/{part}/{name.replace('/', '~1')}", text) for part, name, text in found]
+        raise Problem(422, Code.INVALID_POOL, "the pool has problems", pointers)
+    return spec
 
 
 async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float) -> Response:

@@ -12,6 +12,7 @@ from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, ne
 from projections.api.log_loss import must_be_whole
 from projections.api.problems import Problem, not_found
 from projections.queries import entities
+from projections.queries.resources import kinds_json, kinds_of
 from projections.record_json import at, whole
 from projections.views.reader import folded
 
@@ -41,7 +42,9 @@ def routes(context: Context) -> APIRouter:
     @router.get("/v1/cell")
     def cell() -> dict[str, Any]:
         """The cell, its log and its machines."""
-        return context.cell_info()
+        with context.views.read() as connection:
+            resources = kinds_json(kinds_of(connection))
+        return {**context.cell_info(), "resources": resources}
 
     @router.get("/v1/rounds/{machine}/{number}")
     async def round_(machine: str, number: Annotated[int, Path(ge=0, le=LONG_MAX)], read: Reading) -> Response:

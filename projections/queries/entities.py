@@ -7,12 +7,14 @@ import msgspec
 from sqlalchemy import Connection, Select, Table, select, tuple_
 
 from events.codec import decode
+from events.quantities import write_amounts
 from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
-from events.resources import in_order
+from events.resources import Kinds, in_order
 from events.spec import from_event
 from events.topics import ALL
 from projections.queries import explain
+from projections.queries.resources import kinds_of, offered_json, shares_json
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow, amounts_in
@@ -90,12 +92,16 @@ def submission(connection: Connection, row: JobRow) -> JobSubmitted:
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     """Jobs as lists show them: all but their specs."""
     why = explanations(connection, [row.job_id for row in rows])
-    return [_job_json(row, explain.headline(row, why.get(row.job_id, []))) for row in rows]
+    units = kinds_of(connection).units
+    return [_job_json(row, explain.headline(row, why.get(row.job_id, []), units)) for row in rows]
 
 
 def job_json(connection: Connection, row: JobRow) -> Json:
     """A job as the API shows it, with its spec."""
-    return {**jobs_json(connection, [row])[0], "spec": from_event(submission(connection, row))}
+    return {
+        **jobs_json(connection, [row])[0],
+        "spec": from_event(submission(connection, row), kinds_of(connection).units),
+    }
 
 
 def _job_json(row: JobRow, headline: Json | None) -> Json:
@@ -140,8 +146,9 @@ def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, li
 def explanation(connection: Connection, row: JobRow) -> Json:
     """Why a job stands where it stands."""
     rows = explanations(connection, [row.job_id]).get(row.job_id, [])
-    headline = explain.headline(row, rows)
-    return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": explain.reasons(row, rows)}
+    reasons = explain.reasons(row, rows, kinds_of(connection).units)
+    headline = explain.first(reasons)
+    return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": reasons}
 
 
 def history_page(connection: Connection, job_id: str, size: int, after: Sequence[int] | None) -> Page:
@@ -177,20 +184,24 @@ def pools_json(connection: Connection, path: str = "") -> list[Json]:
     query = select(tables.pools).order_by(tables.pools.c.path)
     rows: list[PoolRow] = rows_of(connection, PoolRow, query.where(tables.pools.c.path == path) if path else query)
     uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}
-    return [_pool_json(row, *uses.get(row.path, (0, 0))) for row in rows]
+    kinds = kinds_of(connection)
+    return [_pool_json(row, kinds, *uses.get(row.path, (0, 0))) for row in rows]
 
 
-def _pool_json(row: PoolRow, open_jobs: int, open_tasks: int) -> Json:
+def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> Json:
     spec = decode(row.spec)
     assert isinstance(spec, PoolDefined)
-    amounts = {name: amounts_in(getattr(row, name)) for name in ("entitlement", "demand", "allocation")}
+    amounts = {
+        name: write_amounts(amounts_in(getattr(row, name)), kinds.units)
+        for name in ("entitlement", "demand", "allocation")
+    }
     return {
         "path": row.path,
         "cell": spec.cell,
         "parent": row.path.rpartition("/")[0] or "/",
-        "reservation": in_order(spec.reservation),
-        "limit": spec.limit,
-        "share": spec.share,
+        "reservation": write_amounts(in_order(spec.reservation), kinds.units),
+        "limit": write_amounts(spec.limit, kinds.units),
+        "share": shares_json(spec.share, spec.share_default, kinds),
         "open_jobs_max": spec.open_jobs_max,
         "open_tasks_max": spec.open_tasks_max,
         "open_jobs": open_jobs,
@@ -216,7 +227,7 @@ def host_rows(connection: Connection, size: int, after: str) -> Some[HostRow]:
     return some(connection, HostRow, query, size, lambda row: len(row.attributes))
 
 
-def host_json(row: HostRow) -> Json:
+def host_json(row: HostRow, kinds: Kinds) -> Json:
     """A host as the API shows it."""
     return {
         "host_id": row.host_id,
@@ -227,8 +238,8 @@ def host_json(row: HostRow) -> Json:
         "silent_since": at(row.silent_ms),
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
-        "capacity": amounts_in(row.capacity),
-        "allocated": amounts_in(row.allocated),
+        **offered_json(amounts_in(row.capacity), kinds),
+        "allocated": write_amounts(amounts_in(row.allocated), kinds.units),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),

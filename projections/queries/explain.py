@@ -3,13 +3,14 @@
 A job has one headline, the reason whose code comes first in `events.codes.Code`, and the list of all.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from events.codes import ENDED_JOBS, Code
-from events.quantities import write_mib, write_milli
-from events.resources import STANDARD, Unit
+from events.quantities import write_amount, write_amounts
+from events.resources import Unit, in_order
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
@@ -18,6 +19,10 @@ YOU = "you"
 POOL_OWNER = "pool owner"
 OPERATOR = "operator"
 WAIT = "nobody, wait"
+AMOUNTS = ("asked", "free", "need")
+"""Numbers of a reason that are amounts by name."""
+Units = Mapping[str, Unit]
+"""Those of the cell's resources."""
 
 _ORDER = {code: place for place, code in enumerate(Code)}
 _TIERS = (
@@ -38,6 +43,7 @@ class Remedy(NamedTuple):
 
 _REMEDIES: dict[str, Remedy] = {
     Code.INVALID_SPEC: Remedy(YOU, "submit it again, corrected"),
+    Code.UNKNOWN_RESOURCE: Remedy(YOU, "correct the name, or have the resource added to the cell"),
     Code.TOO_LARGE: Remedy(YOU, "submit it again, smaller"),
     Code.ID_TAKEN: Remedy(YOU, "choose another id"),
     Code.WRONG_CELL: Remedy(YOU, "submit it to the right cell"),
@@ -80,15 +86,19 @@ _SENTENCES: dict[str, str] = {
 }
 
 
-def reasons(job: JobRow, rows: list[ExplanationRow]) -> list[dict[str, Any]]:
+def reasons(job: JobRow, rows: list[ExplanationRow], units: Units) -> list[dict[str, Any]]:
     """All reasons that hold for a job, the one that counts most first."""
-    found = _of_end(job) if job.state in ENDED_JOBS or job.state == "REJECTED" else _of_open(job, rows)
+    found = _of_end(job) if job.state in ENDED_JOBS or job.state == "REJECTED" else _of_open(job, rows, units)
     return sorted(found, key=lambda reason: (_ORDER.get(reason["code"], len(_ORDER)), reason["machine"]))
 
 
-def headline(job: JobRow, rows: list[ExplanationRow]) -> dict[str, Any] | None:
+def headline(job: JobRow, rows: list[ExplanationRow], units: Units) -> dict[str, Any] | None:
     """Code, sentence, and who can act; None for a job that lacks nothing."""
-    found = reasons(job, rows)
+    return first(reasons(job, rows, units))
+
+
+def first(found: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The headline of all reasons."""
     return {name: found[0][name] for name in ("code", "message", "actor")} if found else None
 
 
@@ -113,7 +123,7 @@ def _of_end(job: JobRow) -> list[dict[str, Any]]:
     return [_reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle")]
 
 
-def _of_open(job: JobRow, rows: list[ExplanationRow]) -> list[dict[str, Any]]:
+def _of_open(job: JobRow, rows: list[ExplanationRow], units: Units) -> list[dict[str, Any]]:
     running = job.ordered + job.running + job.stopping_tasks
     waits = [row for row in rows if row.kind in WAITS] if job.queued else []
     # A reason that was settled counts where nothing newer explains the tasks that still wait.
@@ -121,7 +131,7 @@ def _of_open(job: JobRow, rows: list[ExplanationRow]) -> list[dict[str, Any]]:
     if not _given_up(rows):
         shown += [row for row in rows if row.kind == "preempted" and (running or job.queued)]
         shown += [row for row in rows if row.kind == "disruption" and running]
-    out = [_of_row(job, row) for row in shown]
+    out = [_of_row(job, row, units) for row in shown]
     if job.backoff:
         text = _SENTENCES[Code.BACKOFF].format(**_counted(job.backoff))
         if job.failed_instance >= 0:
@@ -142,11 +152,17 @@ def _given_up(rows: list[ExplanationRow]) -> bool:
     return int(msgspec.json.decode(deferred.numbers)["order"]) >= preempted.round
 
 
-def _of_row(job: JobRow, row: ExplanationRow) -> dict[str, Any]:
+def _of_row(job: JobRow, row: ExplanationRow, units: Units) -> dict[str, Any]:
     numbers: dict[str, Any] = msgspec.json.decode(row.numbers)
+    shortage, funnel = _shortage(numbers, units), _funnel(numbers, units)
+    for name in AMOUNTS:
+        if name in numbers:
+            numbers[name] = write_amounts(in_order(numbers[name]), units)
+    for near in numbers.get("nearest", ()):
+        near["lacks"] = write_amounts(in_order(near["lacks"]), units)
     words = {**_counted(row.tasks), "pool": job.pool, "ahead": 0, "from_pool": job.pool, "for_pool": "another"}
     text = _SENTENCES.get(row.code, "{tasks} wait{s}: " + row.code).format(**(words | _plain(numbers)))
-    text += _shortage(numbers) + _funnel(numbers)
+    text += shortage + funnel
     found = _reason(row.code, text, row.since_ms, row.machine)
     found |= {"tasks": row.tasks, "round": row.round}
     found["asked"] = numbers.get("asked", numbers.get("need"))
@@ -190,31 +206,30 @@ def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if isinstance(value, str | int)}
 
 
-def _amount(name: str, value: int) -> str:
-    written = write_mib(value) if STANDARD.get(name) is Unit.MIB else write_milli(value)
-    return f"{written} {name}"
+def _amount(name: str, value: int, units: Units) -> str:
+    return f"{write_amount(value, units.get(name, Unit.MILLI))} {name}"
 
 
-def _shortage(numbers: dict[str, Any]) -> str:
+def _shortage(numbers: dict[str, Any], units: Units) -> str:
     """Where more is asked than free."""
     asked, free = numbers.get("asked"), numbers.get("free")
     if not asked or free is None:
         return ""
     lacks = [
-        f"{_amount(name, most)} asked, {_amount(name, free.get(name, 0))} free"
+        f"{_amount(name, most, units)} asked, {_amount(name, free.get(name, 0), units)} free"
         for name, most in asked.items()
         if most > free.get(name, 0)
     ]
     return f" ({'; '.join(lacks)})" if lacks else ""
 
 
-def _funnel(numbers: dict[str, Any]) -> str:
+def _funnel(numbers: dict[str, Any], units: Units) -> str:
     """How many hosts failed for which reason, and the one that lacked least."""
     if "hosts_considered" not in numbers:
         return ""
     counts = ", ".join(f"{count} {name}" for name, count in sorted(numbers.get("hosts_by_reason", {}).items()))
     text = f" ({numbers['hosts_considered']} hosts seen{': ' if counts else ''}{counts})"
     for near in numbers.get("nearest", ())[:1]:
-        lacks = ", ".join(_amount(name, value) for name, value in near["lacks"].items() if value > 0)
+        lacks = ", ".join(_amount(name, value, units) for name, value in near["lacks"].items() if value > 0)
         text += f"; nearest {near['host_id']}, short of {lacks or 'ports'}"
     return text

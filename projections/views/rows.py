@@ -261,6 +261,10 @@ class MetaRow(msgspec.Struct):
     value: str
 
 
+RESOURCES_META = "resources"
+"""The row of `meta` that has the kinds of resources that were added to the cell, as JSON."""
+
+
 def to_json(value: object) -> str:
     """JSON text with sorted keys: equal values are equal text."""
     return msgspec.json.encode(value, order="sorted").decode()

@@ -16,14 +16,14 @@ EXPLANATION = {
         {
             "code": "ENTITLEMENT_REACHED", "tier": "pool", "message": "3 tasks wait", "actor": "nobody, wait",
             "since": "2026-08-21T10:41:07.000Z", "machine": "entitlement", "round": 12, "ahead": 7, "tasks": 3,
-            "asked": {"cpu": 500}, "free": {"cpu": 100}, "hosts_considered": None,
+            "asked": {"cpu": 0.5}, "free": {"cpu": 0.1}, "hosts_considered": None,
             "hosts_by_reason": None, "nearest": None, "not_before": None,
         },
         {
             "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
             "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "free": None,
             "hosts_considered": 412, "hosts_by_reason": {"CPU": 400, "SILENT": 12},
-            "nearest": [{"host_id": "h17", "lacks": {"cpu": 100}}], "not_before": None,
+            "nearest": [{"host_id": "h17", "lacks": {"cpu": 0.1}}], "not_before": None,
         },
     ],
 }  # fmt: skip
@@ -33,12 +33,12 @@ TASKS = [
     {"instance": 1, "state": "RUNNING", "run": 2, "host_id": "h2", "ports": [31000, 31001], "exit_code": None,
      "outcome": None, "reason": "out of luck"},
 ]  # fmt: skip
-AMOUNTS = {"cpu": 1500, "memory": 2048}
+AMOUNTS = {"cpu": 1.5, "memory": "2GiB"}
 POOL = {
     "path": "/maps/tiles", "parent": "/maps", "reservation": AMOUNTS,
-    "limit": dict.fromkeys(AMOUNTS, -1), "share": dict.fromkeys(AMOUNTS, 1), "open_jobs_max": 100_000,
+    "limit": {}, "share": {"cpu": 1, "memory": 1, "others": 1}, "open_jobs_max": 100_000,
     "open_tasks_max": 2_000_000, "open_jobs": 1, "open_tasks": 3, "entitlement": AMOUNTS, "demand": AMOUNTS,
-    "allocation": dict.fromkeys(AMOUNTS, 0), "defined_at": None, "position": "paceline.pools:0",
+    "allocation": {}, "defined_at": None, "position": "paceline.pools:0",
 }  # fmt: skip
 HOST = {
     "host_id": "h1", "state": "UP", "session": 5, "runs": 2, "capacity": AMOUNTS, "allocated": AMOUNTS,
@@ -138,13 +138,13 @@ def test_why_a_job_waits(cli, cell):
 job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
   who can act: nobody, wait
   since    3m12s ago
-  asked    cpu 500
-  free     cpu 100
+  asked    cpu 0.5
+  free     cpu 0.1
   ahead    7 tasks
   round    entitlement 12
   also NO_HOST_FITS  1 task finds no room
   hosts    412 seen, 400 CPU, 12 SILENT
-  nearest  h17 short of cpu 100
+  nearest  h17 short of cpu 0.1
   round    placement 40
 """, "")  # fmt: skip
 
@@ -383,7 +383,7 @@ def test_pools(cli, cell):
 POOL         DEMAND CPU  DEMAND GiB  ENTITLED CPU  ENTITLED GiB  HELD CPU  HELD GiB  JOBS  TASKS
 /maps/tiles         1.5         2.0           1.5           2.0         0       0.0     1      3
 """, "")  # fmt: skip
-    assert "reservation     cpu 1500, memory 2048" in cli("pool", "get", "/maps/tiles")[1]
+    assert "reservation     cpu 1.5, memory 2GiB" in cli("pool", "get", "/maps/tiles")[1]
     assert cli("pool", "remove", "/maps/tiles")[:2] == (0, "pool /maps/tiles removed\n")
 
 

@@ -61,15 +61,26 @@ def test_the_agent_is_told_by_flags_and_finds_the_rest(cli, monkeypatch, tmp_pat
     (tmp_path / "cell.json").write_text(json.dumps({"pid": 1, "listen": "127.0.0.1:9"}))
     (tmp_path / "token").write_text("secret\n")
     assert (
-        cli("agent", "--data", str(tmp_path), "--host-id", "h7", "--attribute", "rack=r1", "--gpu-milli", "2000")[0]
+        cli(
+            "agent",
+            "--data",
+            str(tmp_path),
+            "--host-id",
+            "h7",
+            "--attribute",
+            "rack=r1",
+            "--resource",
+            "gpu/a100=2",
+            "--resource",
+            "memory=4GiB",
+        )[0]
         == 0
     )
     [settings] = told
     assert (settings.urls, settings.token, settings.host_id) == (("http://127.0.0.1:9",), "secret", "h7")
     assert settings.folder == tmp_path.with_name(f"{tmp_path.name}-agent")
     assert settings.attributes == {"rack": "r1"}
-    assert settings.capacity.get("gpu", 0) == 2000
-    assert settings.capacity.get("cpu", 0) > 0
+    assert settings.resources == {"gpu/a100": 2000, "memory": 4096}
 
 
 def test_an_agent_without_a_cell_says_what_to_name(cli, tmp_path):

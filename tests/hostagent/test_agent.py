@@ -299,6 +299,15 @@ def test_what_a_host_has_is_bounded_by_its_control_group(tmp_path: Path) -> None
     assert (unbound["cpu"], unbound["memory"]) == (free["cpu"], free["memory"])
 
 
+def test_gpus_are_offered_by_their_model_as_the_driver_lists_them(tmp_path: Path) -> None:
+    for slot, model in enumerate(("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "Tesla T4", "?")):
+        (tmp_path / f"0000:0{slot}").mkdir()
+        (tmp_path / f"0000:0{slot}" / "information").write_text(f"Model: \t\t {model}\nIRQ: 1\n")
+    found = detect(tmp_path, tmp_path, tmp_path)
+    gpus = {name: amount for name, amount in found.items() if name.startswith("gpu")}
+    assert gpus == {"gpu/a100-sxm4-40gb": 2000, "gpu/tesla-t4": 1000}
+
+
 def test_a_run_that_is_stopped_before_its_host_heard_of_it_never_starts(site: Site, tmp_path: Path) -> None:
     site.run(shell("j", f"touch {tmp_path / 'ran'}"))
     site.cell.decide(stopping([("j", 0, 1)], [HOST]))

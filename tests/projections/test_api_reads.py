@@ -122,7 +122,7 @@ def test_why_a_job_waits(api):
     )
     reason = found["reasons"][0]
     assert (reason["tier"], reason["machine"], reason["round"], reason["ahead"]) == ("pool", "entitlement", 1, 2)
-    assert (reason["asked"]["cpu"], reason["free"]["memory"]) == (1000, 600)
+    assert (reason["asked"]["cpu"], reason["free"]["memory"]) == (1, "600MiB")
     assert api.get("/v1/jobs/a")["reason"] == {name: found["headline"][name] for name in ("code", "message")}
 
 
@@ -190,7 +190,7 @@ def test_what_runs_on_a_host(api):
     found = [(each["job_id"], each["instance"]) for each in page["tasks"] + rest["tasks"]]
     assert found == [("a", 1), ("b", 0), ("b", 650)]
     host = api.get("/v1/hosts?page_size=1")
-    assert (host["hosts"][0]["runs"], host["hosts"][0]["allocated"]["cpu"]) == (3, 3000)
+    assert (host["hosts"][0]["runs"], host["hosts"][0]["allocated"]["cpu"]) == (3, 3)
     assert host["hosts"][0]["attributes"] == {"arch": "arm64"}
     second = api.get(f"/v1/hosts?page_size=1&page_token={host['next_page_token']}")
     assert [each["host_id"] for each in second["hosts"]] == ["h2"]
@@ -348,7 +348,7 @@ def test_health_and_metrics(api, monkeypatch):
     api.fold()
     assert api.get("/readyz")["lag"]["paceline.jobs"] == 0
     assert "paceline_projection_records_total" in api.client.get("/metrics").text
-    assert api.get("/v1/cell") == {"cell": 0}
+    assert api.get("/v1/cell")["cell"] == 0
 
 
 def test_the_description_holds_every_route_and_the_specs(api):

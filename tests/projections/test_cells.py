@@ -156,7 +156,7 @@ def test_a_pool_is_made_in_its_cell_and_all_cells_are_told(two):
     assert (answer.status_code, answer.json()["code"], answer.headers["log-cell"]) == (200, "DONE", "1")
     told = [two.facts(number, "paceline.pools")[-1] for number in (0, 1, 2)]
     assert all(isinstance(fact, PoolDefined) and fact == told[0] for fact in told)
-    assert (told[0].path, told[0].cell, told[0].share.get("cpu", 0)) == ("/new", 1, 2)
+    assert (told[0].path, told[0].cell, told[0].share_default) == ("/new", 1, 2)
     below = two.client.put("/v1/pools/new/below", json={})
     assert below.headers["log-cell"] == "1", "it goes with the pool above"
     assert two.facts(2, "paceline.pools")[-1].cell == 1
@@ -285,7 +285,9 @@ def test_reads_wait_for_what_was_written_in_each_cell(two, monkeypatch):
 
 
 def test_the_cells_and_their_health(two):
-    assert two.get("/v1/cell") == {"cell": 0, "cells": [0, 1]}
+    body = two.get("/v1/cell")
+    assert (body["cell"], body["cells"]) == (0, [0, 1])
+    assert [each["name"] for each in body["resources"]] == ["cpu", "memory", "disk", "gpu"]
     assert two.get("/v1/cell?cell=1")["cell"] == 1
     assert two.get("/readyz")["lag"]["paceline.jobs@1"] == 0
     assert two.get("/livez") == {"live": True}

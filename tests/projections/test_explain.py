@@ -50,10 +50,10 @@ def waiting(api):
     ("said", "actor", "message"),
     [
         (held("BEHIND_IN_QUEUE", ahead=14), "nobody, wait",
-         "2 tasks wait behind 14 others in pool /p (1 cpu asked, 250m cpu free); "
+         "2 tasks wait behind 14 others in pool /p (1 cpu asked, 0.25 cpu free); "
          "its turn comes; a higher priority helps"),
         (held("ENTITLEMENT_REACHED", tasks=1), "nobody, wait",
-         "1 task waits because pool /p holds all that it may use now (1 cpu asked, 250m cpu free); "
+         "1 task waits because pool /p holds all that it may use now (1 cpu asked, 0.25 cpu free); "
          "it goes on when others need less; a larger share or reservation helps"),
         (held("RESERVATION_REACHED", free=CORE), "pool owner",
          "2 tasks that must not be preempted would exceed the reservation of pool /p; "
@@ -62,7 +62,7 @@ def waiting(api):
          "2 tasks fit no host, even when it is empty (0 hosts seen); ask for less, or add larger hosts"),
         (unplaced("NO_HOST_FITS", cpu=3, memory=1), "nobody, wait",
          "2 tasks find no room on any host now (4 hosts seen: 3 cpu, 1 memory); "
-         "nearest h17, short of 500m cpu, 2GiB memory; it goes on when tasks end or hosts are added"),
+         "nearest h17, short of 0.5 cpu, 2GiB memory; it goes on when tasks end or hosts are added"),
         (held("A_CODE_OF_LATER", free=CORE), "operator", "2 tasks wait: A_CODE_OF_LATER"),
     ],
 )  # fmt: skip
@@ -81,7 +81,7 @@ def test_the_first_tier_is_the_headline_and_all_are_listed(waiting):
         ("LIMIT_REACHED", "pool"),
         ("NO_HOST_FITS", "now"),
     ]
-    assert found["reasons"][1]["nearest"] == [{"host_id": "h17", "lacks": {"cpu": 500, "memory": 2048}}]
+    assert found["reasons"][1]["nearest"] == [{"host_id": "h17", "lacks": {"cpu": 0.5, "memory": "2GiB"}}]
 
 
 def test_a_gang_given_back_says_when_it_is_tried_again(waiting):

@@ -94,7 +94,7 @@ def _altered(log: MemoryLog) -> MemoryLog:
     records = list(log.scan("paceline.pools", 0))
     pool = decode(records[2].value)
     assert isinstance(pool, PoolDefined)
-    right = replace(pool, limit=replace(pool.limit, resources={"cpu": 40_000}))
+    right = replace(pool, limit={**pool.limit, "cpu": 40_000})
     records[2] = records[2]._replace(value=encode(right))
     return changed(log, "paceline.pools", records, len(records))
 

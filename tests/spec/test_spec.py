@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX
 from events.codec import decode, encode
 from events.codes import Code
+from events.resources import STANDARD
 from events.spec import JobSpec, PoolSpec, from_event, json_schema, problems
 from processors.lifecycle.validation import refusal
 
@@ -164,7 +165,7 @@ def test_a_job_without_id_is_no_fact():
 
 def test_the_schema_says_defaults_as_users_write_them():
     schema = json_schema()
-    assert schema["$defs"]["Resources"]["properties"]["cpu"]["default"] == "100m"
+    assert schema["$defs"]["Resources"]["properties"]["cpu"]["default"] == 0.1
     assert schema["properties"]["stop_grace"]["default"] == "10s"
     assert schema["additionalProperties"] is False
 
@@ -204,7 +205,7 @@ specs = st.builds(
 @given(specs)
 def test_a_valid_spec_comes_back_as_it_was_and_is_accepted(spec):
     event = JobSpec.model_validate(spec).to_event("some-id")
-    assert JobSpec.model_validate(from_event(event)).to_event() == event
+    assert JobSpec.model_validate(from_event(event, STANDARD)).to_event() == event
     assert refusal(event, len(encode(event)), 60_000) is None
 
 
@@ -218,7 +219,7 @@ def test_lifecycle_refuses_what_the_spec_refuses_when_it_comes_another_way():
 def test_a_pool_without_numbers_has_no_limit_and_share_one():
     event = PoolSpec.model_validate({}).to_event("/a", "c")
     assert event.limit == {}
-    assert event.share.get("gpu", 0) == 1
+    assert (event.share, event.share_default) == ({}, 1)
     assert event.reservation.get("memory", 0) == 0
 
 
@@ -227,7 +228,7 @@ def test_a_pool_in_units():
         {"reservation": {"cpu": 4}, "limit": {"cpu": 8, "memory": "4GiB"}, "share": 3, "open_jobs_max": 10}
     ).to_event("/a", "c")
     assert (event.reservation["cpu"], event.limit) == (4000, {"cpu": 8000, "memory": 4096})
-    assert (event.share.get("cpu", 0), event.share.get("disk", 0), event.open_jobs_max) == (3, 3, 10)
+    assert (event.share, event.share_default, event.open_jobs_max) == ({}, 3, 10)
 
 
 def test_a_wrong_pool_is_told_where():

@@ -12,7 +12,7 @@ from paceline.cli.commands.process_options import log_options, show, without_non
 @click.command(
     epilog=examples(
         "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
-        "paceline agent --host-id worker-7 --attribute rack=r12 --gpu-milli 2000",
+        "paceline agent --host-id worker-7 --attribute rack=r12 --resource gpu=2 --resource gpu/a100=2",
         "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
     )
 )
@@ -29,7 +29,13 @@ from paceline.cli.commands.process_options import log_options, show, without_non
 @click.option("--folder", type=click.Path(path_type=Path), help="Where runs are kept. [default: DATA-agent]")
 @click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of the agent]")
 @click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="What constraints may ask of it.")
-@click.option("--gpu-milli", type=click.IntRange(0), help="GPUs of this host, in thousandths.")
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="Offer an amount of a resource, such as gpu/a100=2 or memory=64GiB, instead of what is detected.",
+)
 @click.option("--listen", metavar="HOST:PORT", help="Address of health pages and metrics.")
 @log_options
 def agent(
@@ -41,7 +47,7 @@ def agent(
     folder: Path | None,
     run_as: str | None,
     attributes: tuple[str, ...],
-    gpu_milli: int | None,
+    resources: tuple[str, ...],
     listen: str | None,
     log_form: str | None,
     log_level: str | None,
@@ -63,7 +69,7 @@ def agent(
                 "host_id": host_id,
                 "folder": folder,
                 "run_as": run_as,
-                "gpu_milli": gpu_milli,
+                "resources": dict(each.partition("=")[::2] for each in resources) or None,
                 "attributes": pairs or None,
             }
         ),

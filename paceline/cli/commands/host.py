@@ -37,17 +37,17 @@ def list_(client: "Client", form: str, shape: Shape) -> None:
     """List the hosts: state, what each has and what of it is allocated."""
     hosts = list(client.hosts())
 
-    def amount(name: str, resource: str, say: Any) -> Any:
-        return lambda each: say((each.get(name) or {}).get(resource))
+    def amount(name: str, say: Any) -> Any:
+        return lambda each: say(each.get(name))
 
     columns = [
         Column("HOST", lambda each: each["host_id"]),
         Column("STATE", lambda each: each["state"]),
         Column("RUNS", lambda each: each["runs"], right=True),
-        Column("CPU HELD", amount("allocated", "cpu", cores), right=True),
-        Column("CPU", amount("capacity", "cpu", cores), right=True),
-        Column("GiB HELD", amount("allocated", "memory", gib), right=True),
-        Column("GiB", amount("capacity", "memory", gib), right=True),
+        Column("CPU HELD", amount("allocated", cores), right=True),
+        Column("CPU", amount("capacity", cores), right=True),
+        Column("GiB HELD", amount("allocated", gib), right=True),
+        Column("GiB", amount("capacity", gib), right=True),
         Column("ATTRIBUTES", lambda each: words(each["attributes"])),
         *cell_column(hosts),
     ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from paceline.output import Column, Shape, facts, note, say, table, when, words
 
 if TYPE_CHECKING:
-    from paceline.client.models import Cause, Explanation, Happening, Job, Task
+    from paceline.client.models import Amounts, Cause, Explanation, Happening, Job, Task
 
 
 def print_job(body: "Job", zone: str) -> None:
@@ -82,7 +82,7 @@ def _details(cause: "Cause", zone: str) -> "list[tuple[str, str]]":
     return [(name, value) for name, value in lines if value != "-"]
 
 
-def _amounts(amounts: "dict[str, int] | None") -> str:
+def _amounts(amounts: "Amounts | None") -> str:
     return words({name: value for name, value in (amounts or {}).items() if value})
 
 

@@ -70,13 +70,13 @@ def list_(client: "Client", form: str, shape: Shape) -> None:
     """List the pools: what each may use, holds and demands."""
     pools = client.pools()
 
-    def amount(name: str, resource: str, say: Any) -> Any:
-        return lambda each: say((each.get(name) or {}).get(resource))
+    def amount(name: str, say: Any) -> Any:
+        return lambda each: say(each.get(name))
 
     columns = [Column("POOL", lambda each: each["path"])]
     for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("allocation", "HELD")):
-        columns.append(Column(f"{title} CPU", amount(name, "cpu", cores), right=True))
-        columns.append(Column(f"{title} GiB", amount(name, "memory", gib), right=True))
+        columns.append(Column(f"{title} CPU", amount(name, cores), right=True))
+        columns.append(Column(f"{title} GiB", amount(name, gib), right=True))
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
     columns += cell_column(pools)

@@ -1,8 +1,11 @@
 """What a simulation prints on a terminal."""
 
+from collections.abc import Sequence
+
 import click
 
-from paceline.output import Column, cores, gib, span, table
+from events.quantities import write_milli
+from paceline.output import Column, span, table
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
 from paceline.simulate.report.series import main_resource
 from paceline.simulate.scenario.expectations import RESOURCES
@@ -75,6 +78,10 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
+def _amount(amounts: Sequence[int], at: int) -> str:
+    return str(write_milli(amounts[at]))
+
+
 def _pools(session: Session) -> None:
     last = session.series.samples[-1]
     if not last.pools:
@@ -89,10 +96,10 @@ def _pools(session: Session) -> None:
             Column("POOL", lambda item: item[0]),
             Column("JOBS ENDED", lambda item: by_pool.get(item[0], {}).get("jobs", 0), right=True),
             Column("MEAN WAIT s", lambda item: _number(by_pool.get(item[0], {}).get("mean_wait_s")), right=True),
-            Column(f"{name.upper()} ENTITLED", lambda item: cores(item[1].entitlement[at]), right=True),
-            Column(f"{name.upper()} HELD", lambda item: cores(item[1].allocation[at]), right=True),
-            Column(f"{name.upper()} ASKED", lambda item: cores(item[1].demand[at]), right=True),
-            Column("GiB HELD", lambda item: gib(item[1].allocation[1]), right=True),
+            Column(f"{name.upper()} ENTITLED", lambda item: _amount(item[1].entitlement, at), right=True),
+            Column(f"{name.upper()} HELD", lambda item: _amount(item[1].allocation, at), right=True),
+            Column(f"{name.upper()} ASKED", lambda item: _amount(item[1].demand, at), right=True),
+            Column("GiB HELD", lambda item: f"{item[1].allocation[1] / 1024:.1f}", right=True),
         ],
     )
 
