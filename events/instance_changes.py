@@ -2,18 +2,22 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from events.columns import I64, ints, spread
 from events.records.lifecycle import InstancesChanged
 
 
 class Change(NamedTuple):
-    """Instances, ascending within each range of the record."""
+    """Instances, ascending within each range of the record; `shape` is for each added one the index of its shape."""
 
     added: I64
     removed: I64
+    shape: I64
 
 
 def instance_change(event: InstancesChanged) -> Change:
     """The instances that a record names."""
     first, count, wanted = ints(event.first), ints(event.count), ints(event.wanted) == 1
-    return Change(spread(first[wanted], count[wanted]), spread(first[~wanted], count[~wanted]))
+    added, removed = spread(first[wanted], count[wanted]), spread(first[~wanted], count[~wanted])
+    return Change(added, removed, np.repeat(ints(event.shape)[wanted].astype(np.int64), count[wanted]))

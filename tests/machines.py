@@ -7,6 +7,8 @@ from events.codec import decode, encode
 from events.columns import ints, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import InstancesChanged
+from events.records.parts import Constraint, TaskShape
+from events.resources import Amounts
 from processors.machine import Decided, Fact, Input, Machine, PeerRound
 from processors.state.table import RowChange, State
 
@@ -148,6 +150,26 @@ class Alone(Generic[M]):
                 self._stored[table, key] = row
 
 
+def shaped(
+    need: Amounts, ports: int = 0, constraints: tuple[Constraint, ...] = (), strategy: str = "pack", **fields: Any
+) -> dict[str, Any]:
+    """The fields of a job whose tasks have this shape."""
+    return {"shapes": (TaskShape(need, ports, constraints, strategy),)} | fields
+
+
+def mixed(*parts: tuple[int, TaskShape]) -> dict[str, Any]:
+    """The fields of a job whose tasks have these shapes, so many each, one after another."""
+    shapes = range(len(parts))
+    counts = [count for count, _ in parts]
+    return {
+        "instances": sum(counts),
+        "shapes": tuple(shape for _, shape in parts),
+        "first": pack_ints([sum(counts[:at]) for at in shapes]),
+        "count": pack_ints(counts),
+        "shape": pack_ints(shapes),
+    }
+
+
 def columns(runs: Sequence[Run]) -> dict[str, Any]:
     """The fields that name runs."""
     names = list(dict.fromkeys(job for job, _, _ in runs))
@@ -168,9 +190,14 @@ def ranges(what: Sequence[Range]) -> dict[str, Any]:
 
 
 def instances_changed(
-    job_id: str, instances: Sequence[int], added: Sequence[int] = (), removed: Sequence[int] = (), first_run: int = 1
+    job_id: str,
+    instances: Sequence[int],
+    added: Sequence[int] = (),
+    removed: Sequence[int] = (),
+    first_run: int = 1,
+    shapes: Sequence[TaskShape] = (TaskShape({"cpu": 1}),),
 ) -> InstancesChanged:
-    """What lifecycle says when a job that has some instances gets more and loses some."""
+    """What lifecycle says when a job that has some instances gets more, of these shapes by turns, and loses some."""
     left = {*instances, *added} - {*removed}
     changes = [(each, 1) for each in added] + [(each, 0) for each in removed]
     return InstancesChanged(
@@ -178,6 +205,8 @@ def instances_changed(
         first=pack_ints(each for each, _ in changes),
         count=pack_ints([1] * len(changes)),
         wanted=pack_ints(wanted for _, wanted in changes),
+        shape=pack_ints(at % len(shapes) for at, _ in enumerate(changes)),
+        shapes=tuple(shapes),
         instances=max(left, default=-1) + 1,
         first_run=first_run,
     )

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Cause, Constraint
+from events.records.parts import Cause, TaskShape
 
 
 class CommandAnswered(Event, frozen=True, kw_only=True):
@@ -135,6 +135,13 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
     """1: the instances of the range are added, none was there; 0: they are removed. Column of little-endian int32.
     """
 
+    shape: bytes
+    """Index into shapes of what the instances of the range ask, where they are added. Column of little-endian int32.
+    """
+
+    shapes: tuple[TaskShape, ...] = ()
+    """What instances that are added ask, each shape once."""
+
     instances: int
     """The highest instance that the job has now, plus 1; 0: it has none."""
 
@@ -162,13 +169,8 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     instances: int
     """Number of tasks."""
 
-    need: dict[str, int]
-    """What one task needs. By name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is
-    0.
-    """
-
-    ports: int = 0
-    """Ports that one task needs."""
+    shapes: tuple[TaskShape, ...]
+    """What its tasks ask, each shape once; the first is that of all tasks that no range names."""
 
     priority: int = 0
     """Higher is admitted first."""
@@ -179,17 +181,23 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     gang_min: int = 0
     """Size of the gang of the first instances; 0: none."""
 
-    constraints: tuple[Constraint, ...] = ()
-    """Conditions on hosts."""
-
-    strategy: str = "pack"
-    """pack or spread."""
-
     max_unavailable: int | None = None
     """SLA; null: none."""
 
     first_run: int = 1
     """The number of the first run of its tasks: 1, or above all runs of an earlier job of this id that was forgotten.
+    """
+
+    first: bytes = b""
+    """First instance of each range of tasks that have another shape than the first. Column of little-endian int32.
+    """
+
+    count: bytes = b""
+    """Tasks of each range. Column of little-endian int32."""
+
+    shape: bytes = b""
+    """Index of the shape of each range in shapes. Column of little-endian int32; empty: all tasks have the first
+    shape.
     """
 
 
@@ -367,7 +375,10 @@ class RunsOrdered(Event, frozen=True, kw_only=True):
     """Index into host_ids. Column of little-endian int32."""
 
     ports: bytes = b""
-    """Port numbers, for each item as many as its job has ports. Column of little-endian int32."""
+    """Port numbers, for each item as many as port_count says. Column of little-endian int32."""
+
+    port_count: bytes = b""
+    """Ports of each item. Column of little-endian int32; empty: nobody has ports."""
 
 
 class RunsStopping(Event, frozen=True, kw_only=True):

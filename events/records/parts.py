@@ -76,6 +76,22 @@ class Cause(Part, frozen=True):
     """Logical time of the deadline that passed, where time alone led to it."""
 
 
+class TaskShape(Part, frozen=True):
+    """What one task asks of its pool and of the host that it runs on."""
+
+    resources: dict[str, int]
+    """Amounts by name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is 0."""
+
+    ports: int = 0
+    """How many ports."""
+
+    constraints: tuple[Constraint, ...] = ()
+    """Conditions on hosts."""
+
+    strategy: str = "pack"
+    """pack or spread."""
+
+
 class NearMiss(Part, frozen=True):
     """A host that almost fitted and what it lacked."""
 

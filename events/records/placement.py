@@ -190,10 +190,10 @@ class TasksPlaced(Event, frozen=True, kw_only=True):
     """Index into host_ids. Column of little-endian int32."""
 
     ports: bytes = b""
-    """Port numbers, for each item as many as its job has ports. Column of little-endian int32."""
+    """Port numbers, for each item as many as port_count says. Column of little-endian int32."""
 
     port_count: bytes = b""
-    """Ports of each job of job_ids. Column of little-endian int32; empty: nobody has ports."""
+    """Ports of each item. Column of little-endian int32; empty: nobody has ports."""
 
 
 ALL: tuple[type[Event], ...] = (

@@ -259,17 +259,22 @@ class Wanted:
         return np.array([self.host(host_id) for host_id in host_ids], dtype=np.int32)
 
     def _learn_ports(self, decision: RunsOrdered, job: I32, instance: I32, known: Column) -> None:
-        """Each item has as many ports as its job, one after the other."""
-        values = ints(decision.ports)
-        widths = np.array([len(self._jobs[j].ports) if j in self._jobs else 0 for j in decision.job_ids], np.int64)[job]
-        ends = np.cumsum(widths)
-        if not len(values) or int(ends[-1]) != len(values):
+        """The ports of the items stand one after the other."""
+        values, counts = ints(decision.ports), ints(decision.port_count).astype(np.int64)
+        ends = np.cumsum(counts)
+        if not len(values) or len(counts) != len(job) or int(ends[-1]) != len(values):
             return
-        for at in distinct(job[known & (widths > 0)]).tolist():
+        for at in distinct(job[known & (counts > 0)]).tolist():
+            table = self._ports.get(decision.job_ids[at])
+            if table is None:
+                continue
             mine = np.flatnonzero(known & (job == at))
-            first = ends[mine] - widths[mine]
-            table = self._ports[decision.job_ids[at]]
-            table[instance[mine]] = values[first[:, None] + np.arange(table.shape[1])]
+            for width in distinct(counts[mine]).tolist():
+                these = mine[counts[mine] == width]
+                first = ends[these] - width
+                row = np.zeros((len(these), table.shape[1]), dtype=np.int32)
+                row[:, :width] = values[first[:, None] + np.arange(width)][:, : table.shape[1]]
+                table[instance[these]] = row
 
     def _ports_of(self, job_ids: Sequence[str], job: Column, instance: Column) -> I32:
         """A row of ports for each item, as wide as the job with most ports; no column at all where none has any."""

@@ -18,9 +18,10 @@ from events.codes import Code
 from events.columns import I64, Names, pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld
+from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.pool_tree import parent_of
-from processors.entitlement.queues import Place, Queues, stretches
-from processors.entitlement.rows import NOTHING, Amount4, CellRow, JobRow, PoolRow, fits, named, plus
+from processors.entitlement.queues import Part, Place, Queues, stretches
+from processors.entitlement.rows import CellRow, JobRow, PoolRow
 from processors.state.causes import recorded
 from processors.state.table import Table
 
@@ -29,19 +30,19 @@ EXPLAINED_BEHIND = 3
 
 
 class Why(NamedTuple):
-    """Why a gang can't be admitted: code, the pool that says no, what that pool has left."""
+    """Why a gang can't be admitted: code, the pool that says no, what that pool has left, if that is why."""
 
     code: Code
     pool: str
-    free: Amount4
+    free: Vector | None = None
     for_good: bool = False
     """It would be refused by an empty cell too."""
 
 
 class Wait(NamedTuple):
-    """A job whose first gang must wait, its tasks that wait, and the jobs right behind it that it holds up."""
+    """A part of a job whose first gang must wait, its tasks that wait, and what right behind it is held up by it."""
 
-    job_id: str
+    part: Part
     why: Why
     slots: I64
     ahead: int
@@ -56,8 +57,8 @@ class Admission:
         queues: Queues,
         pools: Table[str, PoolRow],
         cell: CellRow,
-        entitlement: Mapping[str, Amount4],
-        allocation: Mapping[str, Amount4],
+        entitlement: Mapping[str, Vector],
+        allocation: Mapping[str, Vector],
     ) -> None:
         self._queues = queues
         self._pools = pools
@@ -65,12 +66,12 @@ class Admission:
         self._entitlement = entitlement
         self._allocation = dict(allocation)
         self._above: dict[str, list[str]] = {}
-        self._firm: dict[str, Amount4] = {}
+        self._firm: dict[str, Vector] = {}
         for pool, held_ in queues.firm.items():
             self._hold_firm(pool, held_)
         self._taken: list[tuple[str, int, I64]] = []
         self._waits: dict[str, list[Wait]] = {}
-        self._left = NOTHING
+        self._left = queues.nothing
         """What the pool that is served, and all above it, have left."""
 
     def decide(self, budget: int) -> tuple[list[Event], int]:
@@ -98,15 +99,14 @@ class Admission:
         """Serves a queue until its first job must wait or `budget` tasks are admitted; returns what is left of it."""
         soft, firm = self._queues.order.get(pool, []), self._queues.firm_order.get(pool, [])
         waits = self._waits[pool] = []
-        free = [self._free(level) for level in self._levels(pool)] if pool in self._pools else [NOTHING]
-        cpu, memory, disk, gpu = (min(column) for column in zip(*free, strict=True))
-        self._left = (cpu, memory, disk, gpu)
+        levels = self._levels(pool) if pool in self._pools else []
+        self._left = least([self._free(level) for level in levels]) if levels else self._queues.nothing
         at = firm_at = ahead = 0
         while budget > 0 and (at < len(soft) or firm_at < len(firm)):
             is_firm = at == len(soft) or (firm_at < len(firm) and firm[firm_at] < soft[at])
-            job_id = (firm[firm_at] if is_firm else soft[at])[2]
+            part = (firm[firm_at] if is_firm else soft[at])[-1]
             firm_at, at = firm_at + is_firm, at + (not is_firm)
-            taken, why, rest = self._job(job_id, self._queues.jobs[job_id], budget)
+            taken, why, rest = self._part(part, self._queues.jobs[part[0]], budget)
             budget -= taken
             if why is None:
                 continue
@@ -117,28 +117,29 @@ class Admission:
                     behind = sorted(behind + soft[at : at + EXPLAINED_BEHIND])[:EXPLAINED_BEHIND]
                     soft = []
                 firm = []
-            waits.append(Wait(job_id, why, rest, ahead, behind))
+            waits.append(Wait(part, why, rest, ahead, behind))
             ahead += len(rest)
         return budget
 
-    def _job(self, job_id: str, row: JobRow, budget: int) -> tuple[int, Why | None, I64]:
-        """Admits what it can of a job; returns how many tasks, why not more, and the tasks that wait for that."""
-        gang, slots = self._queues.units(row)
-        taken = len(gang)
+    def _part(self, part: Part, row: JobRow, budget: int) -> tuple[int, Why | None, I64]:
+        """Admits what it can of a part of a job; returns how many tasks, why not more, and those that wait for that."""
+        gang, slots = self._queues.units(row, part[1])
+        taken, need = len(gang), self._queues.need(part[1])
         if taken:
-            why = self._refusal(row, plus(NOTHING, row.need, taken))
+            asked = self._queues.asks(row, gang)
+            why = self._refusal(row, asked)
             if why is not None:
                 return 0, why, np.concatenate((gang, slots))
-            self._take(job_id, row, gang, 1)
+            self._take(part[0], row, gang, asked, 1)
         if not len(slots):
             return taken, None, slots
-        count = min(len(slots), max(0, budget - taken), self._room(row))
+        count = min(len(slots), max(0, budget - taken), self._room(row, need))
         if count:
-            self._take(job_id, row, slots[:count], 0)
+            self._take(part[0], row, slots[:count], scale(need, count), 0)
         taken, rest = taken + count, slots[count:]
         if not len(rest) or taken >= budget:
             return taken, None, rest
-        return taken, self._refusal(row, row.need), rest
+        return taken, self._refusal(row, need), rest
 
     def _levels(self, pool: str) -> list[str]:
         """The pool and those above it, up to the root."""
@@ -147,31 +148,31 @@ class Admission:
             levels = self._above[pool] = levels_of(pool)
         return levels
 
-    def _free(self, pool: str) -> Amount4:
-        return plus(self._entitlement.get(pool, NOTHING), self._allocation.get(pool, NOTHING), -1)
+    def _free(self, pool: str) -> Vector:
+        nothing = self._queues.nothing
+        return subtract(self._entitlement.get(pool, nothing), self._allocation.get(pool, nothing))
 
-    def _firm_free(self, pool: str) -> Amount4:
+    def _firm_free(self, pool: str) -> Vector:
         """What a pool has left of its reservation, and those above it of theirs."""
         levels = [level for level in self._levels(pool) if level != "/"]
-        free = [plus(self._pools[level].reservation, self._firm.get(level, NOTHING), -1) for level in levels]
-        cpu, memory, disk, gpu = (min(column) for column in zip(*free, strict=True))
-        return cpu, memory, disk, gpu
+        nothing = self._queues.nothing
+        return least([subtract(self._pools[level].reservation, self._firm.get(level, nothing)) for level in levels])
 
-    def _hold_firm(self, pool: str, amount: Amount4, times: int = 1) -> None:
+    def _hold_firm(self, pool: str, amount: Vector) -> None:
         for level in self._levels(pool):
-            self._firm[level] = plus(self._firm.get(level, NOTHING), amount, times)
+            self._firm[level] = add(self._firm.get(level, self._queues.nothing), amount)
 
-    def _room(self, row: JobRow) -> int:
-        room = fits(row.need, self._left) if row.pool in self._pools else 0
-        return room if row.preemptible or not room else min(room, fits(row.need, self._firm_free(row.pool)))
+    def _room(self, row: JobRow, need: Vector) -> int:
+        room = fits(need, self._left) if row.pool in self._pools else 0
+        return room if row.preemptible or not room else min(room, fits(need, self._firm_free(row.pool)))
 
-    def _refusal(self, row: JobRow, asked: Amount4) -> Why | None:
+    def _refusal(self, row: JobRow, asked: Vector) -> Why | None:
         """Why `asked` can't be admitted now; None: it can."""
         why = refused_for_good(self._pools, self._cell, row, asked)
         if why is not None:
             return why
         if not self._cell.hosts:
-            return Why(Code.NO_HOSTS, "/", NOTHING)
+            return Why(Code.NO_HOSTS, "/")
         if not row.preemptible and not fits(asked, self._firm_free(row.pool)):
             return Why(Code.RESERVATION_REACHED, row.pool, self._firm_free(row.pool))
         for level in self._levels(row.pool):
@@ -183,15 +184,15 @@ class Admission:
                 return Why(self._code(row.pool, level, asked), level, free)
         return None
 
-    def _within_limit(self, pool: str, asked: Amount4) -> bool:
-        held, limit = self._allocation.get(pool, NOTHING), self._pools[pool].limit
+    def _within_limit(self, pool: str, asked: Vector) -> bool:
+        held, limit = self._allocation.get(pool, self._queues.nothing), self._pools[pool].limit
         return all(limit[at] < 0 or held[at] + want <= limit[at] for at, want in enumerate(asked) if want > 0)
 
-    def _code(self, pool: str, level: str, asked: Amount4) -> Code:
+    def _code(self, pool: str, level: str, asked: Vector) -> Code:
         """The code for a `level` that has not enough left for a gang of `pool`."""
         free = self._free(level)
         short = [at for at, want in enumerate(asked) if want > 0 and free[at] < want]
-        lacks = plus(self._pools[pool].reservation, self._allocation.get(pool, NOTHING), -1)
+        lacks = subtract(self._pools[pool].reservation, self._allocation.get(pool, self._queues.nothing))
         below = level != pool and all(lacks[at] >= asked[at] for at in short)
         return Code.WAITING_FOR_PREEMPTION if below else Code.ENTITLEMENT_REACHED
 
@@ -202,18 +203,16 @@ class Admission:
         for index, wait in enumerate(self._waits.get(pool, ())):
             if wait.why.code not in (Code.ENTITLEMENT_REACHED, Code.WAITING_FOR_PREEMPTION):
                 continue
-            row = self._queues.jobs[wait.job_id]
-            gang, _ = self._queues.units(row)
-            first = gang if len(gang) and gang[0] == wait.slots[0] else wait.slots[:1]
-            asked = plus(NOTHING, row.need, len(first))
+            row = self._queues.jobs[wait.part[0]]
+            first, asked = self._first(row, wait)
             if not all(self._bears(level, asked) for level in self._levels(pool)):
                 return 0
-            self._take(wait.job_id, row, first, int(first is gang))
+            self._take(wait.part[0], row, first, asked, int(len(first) > 1))
             self._waits[pool][index] = wait._replace(slots=wait.slots[len(first) :])
             return len(first)
         return 0
 
-    def _bears(self, pool: str, asked: Amount4) -> bool:
+    def _bears(self, pool: str, asked: Vector) -> bool:
         """Whether a pool may go above its entitlement by a part of `asked`: it has not used up what it is short of."""
         if pool == "/":
             return fits(asked, self._free(pool)) > 0
@@ -221,35 +220,40 @@ class Admission:
         short_of_none = all(have > 0 for have, want in zip(free, asked, strict=True) if want > 0)
         return short_of_none and self._within_limit(pool, asked)
 
-    def _take(self, job_id: str, row: JobRow, slots: I64, gang: int) -> None:
+    def _first(self, row: JobRow, wait: Wait) -> tuple[I64, Vector]:
+        """The first gang of a part that waits, or its first task, and what it asks."""
+        gang, _ = self._queues.units(row, wait.part[1])
+        first = gang if len(gang) and gang[0] == wait.slots[0] else wait.slots[:1]
+        return first, self._queues.asks(row, first)
+
+    def _take(self, job_id: str, row: JobRow, slots: I64, asked: Vector, gang: int) -> None:
         self._taken.append((job_id, gang, slots))
-        self._left = plus(self._left, row.need, -len(slots))
+        self._left = subtract(self._left, asked)
         for level in self._levels(row.pool):
-            self._allocation[level] = plus(self._allocation.get(level, NOTHING), row.need, len(slots))
+            self._allocation[level] = add(self._allocation.get(level, self._queues.nothing), asked)
         if not row.preemptible:
-            self._hold_firm(row.pool, row.need, len(slots))
+            self._hold_firm(row.pool, asked)
 
     def _news(self, wait: Wait) -> list[Event]:
-        """What is said of a job that waits and of those behind it, where it wasn't said before."""
+        """What is said of a part that waits and of those behind it, where it wasn't said before. Of other parts of the
+        same job that is not said: it waits for what is said already.
+        """
         if not len(wait.slots):
             return []
-        row = self._queues.jobs[wait.job_id]
+        row = self._queues.jobs[wait.part[0]]
         news: list[Event] = []
-        if row.said != wait.why.code:
-            gang, _ = self._queues.units(row)
-            times = len(gang) if len(gang) and gang[0] == wait.slots[0] else 1
-            news.append(self._held(wait.job_id, wait.slots, wait.why, wait.ahead, times))
+        if row.parts[wait.part[1]].said != wait.why.code:
+            _, asked = self._first(row, wait)
+            news.append(held(self._queues, self._cell, wait.part, wait.slots, wait.why, asked, wait.ahead))
         ahead = wait.ahead + len(wait.slots)
         why = wait.why._replace(code=Code.BEHIND_IN_QUEUE)
-        for _, _, job_id in wait.behind:
-            row = self._queues.jobs[job_id]
-            if row.said != why.code:
-                news.append(self._held(job_id, self._queues.queued_slots(row), why, ahead))
-            ahead += row.queued
+        for *_, part in wait.behind:
+            what = self._queues.jobs[part[0]].parts[part[1]]
+            if what.said != why.code and part[0] != wait.part[0]:
+                slots = self._queues.queued_slots(self._queues.jobs[part[0]], part[1])
+                news.append(held(self._queues, self._cell, part, slots, why, self._queues.need(part[1]), ahead))
+            ahead += what.queued
         return news
-
-    def _held(self, job_id: str, slots: I64, why: Why, ahead: int, times: int = 1) -> GangsHeld:
-        return held(self._queues, self._cell, job_id, slots, why, ahead, times)
 
     def _columns(self) -> GangsAdmitted:
         names = Names()
@@ -280,10 +284,15 @@ def levels_of(pool: str) -> list[str]:
     return levels
 
 
-def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, asked: Amount4) -> Why | None:
+def least(vectors: Sequence[Vector]) -> Vector:
+    """Of each kind the least amount."""
+    return tuple(map(min, zip(*vectors, strict=True)))
+
+
+def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, asked: Vector) -> Why | None:
     """Why `asked` can't be admitted before hosts or pools change, whoever leaves; None: it can."""
     if row.pool not in pools:
-        return Why(Code.NO_SUCH_POOL, row.pool, NOTHING, True)
+        return Why(Code.NO_SUCH_POOL, row.pool, None, True)
     if cell.hosts and not fits(asked, cell.capacity):
         return Why(Code.NEVER_FITS, "/", cell.capacity, True)
     for level in levels_of(row.pool):
@@ -296,19 +305,20 @@ def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, ask
     return None
 
 
-def held(queues: Queues, cell: CellRow, job_id: str, slots: I64, why: Why, ahead: int = 0, times: int = 1) -> GangsHeld:
-    """The explanation of the wait of a job's tasks at `slots`; `times`: how many tasks the first waiting gang has."""
-    row = queues.jobs[job_id]
+def held(queues: Queues, cell: CellRow, part: Part, slots: I64, why: Why, asked: Vector, ahead: int = 0) -> GangsHeld:
+    """The explanation of a wait; `slots` are the tasks that wait, `asked` is what the first gang of them asks."""
+    row = queues.jobs[part[0]]
+    what = row.parts[part[1]]
     return GangsHeld(
-        job_id=job_id,
+        job_id=part[0],
         pool=why.pool,
         code=why.code,
         tasks=len(slots),
         instance=int(slots[0]) - row.base,
         run=int(queues.arena["queued"][slots[0]]),
-        asked=named(plus(NOTHING, row.need, times)),
-        free=named([max(0, each) for each in why.free]),
+        asked=queues.kinds.amounts(asked),
+        free=queues.kinds.amounts([max(0, each) for each in why.free or queues.nothing]),
         ahead=ahead,
-        not_before_ms=row.not_before_ms,
-        cause=recorded(cell.last_by) if row.said else None,
+        not_before_ms=what.not_before_ms,
+        cause=recorded(cell.last_by) if what.said else None,
     )

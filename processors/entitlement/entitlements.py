@@ -1,9 +1,10 @@
 """What each pool is entitled to, demands and holds, as queues and pools are now."""
 
+from events.resources import Vector, add, subtract
 from processors.entitlement.max_min import entitlements
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import NOTHING, Amount4, CellRow, PoolRow, SaidRow, plus
+from processors.entitlement.rows import CellRow, PoolRow, SaidRow
 from processors.state.table import Table
 
 
@@ -28,11 +29,11 @@ class Shares:
             self._found = (self._queues.changes, found)
         return found
 
-    def entitlement(self) -> dict[str, Amount4]:
+    def entitlement(self) -> dict[str, Vector]:
         """What each pool may use now."""
         return {pool: row.entitlement for pool, row in self.all().items()}
 
-    def allocation(self) -> dict[str, Amount4]:
+    def allocation(self) -> dict[str, Vector]:
         """What each pool holds, and all below it."""
         return {pool: row.allocation for pool, row in self.all().items()}
 
@@ -40,11 +41,12 @@ class Shares:
         paths = sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path))
         index = {path: at for at, path in enumerate(paths)}
         parents = [-1 if path == "/" else index[parent_of(path)] for path in paths]
-        allocation = [self._queues.allocation.get(path, NOTHING) for path in paths]
-        waiting = [self._queues.waiting.get(path, NOTHING) for path in paths]
+        nothing = self._queues.nothing
+        allocation = [self._queues.allocation.get(path, nothing) for path in paths]
+        waiting = [self._queues.waiting.get(path, nothing) for path in paths]
         rows = [self._pools[path] for path in paths]
         firm = [self._firm_waiting(path, row.reservation) for path, row in zip(paths, rows, strict=True)]
-        demand = [plus(plus(*parts[:2]), parts[2]) for parts in zip(waiting, firm, allocation, strict=True)]
+        demand = [add(add(*parts[:2]), parts[2]) for parts in zip(waiting, firm, allocation, strict=True)]
         found = entitlements(
             parents,
             [row.reservation for row in rows],
@@ -55,13 +57,12 @@ class Shares:
         )
         for at in range(len(paths) - 1, 0, -1):
             above = parents[at]
-            allocation[above] = plus(allocation[above], allocation[at])
-            demand[above] = plus(demand[above], demand[at])
+            allocation[above] = add(allocation[above], allocation[at])
+            demand[above] = add(demand[above], demand[at])
         return {path: SaidRow(found[at], demand[at], allocation[at]) for path, at in index.items()}
 
-    def _firm_waiting(self, pool: str, reservation: Amount4) -> Amount4:
+    def _firm_waiting(self, pool: str, reservation: Vector) -> Vector:
         """What waits and isn't preemptible, as far as the reservation can take it: the rest would claim in vain."""
-        waits, firm = (line.get(pool, NOTHING) for line in (self._queues.firm_waiting, self._queues.firm))
-        room = plus(reservation, firm, -1)
-        found = [max(0, min(want, have)) for want, have in zip(waits, room, strict=True)]
-        return found[0], found[1], found[2], found[3]
+        waits, firm = (line.get(pool, self._queues.nothing) for line in (self._queues.firm_waiting, self._queues.firm))
+        room = subtract(reservation, firm)
+        return tuple(max(0, min(want, have)) for want, have in zip(waits, room, strict=True))

@@ -5,8 +5,9 @@ from typing import Any
 from events.columns import I32, I64, distinct, ints
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered, RunsAvailable
+from events.resources import add
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import DEFERRED, NOTHING, ORDERED, WEIGHED, PoolRow, plus
+from processors.entitlement.rows import DEFERRED, ORDERED, WEIGHED, PoolRow
 from processors.state.arena import locate
 from processors.state.causes import CurrentInput
 from processors.state.table import Table
@@ -57,8 +58,9 @@ class Leaving:
     def starve(self, now: int) -> None:
         """Notes which pools have been below their reservation with work waiting, and since when."""
         for pool, row in self._pools.items():
-            held_ = self._queues.allocation.get(pool, NOTHING)
-            waits = plus(self._queues.waiting.get(pool, NOTHING), self._queues.firm_waiting.get(pool, NOTHING))
+            lines = (self._queues.allocation, self._queues.waiting, self._queues.firm_waiting)
+            held_, waits, firm = (line.get(pool, self._queues.nothing) for line in lines)
+            waits = add(waits, firm)
             below = any(want and have < most for want, have, most in zip(waits, held_, row.reservation, strict=True))
             if below and row.starving_ms <= 0:
                 self._pools.change(pool).starve(now, self._current.cause)

@@ -22,7 +22,7 @@ from events.records.lifecycle import (
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
-from events.resources import STANDARD_KINDS, with_added
+from events.resources import Kinds
 from processors.entitlement.admission import Admission, Why, held, refused_for_good
 from processors.entitlement.entitlements import Shares
 from processors.entitlement.leaving import Leaving
@@ -31,24 +31,23 @@ from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import (
-    NO_LIMIT,
-    NOTHING,
+    MEANINGS,
     WEIGHED,
-    Amount4,
     AskRow,
     CellRow,
-    ConfiguredRow,
     DefinedRow,
     PoolFact,
     PoolRow,
     RemovedRow,
     SaidRow,
+    adds_kinds,
     ask_row,
-    four,
+    root_row,
 )
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.causes import CurrentInput
+from processors.state.cell_settings import SettingsRow
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
@@ -64,14 +63,14 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 10
-    state: ClassVar[int] = 5
+    logic: ClassVar[int] = 11
+    state: ClassVar[int] = 6
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
         self._number = cell
         self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
-        self.pools.put("/", PoolRow(NOTHING, NO_LIMIT, (1, 1, 1, 1)))
+        self.pools.put("/", root_row())
         self.foreign: Table[str, int] = struct_table("foreign", int)
         """The pools of other cells: the cell of each."""
         self.said: Table[str, SaidRow] = struct_table("said", SaidRow)
@@ -81,7 +80,7 @@ class Entitlement:
         self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self._cell.put("cell", CellRow())
         self.queues = Queues()
-        self._tree = Tree(cell, self._entries())
+        self._tree = self._new_tree()
         self._shares = Shares(self.queues, self.pools, self._cell)
         self._input = CurrentInput()
         self._leaving = Leaving(self.queues, self.pools, self._input)
@@ -111,7 +110,7 @@ class Entitlement:
         queues = self.queues
         return (
             *(self.pools, self.foreign, self.said, self.asks, self.commands, self._cell),
-            *(queues.jobs, queues.arena.table),
+            *(queues.jobs, queues.shapes.table, queues.arena.table),
         )
 
     @property
@@ -121,8 +120,8 @@ class Entitlement:
 
     def restored(self) -> None:
         """See `Machine.restored`."""
-        self.queues.restored()
-        self._tree = Tree(self._number, self._entries())
+        self.queues.restored(Kinds(self.cell.settings.resources))
+        self._tree = self._new_tree()
         self._shares.restored()
         self._idle = -1
 
@@ -158,7 +157,7 @@ class Entitlement:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        delay = self.cell.preemption_delay_ms
+        delay = self.cell.settings.preemption_delay_ms
         times = [row.starving_ms + delay for row in self.pools.values() if row.starving_ms > 0]
         due = self.queues.next_due_ms()
         if due is not None:
@@ -185,35 +184,35 @@ class Entitlement:
         paths = unsaid[:most]
         rows = [self.shares()[path] for path in paths]
         columns: dict[str, Any] = {
-            kind: pack_longs([amount for row in rows for amount in getattr(row, kind)])
-            for kind in ("entitlement", "demand", "allocation")
+            meaning: pack_longs([amount for row in rows for amount in getattr(row, meaning)]) for meaning in MEANINGS
         }
-        columns |= {"pools": tuple(paths), "resources": STANDARD_KINDS.names, "partial": len(unsaid) > most}
+        columns |= {"pools": tuple(paths), "resources": self.queues.kinds.names, "partial": len(unsaid) > most}
         return EntitlementsSet(causes=self.cell.causes, **columns)
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done, kinds = self._tree, dict(self.commands.items()), self.cell.resources
+        tree, done, added = self._tree, dict(self.commands.items()), self.cell.settings.resources
         before: list[Entry] = []
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
             fact = self.asks[offset].fact
-            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done, kinds)
+            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done, added)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
                 was = tree.take(fact)
                 before += [was] if was else []
-                if isinstance(fact, ConfiguredRow):
-                    kinds = with_added(kinds, fact.settings.resources)
             out.append(answered)
+            if answered.code == Code.DONE and adds_kinds(fact):
+                break  # what comes after it may name them
         for entry in reversed(before):
             tree.put(entry)
         return out
 
-    def _entries(self) -> list[Entry]:
+    def _new_tree(self) -> Tree:
         """The pools as the rows have them."""
         own = [Entry(path, row=row) for path, row in self.pools.items()]
-        return own + [Entry(path, cell=cell) for path, cell in self.foreign.items()]
+        foreign = [Entry(path, cell=cell) for path, cell in self.foreign.items()]
+        return Tree(self._number, self.queues.kinds, own + foreign)
 
     def _gangs(self, budget: int) -> tuple[list[Event], int]:
         """What is admitted, and what is said of gangs that wait; and what is left of the budget."""
@@ -221,18 +220,19 @@ class Entitlement:
         admission = Admission(self.queues, self.pools, self.cell, shares.entitlement(), shares.allocation())
         out, left = admission.decide(budget)
         untold = self.queues.next_untold(max(0, left))
-        for job_id in untold:
+        for job_id, shape in untold:
             row = self.queues.jobs[job_id]
-            gang, _ = self.queues.units(row)
-            why, slots = Why(Code(row.returned), row.pool, NOTHING), self.queues.queued_slots(row)
-            out.append(held(self.queues, self.cell, job_id, slots, why, times=max(1, len(gang))))
+            gang, _ = self.queues.units(row, shape)
+            asked = self.queues.asks(row, gang) if len(gang) else self.queues.need(shape)
+            why, slots = Why(Code(row.parts[shape].returned), row.pool), self.queues.queued_slots(row, shape)
+            out.append(held(self.queues, self.cell, (job_id, shape), slots, why, asked))
         return out, left - len(untold)
 
     def _leave(self, now: int, budget: int) -> list[Event]:
         """Preemptions that are due; TimerPassed for the deadlines that have no other answer. Where the budget ends it,
         what is left follows when this has been decided.
         """
-        latest = now - self.cell.preemption_delay_ms
+        latest = now - self.cell.settings.preemption_delay_ms
         starving = sorted((row.starving_ms, pool) for pool, row in self.pools.items() if 0 < row.starving_ms <= latest)
         due = self.queues.next_due_ms()
         out: list[Event] = []
@@ -267,7 +267,7 @@ class Entitlement:
         new = (ints(event.admitted)[index] == 0) & (arena["ended"][slots] < run)
         new &= (arena["queued"][slots] == 0) & (arena["held"][slots] == 0)
         arena.set("queued", slots[new], run[new])
-        self._count_slots(slots[new], 1, 0)
+        self.queues.count_slots(slots[new], 1, 0)
 
     def _admitted(self, event: GangsAdmitted, now: int) -> None:
         slots, index = self._ranges(event)
@@ -276,7 +276,7 @@ class Entitlement:
         arena.set("queued", slots, 0)
         arena.set("held", slots, ints(event.run)[index])
         arena.set("since", slots, min(cell.served, INT_MAX))
-        self._count_slots(slots, -1, 1)
+        self.queues.count_slots(slots, -1, 1)
         for pool in {self.queues.jobs[job_id].pool: None for job_id in event.job_ids}:
             self.pools.change(pool).served = cell.served
 
@@ -285,17 +285,19 @@ class Entitlement:
 
     def _held(self, event: GangsHeld, now: int) -> None:
         row = self.queues.jobs.change(event.job_id)
-        why = None if row.aside else refused_for_good(self.pools, self.cell, row, four(event.asked))
+        shape = self.queues.part_of(row, event.instance)
+        part, asked = row.parts[shape], self.queues.kinds.vector(event.asked)
+        why = None if part.aside else refused_for_good(self.pools, self.cell, row, asked)
         if why is not None:
-            self.queues.put_aside(event.job_id, why.code, 0)
-        row.said = event.code
-        if not row.aside or row.said == row.returned:  # who stood behind others and is refused for good hears that next
-            self.queues.untold.pop(event.job_id, None)
+            self.queues.put_aside((event.job_id, shape), why.code, 0)
+        part.said = event.code
+        if not part.aside or part.said == part.returned:  # who stood behind others and is refused for good hears next
+            self.queues.untold.pop((event.job_id, shape), None)
 
     def _timer(self, event: TimerPassed, now: int) -> None:
         self.queues.release_due(now)
         for pool, row in self.pools.items():
-            if 0 < row.starving_ms <= now - self.cell.preemption_delay_ms:
+            if 0 < row.starving_ms <= now - self.cell.settings.preemption_delay_ms:
                 self.pools.change(pool).starving_ms = WEIGHED
 
     def _ended(self, event: RunsEnded, now: int) -> None:
@@ -307,12 +309,8 @@ class Entitlement:
         holds, waits = arena["held"][slots] == run, arena["queued"][slots] == run
         arena.set("held", slots[holds], np.where(kept[holds] == 1, run[holds] + 1, 0))
         arena.set("queued", slots[waits], 0)
-        self._count_slots(slots[holds & (kept == 0)], 0, -1)
-        self._count_slots(slots[waits], -1, 0)
-
-    def _count_slots(self, slots: I64, queued: int, held_: int) -> None:
-        if len(slots):
-            self.queues.count_slots(slots, queued, held_)
+        self.queues.count_slots(slots[holds & (kept == 0)], 0, -1)
+        self.queues.count_slots(slots[waits], -1, 0)
 
     def _returned(self, event: GangsReturned, now: int) -> None:
         arena = self.queues.arena
@@ -323,10 +321,13 @@ class Entitlement:
         arena.set("held", slots, 0)
         arena.set("leaving", slots, 0)
         arena.set("queued", slots, run)
-        self._count_slots(slots, 1, -1)
+        self.queues.count_slots(slots, 1, -1)
         code = Code.BACKOFF if event.not_before_ms else event.code
-        for base in distinct(arena["owner"][slots] - 1).tolist():
-            self.queues.put_aside(self.queues.at[base], code, max(0, event.not_before_ms))
+        owners = arena["owner"][slots]
+        for owner in distinct(owners).tolist():
+            job_id = self.queues.at[owner - 1]
+            for shape, _ in self.queues.split(self.queues.jobs[job_id], slots[owners == owner]):
+                self.queues.put_aside((job_id, shape), code, max(0, event.not_before_ms))
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
         if event.state in ENDED_JOBS:
@@ -335,7 +336,7 @@ class Entitlement:
     def _capacity(self, event: CapacityChanged, now: int) -> None:
         row = self._cell.change("cell")
         changed = row.version != event.version
-        row.capacity, row.hosts, row.version = four(event.capacity), event.hosts, event.version
+        row.capacity, row.hosts, row.version = self.queues.kinds.vector(event.capacity), event.hosts, event.version
         self.queues.changes += 1
         if changed:
             self.queues.release_for_change()
@@ -352,7 +353,7 @@ class Entitlement:
         if self._is_foreign(fact):
             return
         if isinstance(fact, DefinedRow):
-            pool, old = pool_row(fact), self.pools.get(fact.path)
+            pool, old = pool_row(fact, self.queues.kinds), self.pools.get(fact.path)
             if old is not None:
                 pool.served, pool.starving_ms, pool.starving_by = old.served, old.starving_ms, old.starving_by
             self.pools.put(fact.path, pool)
@@ -361,11 +362,21 @@ class Entitlement:
             if fact.path in self.said:
                 self.said.remove(fact.path)
         else:
-            row, settings = self._cell.change("cell"), fact.settings
-            row.preemption_delay_ms = settings.preemption_delay_ms
-            row.resources = with_added(row.resources, settings.resources)
+            self._configured(fact.settings)
         self.queues.changes += 1
         self.queues.release_for_change()
+
+    def _configured(self, settings: SettingsRow) -> None:
+        """The cell has other settings, and may know more kinds."""
+        kinds = self._cell.change("cell").configure(settings)
+        if len(kinds) > len(self.queues.kinds):
+            for path, pool in list(self.pools.items()):
+                self.pools.put(path, pool.widened(kinds))
+            for path, said in list(self.said.items()):
+                self.said.put(path, said.widened(kinds))
+            self.queues.widen(kinds)
+            self._tree = self._new_tree()
+        self.queues.kinds = kinds
 
     def _is_foreign(self, fact: PoolFact) -> bool:
         """Notes what was done to a pool of another cell; False: it is one of this cell, or none."""
@@ -378,17 +389,11 @@ class Entitlement:
         return False
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
-        rows = {kind: _rows(event, kind) for kind in ("entitlement", "demand", "allocation")}
+        rows = [longs(getattr(event, meaning)).reshape(len(event.pools), -1).tolist() for meaning in MEANINGS]
         for at, path in enumerate(event.pools):
             if path in self.pools:
-                self.said.put(path, SaidRow(**{kind: row[at] for kind, row in rows.items()}))
+                self.said.put(path, SaidRow(*(tuple(row[at]) for row in rows)))
         if not event.partial:
             cell = self._cell.change("cell")
             cell.said_ms, cell.changed_by = now, []
             self._leaving.starve(now)
-
-
-def _rows(event: EntitlementsSet, kind: str) -> list[Amount4]:
-    """The amounts of one kind, one per pool."""
-    rows = longs(getattr(event, kind)).reshape(len(event.pools), len(event.resources)).tolist()
-    return [(cpu, memory, disk, gpu) for cpu, memory, disk, gpu in rows]

@@ -7,9 +7,7 @@ has what it wants or nothing is left. Nobody can get more without another, who h
 
 from collections.abc import Sequence
 
-from processors.entitlement.rows import Amount4
-
-RESOURCES = 4
+from events.resources import Vector
 
 
 def fill(total: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]:
@@ -46,12 +44,12 @@ def fill(total: int, wants: Sequence[int], weights: Sequence[int]) -> list[int]:
 
 def entitlements(
     parents: Sequence[int],
-    reservation: Sequence[Amount4],
-    limit: Sequence[Amount4],
-    share: Sequence[Amount4],
-    demand: Sequence[Amount4],
-    capacity: Amount4,
-) -> list[Amount4]:
+    reservation: Sequence[Vector],
+    limit: Sequence[Vector],
+    share: Sequence[Vector],
+    demand: Sequence[Vector],
+    capacity: Vector,
+) -> list[Vector]:
     """What each pool may use now.
 
     Parents come before their children, siblings by path; pool 0 is the root. `demand` is that of the pools themselves;
@@ -61,10 +59,10 @@ def entitlements(
     for pool, parent in enumerate(parents[1:], 1):
         below[parent].append(pool)
     inputs = (reservation, limit, share, demand)
-    cpu, memory, disk, gpu = (
-        _one(parents, below, [[row[at] for row in rows] for rows in inputs], capacity[at]) for at in range(RESOURCES)
+    kinds = (
+        _one(parents, below, [[row[at] for row in rows] for rows in inputs], total) for at, total in enumerate(capacity)
     )
-    return list(zip(cpu, memory, disk, gpu, strict=True))
+    return list(zip(*kinds, strict=True))
 
 
 def _one(

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
-from events.resources import STANDARD_KINDS, Kinds, UnknownResource, amounts_fault, kinds_fault
+from events.resources import UnknownResource, amounts_fault, kinds_fault, subtract
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
-from processors.entitlement.rows import NOTHING, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow, plus
+from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 from processors.state.cell_settings import KindRow
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
@@ -17,10 +17,10 @@ Verdict = tuple[Code, str]
 
 
 def answer(
-    offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool, kinds: Sequence[KindRow]
+    offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool, added: Sequence[KindRow]
 ) -> PoolAnswered:
-    """The answer to one fact, as the tree is now; `repeated`: its command was done before; `kinds`: those added to the
-    cell.
+    """The answer to one fact, as the tree is now; `repeated`: its command was done before; `added`: the kinds that were
+    added to the cell.
     """
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
     if len(fact.command_id) > WORD_MAX:
@@ -29,15 +29,15 @@ def answer(
     elif repeated:
         code, message = Code.REPEATED, "this command was done before"
     elif isinstance(fact, DefinedRow):
-        code, message = _defined(fact, tree, open_jobs, kinds)
+        code, message = _defined(fact, tree, open_jobs)
     elif isinstance(fact, RemovedRow):
         code, message = _removed(path, tree, open_jobs)
     else:
-        code, message = _configured(fact, kinds)
+        code, message = _configured(fact, added)
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
 
 
-def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int], kinds: Sequence[KindRow]) -> Verdict:
+def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     path, pools = fact.path, tree.pools
     if not PATH.fullmatch(path) or len(path) > WORD_MAX:
         return (
@@ -56,13 +56,12 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int], kinds: 
         return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
     if fault := _fault(fact):
         return Code.INVALID_POOL, fault
-    known = Kinds(kinds)
-    if unknown := known.unknown([*fact.reservation, *fact.limit, *fact.share]):
-        return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, known.names))
+    if unknown := tree.kinds.unknown([*fact.reservation, *fact.limit, *fact.share]):
+        return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, tree.kinds.names))
     parent = parent_of(path)
     if parent not in pools:
         return Code.NO_SUCH_POOL, f"the pool above, {parent}, doesn't exist; define it first"
-    old, new = pools.get(path), pool_row(fact)
+    old, new = pools.get(path), pool_row(fact, tree.kinds)
     if old is not None and _same(old, new):
         return Code.REPEATED, "the pool is defined like this already"
     if parent != "/" and open_jobs.get(parent, 0):
@@ -99,16 +98,16 @@ def _fault(fact: DefinedRow) -> str:
 
 
 def _same(old: PoolRow, new: PoolRow) -> bool:
-    fields = ("reservation", "limit", "share", "open_jobs_max", "open_tasks_max")
+    fields = ("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max")
     return all(getattr(old, field) == getattr(new, field) for field in fields)
 
 
 def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
     parent = parent_of(path)
     above, old = tree.pools[parent], tree.pools.get(path)
-    siblings = plus(tree.reserved(parent), old.reservation if old else NOTHING, -1)
+    siblings = subtract(tree.reserved(parent), old.reservation) if old else tree.reserved(parent)
     below = tree.reserved(path)
-    for at, resource in enumerate(STANDARD_KINDS.names):
+    for at, resource in enumerate(tree.kinds.names):
         reservation, limit = new.reservation[at], new.limit[at]
         problem = ""
         taken, needed = siblings[at] + reservation, below[at]
@@ -139,11 +138,11 @@ def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     return Code.DONE, ""
 
 
-def _configured(fact: ConfiguredRow, kinds: Sequence[KindRow]) -> Verdict:
+def _configured(fact: ConfiguredRow, added: Sequence[KindRow]) -> Verdict:
     for name in [name for name in fact.settings.__struct_fields__ if name != "resources"]:
         value, most = getattr(fact.settings, name), 100 if "percent" in name else MS_MAX
         if not 0 <= value <= most:
             return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
-    if fault := kinds_fault(kinds, fact.settings.resources):
+    if fault := kinds_fault(added, fact.settings.resources):
         return Code.INVALID_POOL, f"resources: {fault}"
     return Code.DONE, ""

@@ -5,17 +5,8 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedDict, SortedList
 
-from processors.entitlement.rows import (
-    NO_LIMIT,
-    NOTHING,
-    Amount4,
-    ConfiguredRow,
-    DefinedRow,
-    PoolFact,
-    PoolRow,
-    four,
-    plus,
-)
+from events.resources import Kinds, Vector, add, subtract
+from processors.entitlement.rows import UNLIMITED, ConfiguredRow, DefinedRow, PoolFact, PoolRow
 
 
 def parent_of(path: str) -> str:
@@ -23,12 +14,13 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def pool_row(fact: DefinedRow) -> PoolRow:
-    """The row of a definition."""
+def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
+    """The row of a definition. Raises `UnknownResource`."""
     return PoolRow(
-        four(fact.reservation),
-        four(fact.limit, NO_LIMIT[0]),
-        four(fact.share, fact.share_default),
+        kinds.vector(fact.reservation),
+        kinds.vector(fact.limit, UNLIMITED),
+        kinds.vector(fact.share, fact.share_default),
+        fact.share_default,
         fact.open_jobs_max,
         fact.open_tasks_max,
     )
@@ -45,12 +37,13 @@ class Entry(NamedTuple):
 class Tree:
     """The pools as a cell knows them: its own with their rows as they were defined, the others by path and cell."""
 
-    def __init__(self, cell: int, entries: Iterable[Entry]) -> None:
+    def __init__(self, cell: int, kinds: Kinds, entries: Iterable[Entry]) -> None:
         self.cell = cell
+        self.kinds = kinds
         self.pools: dict[str, PoolRow] = {}
         self.foreign: SortedDict[str, int] = SortedDict()
         self._below: dict[str, SortedList[str]] = {}
-        self._reserved: dict[str, Amount4] = {}
+        self._reserved: dict[str, Vector] = {}
         for entry in entries:
             self.put(entry)
 
@@ -69,9 +62,9 @@ class Tree:
         below: Sequence[str] = self._below.get(path, ())
         return below
 
-    def reserved(self, path: str) -> Amount4:
+    def reserved(self, path: str) -> Vector:
         """What the pools right below one reserve together."""
-        return self._reserved.get(path, NOTHING)
+        return self._reserved.get(path, (0,) * len(self.kinds))
 
     def foreign_below(self, path: str) -> Iterable[str]:
         """The pools of other cells below a path, by path."""
@@ -86,7 +79,7 @@ class Tree:
         if not isinstance(fact, DefinedRow):
             self.put(Entry(fact.path))
         elif fact.cell == self.cell:
-            self.put(Entry(fact.path, row=pool_row(fact)))
+            self.put(Entry(fact.path, row=pool_row(fact, self.kinds)))
         else:
             self.put(Entry(fact.path, cell=fact.cell))
         return before
@@ -105,9 +98,9 @@ class Tree:
         parent = parent_of(path)
         if old is not None:
             self._below[parent].remove(path)
-            self._reserved[parent] = plus(self.reserved(parent), old.reservation, -1)
+            self._reserved[parent] = subtract(self.reserved(parent), old.reservation)
         if row is not None:
             if parent not in self._below:
                 self._below[parent] = SortedList()
             self._below[parent].add(path)
-            self._reserved[parent] = plus(self.reserved(parent), row.reservation)
+            self._reserved[parent] = add(self.reserved(parent), row.reservation)

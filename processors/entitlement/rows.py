@@ -1,8 +1,7 @@
-"""The rows of entitlement's tables, and arithmetic on amounts: four integers, CPU, memory, disk, GPU."""
-
-from collections.abc import Mapping, Sequence
+"""The rows of entitlement's tables. Amounts are vectors over the kinds that the cell knows (`events/resources.py`)."""
 
 import msgspec
+from msgspec.structs import replace
 
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
@@ -10,42 +9,11 @@ from events.records.lifecycle import JobChanged, RunsEnded
 from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import STANDARD_KINDS
+from events.resources import STANDARD_KINDS, Kinds, Vector, with_added
 from processors.state.causes import CauseRow, newest
-from processors.state.cell_settings import KindRow, SettingsRow
+from processors.state.cell_settings import DEFAULTS, SettingsRow
 from processors.state.record_rows import row_of
-
-Amount4 = tuple[int, int, int, int]
-NOTHING: Amount4 = (0, 0, 0, 0)
-NO_LIMIT: Amount4 = (-1, -1, -1, -1)
-
-
-def four(amounts: Mapping[str, int], default: int = 0) -> Amount4:
-    """An amount of a record; `default` is what those have that it leaves out."""
-    cpu, memory, disk, gpu = (amounts.get(name, default) for name in STANDARD_KINDS.names)
-    return cpu, memory, disk, gpu
-
-
-def named(amounts: Sequence[int]) -> dict[str, int]:
-    """An amount as records hold it."""
-    return STANDARD_KINDS.amounts(amounts)
-
-
-def plus(a: Sequence[int], b: Sequence[int], times: int = 1) -> Amount4:
-    """A + times * b."""
-    return a[0] + times * b[0], a[1] + times * b[1], a[2] + times * b[2], a[3] + times * b[3]
-
-
-UNBOUNDED = 1 << 40
-
-
-def fits(need: Sequence[int], room: Sequence[int]) -> int:
-    """How often `need` goes into `room`; `UNBOUNDED` where nothing is needed."""
-    times = UNBOUNDED
-    for want, have in zip(need, room, strict=True):
-        if want > 0:
-            times = min(times, have // want)
-    return max(0, times)
+from processors.state.shapes import MIXED
 
 
 class PoolRow(msgspec.Struct, array_like=True):
@@ -54,9 +22,12 @@ class PoolRow(msgspec.Struct, array_like=True):
     until something changes.
     """
 
-    reservation: Amount4
-    limit: Amount4
-    share: Amount4
+    reservation: Vector
+    limit: Vector
+    """`UNLIMITED` where there is none."""
+    share: Vector
+    share_default: int = 1
+    """The share of kinds that its definition doesn't name."""
     open_jobs_max: int = 0
     open_tasks_max: int = 0
     served: int = 0
@@ -68,44 +39,60 @@ class PoolRow(msgspec.Struct, array_like=True):
         """Since when, and by which decision, it starves; 0 and None: it doesn't."""
         self.starving_ms, self.starving_by = since_ms, by
 
+    def widened(self, kinds: Kinds) -> "PoolRow":
+        """The row as it is when the cell knows more kinds."""
+        return replace(
+            self,
+            reservation=kinds.widened(self.reservation),
+            limit=kinds.widened(self.limit, UNLIMITED),
+            share=kinds.widened(self.share, self.share_default),
+        )
+
 
 WEIGHED = -1
+UNLIMITED = -1
 ORDERED = 1
 """Tasks of a job were ordered to leave, and no task of it has become available since."""
 DEFERRED = 2
 """Sla has deferred such an order: its tasks aren't chosen until one of them becomes available."""
 
 
+def root_row() -> PoolRow:
+    """The row of the root, which each cell has."""
+    kinds = len(STANDARD_KINDS)
+    return PoolRow((0,) * kinds, (UNLIMITED,) * kinds, (1,) * kinds)
+
+
+MEANINGS = ("entitlement", "demand", "allocation")
+
+
 class SaidRow(msgspec.Struct, array_like=True):
     """What EntitlementsSet last said of a pool."""
 
-    entitlement: Amount4 = NOTHING
-    demand: Amount4 = NOTHING
-    allocation: Amount4 = NOTHING
+    entitlement: Vector
+    demand: Vector
+    allocation: Vector
+
+    def widened(self, kinds: Kinds) -> "SaidRow":
+        """The row as it is when the cell knows more kinds."""
+        return SaidRow(*(kinds.widened(getattr(self, meaning)) for meaning in MEANINGS))
 
 
-class JobRow(msgspec.Struct, array_like=True):
-    """A job. `instances` is its highest instance plus 1; `queued`, `held` count its tasks that wait and hold. A job
-    that was returned, or would be refused by an empty cell, is aside: until `not_before_ms`, or with `for_change` until
-    hosts or pools change. `returned` is why, `said` the code of its last GangsHeld.
+class PartRow(msgspec.Struct, array_like=True):
+    """A part of a job: its tasks of one shape. `queued`, `held` count those that wait and that hold. A part that was
+    returned, or would be refused by an empty cell, is aside: until `not_before_ms`, or with `for_change` until hosts or
+    pools change. `returned` is why, `said` the code of its last GangsHeld.
     """
 
-    number: int
-    base: int
-    instances: int
-    pool: str
-    need: Amount4
-    priority: int
-    preemptible: bool
-    gang_min: int
+    first: int
+    """Its first instance when it came."""
+    tasks: int
     queued: int = 0
     held: int = 0
     not_before_ms: int = 0
     for_change: bool = False
     returned: str = ""
     said: str = ""
-    preempting: int = 0
-    """Whether tasks of it may be ordered to leave: 0, or `ORDERED`, they may; `DEFERRED`: they may not."""
 
     @property
     def aside(self) -> bool:
@@ -113,19 +100,37 @@ class JobRow(msgspec.Struct, array_like=True):
         return self.for_change or self.not_before_ms > 0
 
 
-class CellRow(msgspec.Struct, array_like=True):
-    """The cell: what its hosts have together, and the settings that entitlement decides by."""
+class JobRow(msgspec.Struct, array_like=True):
+    """A job. `instances` is its highest instance plus 1; `parts` are by shape."""
 
-    capacity: Amount4 = NOTHING
+    number: int
+    base: int
+    instances: int
+    pool: str
+    priority: int
+    preemptible: bool
+    gang_min: int
+    parts: dict[int, PartRow]
+    preempting: int = 0
+    """Whether tasks of it may be ordered to leave: 0, or `ORDERED`, they may; `DEFERRED`: they may not."""
+
+    @property
+    def shape(self) -> int:
+        """The number of the shape that all its tasks have, or `MIXED`."""
+        return next(iter(self.parts)) if len(self.parts) == 1 else MIXED
+
+
+class CellRow(msgspec.Struct, array_like=True):
+    """The cell: what it has, its hosts together and its licences, and its settings."""
+
+    capacity: Vector = (0,) * len(STANDARD_KINDS)
     version: int = 0
     hosts: int = 0
-    preemption_delay_ms: int = 2_000
+    settings: SettingsRow = DEFAULTS
     said_ms: int = 0
     """When EntitlementsSet was said last."""
     served: int = 0
     """Counts admissions."""
-    resources: tuple[KindRow, ...] = ()
-    """The kinds that were added to the four."""
     last_by: CauseRow | None = None
     """The last change of queues, pools or capacity."""
     room_by: CauseRow | None = None
@@ -138,6 +143,13 @@ class CellRow(msgspec.Struct, array_like=True):
         """What leads to the next EntitlementsSet."""
         last = [self.last_by] if self.last_by else []
         return tuple(change.record for change in self.changed_by or last)
+
+    def configure(self, settings: SettingsRow) -> Kinds:
+        """Takes other settings; returns the kinds that the cell knows with them."""
+        self.settings = replace(settings, resources=with_added(self.settings.resources, settings.resources))
+        kinds = Kinds(self.settings.resources)
+        self.capacity = kinds.widened(self.capacity)
+        return kinds
 
     def note(self, event: Event, cause: CauseRow) -> None:
         """Remembers what changed queues, pools or capacity, for the decisions that it leads to."""
@@ -177,6 +189,11 @@ class ConfiguredRow(msgspec.Struct, frozen=True, array_like=True, tag="configure
 
 
 PoolFact = DefinedRow | RemovedRow | ConfiguredRow
+
+
+def adds_kinds(fact: PoolFact) -> bool:
+    """Whether the cell may know more kinds after it."""
+    return isinstance(fact, ConfiguredRow) and len(fact.settings.resources) > 0
 
 
 class AskRow(msgspec.Struct, array_like=True):

@@ -11,7 +11,7 @@ from events.columns import pack_ints
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
-from events.records.parts import Constraint
+from events.records.parts import Constraint, TaskShape
 from events.resources import Kinds, UnknownResource, in_order
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, StopRow, SubmittedRow
@@ -191,19 +191,17 @@ class Answers:
 
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
     """What the other machines need of a job."""
+    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints)
     return JobAccepted(
         job_id=job.job_id,
         jobs_offset=offset,
         pool=job.pool,
         kind=job.kind,
         instances=job.instances,
-        need=in_order(job.resources),
-        ports=len(job.ports),
+        shapes=(TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy),),
         priority=job.priority,
         preemptible=job.preemptible,
         gang_min=job.gang_min if job.gang_min > 1 else 0,
-        constraints=tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints),
-        strategy=job.strategy,
         max_unavailable=job.max_unavailable,
         first_run=first_run,
     )

@@ -70,7 +70,7 @@ class Jobs:
             pool=event.pool,
             kind=event.kind,
             instances=event.instances,
-            ports=event.ports,
+            ports=max(shape.ports for shape in event.shapes),
             gang_min=event.gang_min,
             retries_max=retries_max,
             max_unavailable=event.max_unavailable,
@@ -92,7 +92,7 @@ class Jobs:
     def change_instances(self, event: InstancesChanged, now: int) -> None:
         """Instances of a job are added or removed; the runs of those that are removed are over."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
-        added, removed = instance_change(event)
+        added, removed, _ = instance_change(event)
         gone = row.base + removed
         row.run_floor = max(row.run_floor, int(arena["run"][gone].max(initial=0)))
         self.move(gone, TaskState.NONE)

@@ -284,14 +284,11 @@ class Lifecycle:
             self._note_ports(event, known)
 
     def _note_ports(self, event: TasksPlaced, known: np.ndarray[Any, Any]) -> None:
-        counts = ints(event.port_count).tolist()
-        if not counts:  # of a release that didn't say; a job of it may have ended by now
-            counts = [row.ports if (row := self.jobs.get(job_id)) else 0 for job_id in event.job_ids]
         ports, at = ints(event.ports).tolist(), 0
-        for index, instance, wanted in zip(ints(event.job), ints(event.instance), known, strict=True):
-            count = counts[index]
+        columns = (ints(column).tolist() for column in (event.job, event.instance, event.port_count))
+        for index, instance, count, wanted in zip(*columns, known, strict=True):
             if count and wanted:
-                self.ports.put((event.job_ids[index], int(instance)), ports[at : at + count])
+                self.ports.put((event.job_ids[index], instance), ports[at : at + count])
             at += count
 
     def _allowed(self, event: DisruptionAllowed, now: int) -> None:

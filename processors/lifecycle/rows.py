@@ -18,6 +18,7 @@ class JobRow(msgspec.Struct, array_like=True):
     kind: str
     instances: int
     ports: int
+    """Of its tasks, what the one with most has."""
     gang_min: int
     retries_max: int
     max_unavailable: int | None

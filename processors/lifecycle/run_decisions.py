@@ -141,17 +141,20 @@ def _ordered(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     columns = run_columns(arena, slots, lookup)
     hosts, host = _hosts(arena, slots, lookup)
     ports: list[int] = []
+    counts: list[int] = []
     asking = [lookup.has_ports(job_id) for job_id in columns.job_ids]
     if any(asking):
         for job, instance in zip(columns.job.tolist(), columns.instance.tolist(), strict=True):
-            if asking[job]:
-                ports += lookup.ports(columns.job_ids[job], instance) or ()
+            mine = (lookup.ports(columns.job_ids[job], instance) if asking[job] else None) or ()
+            ports += mine
+            counts.append(len(mine))
     ordered = RunsOrdered(
         **packed(columns),
         host_ids=tuple(name for name, _ in hosts),
         host_session=pack_longs([session for _, session in hosts]),
         host=pack_ints(host),
         ports=pack_ints(ports),
+        port_count=pack_ints(counts) if ports else b"",
     )
     return [ordered]
 

@@ -10,22 +10,25 @@ from events.codes import Code
 from events.columns import I64, indexed, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from processors.placement.cluster_view import Board, Shape
+from events.resources import UNBOUNDED
+from processors.placement.cluster_view import Board, BoardShape
 from processors.placement.explain import LASTING, code, explanation
 from processors.placement.hosts import Hosts
 from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.state.causes import CauseRow, recorded
+from processors.state.shapes import MIXED
 
 
 class Left(NamedTuple):
-    """Tasks of a job that found no place: `size` belong together (1: each alone)."""
+    """Tasks of a job that found no place: a gang, of which `size` tasks of this shape are too many, or each alone."""
 
     job_id: str
     row: JobRow
-    shape: Shape
+    shape: BoardShape
     size: int
     slots: I64
+    gang: bool
 
 
 class Match:
@@ -36,14 +39,15 @@ class Match:
         """Whether the budget ended it."""
         self._runs = runs
         self._hosts = hosts
-        self._board = Board(hosts)
+        self._board = Board(hosts, runs.shapes)
         self._budget = budget
         self._last_by = last_by
         self._waiting = runs.arena["waiting"]
-        self._put: list[tuple[str, I64, I64]] = []
+        self._put: list[tuple[str, I64, I64, int]] = []
+        """Of jobs, slots that have places, the host of each, and how many ports each has."""
         self._left: list[Left] = []
-        self._codes: dict[tuple[Shape, int], Code] = {}
-        self._explained: dict[tuple[Shape, int], GangsUnplaced] = {}
+        self._codes: dict[tuple[BoardShape, int], Code] = {}
+        self._explained: dict[tuple[BoardShape, int], GangsUnplaced] = {}
 
     def decide(self, now: int, due: I64) -> list[Event]:
         """`TasksPlaced`, what is to be said of tasks without a place, and returns; `due` slots have lost patience."""
@@ -71,38 +75,67 @@ class Match:
         return out + [self._returned(*key, parts) for key, parts in returns.items()]
 
     def _job(self, job_id: str, row: JobRow) -> None:
-        """Puts what waits of a job on the board: its gang, then the others one by one."""
+        """Puts what waits of a job on the board: its gang, then the others one by one, shape by shape."""
         waits = self._waiting[row.base : row.base + row.instances]
         slots = np.flatnonzero(waits) + row.base if row.instances > 1 else np.array([row.base])
-        shape = self._board.shape(tuple(row.need), row.constraints)
-        level = self._level(row) if row.spread else None
+        level = self._level(row) if row.shape == MIXED or self._board.shape(row.shape).spread else None
         if row.gang and waits[0]:
             gang, slots = slots[: row.gang], slots[row.gang :]
             if len(gang) > self._budget and self._put:
                 self.cut = True  # a gang over the whole budget is placed by itself: it can't be divided
                 return
-            chosen = self._board.gang(shape, len(gang), level)
-            self._took(job_id, row, shape, len(gang), gang, chosen)
+            self._gang(job_id, row, gang, level)
             self.cut = self._budget <= 0 and len(slots) > 0
-        if len(slots) and not self.cut:
-            self._each(job_id, row, shape, slots, level)
+        for shape, part in self._by_shape(row, slots):
+            if len(part) and not self.cut:
+                self._each(job_id, row, shape, part, level)
 
-    def _each(self, job_id: str, row: JobRow, shape: Shape, slots: I64, level: I64 | None) -> None:
+    def _by_shape(self, row: JobRow, slots: I64) -> list[tuple[BoardShape, I64]]:
+        """Slots of a job by their shapes, in the order of the first of each."""
+        if row.shape != MIXED:
+            return [(self._board.shape(row.shape), slots)]
+        shapes = self._runs.arena["shape"][slots]
+        numbers, first = np.unique(shapes, return_index=True)
+        order: list[int] = numbers[np.argsort(first)].tolist()
+        return [(self._board.shape(number), slots[shapes == number]) for number in order]
+
+    def _gang(self, job_id: str, row: JobRow, slots: I64, level: I64 | None) -> None:
+        """Puts a gang on the board, whole or not at all."""
+        parts = self._by_shape(row, slots)
+        shape = parts[0][0]
+        if len(parts) == 1:
+            chosen = self._board.gang(shape, len(slots), level)
+            self._took(job_id, row, shape, len(slots), slots, chosen)
+            return
+        assert level is not None
+        found = self._board.mixed_gang([(shape, len(part)) for shape, part in parts], level)
+        if isinstance(found, int):
+            self._left.append(Left(job_id, row, parts[found][0], len(parts[found][1]), slots, True))
+            return
+        for (shape, part), chosen in zip(parts, found, strict=True):
+            self._took(job_id, row, shape, len(slots), part, chosen)
+
+    def _each(self, job_id: str, row: JobRow, shape: BoardShape, slots: I64, level: I64 | None) -> None:
         """Puts tasks on the board one by one, as far as the budget goes."""
         wanted = min(len(slots), self._budget)
         board = self._board
-        chosen = board.spread(shape, wanted, level) if level is not None else board.pack(shape, wanted)
+        if shape.spread and level is not None:
+            chosen = board.spread(shape, wanted, level)
+        else:
+            chosen = board.pack(shape, wanted)
+            if level is not None:  # other shapes of the job are spread
+                np.add.at(level, chosen, 1)
         if len(chosen) == wanted < len(slots):
             self.cut = True
             slots = slots[:wanted]
         self._took(job_id, row, shape, 1, slots, chosen)
 
-    def _took(self, job_id: str, row: JobRow, shape: Shape, size: int, slots: I64, chosen: I64) -> None:
+    def _took(self, job_id: str, row: JobRow, shape: BoardShape, size: int, slots: I64, chosen: I64) -> None:
         if len(chosen):
-            self._put.append((job_id, slots[: len(chosen)], chosen))
+            self._put.append((job_id, slots[: len(chosen)], chosen, shape.ports))
             self._budget -= len(chosen)
         if len(chosen) < len(slots):
-            self._left.append(Left(job_id, row, shape, size, slots[len(chosen) :]))
+            self._left.append(Left(job_id, row, shape, size, slots[len(chosen) :], size > 1))
 
     def _level(self, row: JobRow) -> I64:
         """How many tasks of a job each host holds."""
@@ -110,13 +143,13 @@ class Match:
         return np.bincount(host[host > 0] - 1, minlength=len(self._hosts.ids))
 
     def _placed(self) -> TasksPlaced:
-        job_ids = dict.fromkeys(job_id for job_id, _, _ in self._put)
+        job_ids = dict.fromkeys(job_id for job_id, *_ in self._put)
         index = {job_id: at for at, job_id in enumerate(job_ids)}
-        counts = [len(slots) for _, slots, _ in self._put]
-        job = np.repeat(np.array([index[job_id] for job_id, _, _ in self._put]), counts)
-        slots = np.concatenate([slots for _, slots, _ in self._put])
+        counts = [len(slots) for _, slots, *_ in self._put]
+        job = np.repeat(np.array([index[job_id] for job_id, *_ in self._put]), counts)
+        slots = np.concatenate([slots for _, slots, *_ in self._put])
         base = np.array([self._runs.jobs[job_id].base for job_id in job_ids])
-        numbers, host = indexed(np.concatenate([chosen for _, _, chosen in self._put]))
+        numbers, host = indexed(np.concatenate([chosen for _, _, chosen, _ in self._put]))
         host_ids = tuple(self._hosts.ids[number] for number in numbers.tolist())
         ports = self._ports()
         return TasksPlaced(
@@ -128,15 +161,14 @@ class Match:
             host_session=pack_longs([self._hosts.table[host_id].session for host_id in host_ids]),
             host=pack_ints(host),
             ports=pack_ints(ports),
-            port_count=pack_ints(self._runs.jobs[job_id].need[-1] for job_id in job_ids) if ports else b"",
+            port_count=pack_ints(np.repeat([each for *_, each in self._put], counts)) if ports else b"",
         )
 
     def _ports(self) -> list[int]:
         """Port numbers for all that was put, per host the lowest that are free."""
         free: dict[int, Iterator[int]] = {}
         out: list[int] = []
-        for job_id, _, chosen in self._put:
-            each = self._runs.jobs[job_id].need[-1]
+        for _, _, chosen, each in self._put:
             for number in chosen.tolist() if each else ():
                 if number not in free:
                     free[number] = self._free_ports(number)
@@ -162,11 +194,13 @@ class Match:
 
     def _explain(self, job_id: str, parts: list[Left]) -> GangsUnplaced:
         tasks = sum(len(part.slots) for part in parts)
-        key = (parts[0].shape, parts[0].size)
+        first = parts[0]
+        divided = first.gang and len(first.slots) > first.size  # hosts have room for this shape, not for the whole gang
+        key = (first.shape, UNBOUNDED if divided else first.size)
         found = self._explained.get(key)
         if found is None:
-            found = self._explained[key] = explanation(self._board, *key, self._code(parts[0]))
-        row, slot = parts[0].row, int(parts[0].slots[0])
+            found = self._explained[key] = explanation(self._board, *key, self._code(first))
+        row, slot = first.row, int(first.slots[0])
         return replace(
             found,
             job_id=job_id,
@@ -181,7 +215,7 @@ class Match:
         why = self._code(left)
         lasting = why in LASTING
         slots = left.slots if lasting else np.intersect1d(left.slots, due, assume_unique=True)
-        alone = left.size == 1
+        alone = not left.gang
         most = max(0, self._budget)
         if (len(slots) if alone else min(1, len(slots))) > most:
             self.cut = True
@@ -210,7 +244,7 @@ class Match:
         index = {job_id: at for at, job_id in enumerate(job_ids)}
         job = np.array([index[one.job_id] for one in parts])
         base = np.array([one.row.base for one in parts])
-        gang = np.array([int(one.size > 1) for one in parts])
+        gang = np.array([int(one.gang) for one in parts])
         at = part[first]
         return GangsReturned(
             job_ids=job_ids,

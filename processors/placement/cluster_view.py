@@ -1,9 +1,10 @@
 """The board of one decision: copies of what is free, on which tasks are put before anything is said.
 
-Three ways lead to the same places: `fill.pack` for many tasks, `Shape.few` for few tasks of a shape that comes up
-again and again (it keeps the order of hosts and looks only at those touched since), `fill.spread`.
+Three ways lead to the same places: `packing.pack` for many tasks, `BoardShape.few` for few tasks of a shape that comes
+up again and again (it keeps the order of hosts and looks only at those touched since), `packing.spread`.
 """
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from events.columns import I64, counted
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask, feasible, fits, pack, scores, spread, weights
-from processors.state.record_rows import ConstraintRow
+from processors.state.shapes import Shape, Shapes
 
 FEW = 16
 """Up to so many tasks are put one host after another; more are put at once."""
@@ -19,16 +20,16 @@ FEW = 16
 SCORE_MAX = 1 << 45
 """More than what fits on a host adds up to: the score of a task that fits on none is of no use."""
 
-ShapeKey = tuple[tuple[int, ...], tuple[ConstraintRow, ...]]
 
+class BoardShape:
+    """A shape on the board: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now."""
 
-class Shape:
-    """What tasks ask of hosts: need and constraints. `open` says which hosts may be used now."""
-
-    def __init__(self, board: "Board", need: tuple[int, ...], constraints: tuple[ConstraintRow, ...]) -> None:
-        self.need = need
-        self.constraints = constraints
-        self.unmet = board.hosts.constraints.column(constraints)
+    def __init__(self, board: "Board", shape: Shape) -> None:
+        self.need = need = (*shape.need, shape.ports)
+        self.ports = shape.ports
+        self.spread = shape.spread
+        self.constraints = shape.constraints
+        self.unmet = board.hosts.constraints.column(shape.constraints)
         self.open: Mask = board.hosts.up & (self.unmet < 0)
         self.column = np.array(need, dtype=np.int64)[:, None]
         score = sum(one * int(weight) for one, weight in zip(need, board.weight, strict=False))
@@ -42,7 +43,7 @@ class Shape:
         self._seen = 0
 
     def few(self, board: "Board", wanted: int) -> I64:
-        """As `fill.pack`, and puts the tasks on the board."""
+        """As `packing.pack`, and puts the tasks on the board."""
         self._refresh(board)
         chosen: list[int] = []
         while len(chosen) < wanted:
@@ -98,7 +99,7 @@ class Shape:
 class Board:
     """Copies of the columns of hosts. `free` only shrinks."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, shapes: Shapes) -> None:
         self.hosts = hosts
         self.free: I64 = hosts.capacity - hosts.used
         self.weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
@@ -107,16 +108,17 @@ class Board:
         """Hosts that got few tasks, in order."""
         self.epoch = 0
         """Grows when many hosts changed at once."""
-        self._shapes: dict[ShapeKey, Shape] = {}
+        self._known = shapes
+        self._shapes: dict[int, BoardShape] = {}
 
-    def shape(self, need: tuple[int, ...], constraints: tuple[ConstraintRow, ...]) -> Shape:
-        """The shape, one per need and constraints."""
-        shape = self._shapes.get((need, constraints))
+    def shape(self, number: int) -> BoardShape:
+        """The shape of a number."""
+        shape = self._shapes.get(number)
         if shape is None:
-            shape = self._shapes[need, constraints] = Shape(self, need, constraints)
+            shape = self._shapes[number] = BoardShape(self, self._known[number])
         return shape
 
-    def pack(self, shape: Shape, wanted: int) -> I64:
+    def pack(self, shape: BoardShape, wanted: int) -> I64:
         """Packs up to `wanted` tasks; returns a host for each that found one."""
         if wanted <= FEW:
             return shape.few(self, wanted)
@@ -124,41 +126,61 @@ class Board:
         self._put(chosen, shape)
         return chosen
 
-    def spread(self, shape: Shape, wanted: int, level: I64) -> I64:
+    def spread(self, shape: BoardShape, wanted: int, level: I64) -> I64:
         """Spreads up to `wanted` tasks; `level` counts the job's tasks on each host, and is brought up."""
         chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score)
         np.add.at(level, chosen, 1)
         self._put(chosen, shape)
         return chosen
 
-    def gang(self, shape: Shape, size: int, level: I64 | None) -> I64:
-        """All tasks of a gang, or none; spread if `level` is given, else packed."""
+    def gang(self, shape: BoardShape, size: int, level: I64 | None) -> I64:
+        """All tasks of a gang, or none. `level` is as in `spread`, None where all tasks of the job are packed."""
         nothing = np.zeros(0, dtype=np.int64)
         if size >= shape.too_many:
             return nothing
-        if level is not None:
-            chosen = spread(self.free, self.score, shape.open, shape.need, size, level, shape.score)
-        else:
-            chosen = pack(self.free, self.score, shape.open, shape.need, size)
+        chosen = self._choose(shape, size, level)
         if len(chosen) < size:
             shape.too_many = size
             return nothing
-        if level is not None:
-            np.add.at(level, chosen, 1)
         self._put(chosen, shape)
         return chosen
 
-    def room(self, shape: Shape, most: int) -> int:
+    def mixed_gang(self, parts: Sequence[tuple[BoardShape, int]], levels: I64) -> list[I64] | int:
+        """Hosts for each part of a gang, or the index of the part that found too few. The part whose tasks ask most is
+        put first. `levels` is as in `spread`.
+        """
+        free, score, level = self.free.copy(), self.score.copy(), levels.copy()
+        found: dict[int, I64] = {}
+        for at in sorted(range(len(parts)), key=lambda one: -parts[one][0].score):
+            shape, size = parts[at]
+            found[at] = self._choose(shape, size, levels)
+            self._put(found[at], shape)
+            if len(found[at]) < size:
+                self.free[:], self.score[:], levels[:] = free, score, level
+                return at
+        return [found[at] for at in range(len(parts))]
+
+    def room(self, shape: BoardShape, most: int) -> int:
         """How many tasks would find a place now, counting at most `most` per host."""
         return int(fits(self.free, shape.need, np.flatnonzero(shape.open), most).sum())
 
-    def take(self, host: int, count: int, shape: Shape) -> None:
+    def take(self, host: int, count: int, shape: BoardShape) -> None:
         """Puts tasks on one host."""
         self.free[:, host] -= shape.column[:, 0] * count
         self.score[host] -= shape.score * count
         self.touched.append(host)
 
-    def _put(self, chosen: I64, shape: Shape) -> None:
+    def _choose(self, shape: BoardShape, size: int, level: I64 | None) -> I64:
+        """Hosts for tasks that belong together, or too few."""
+        if shape.spread and level is not None:
+            chosen = spread(self.free, self.score, shape.open, shape.need, size, level, shape.score)
+        else:
+            chosen = pack(self.free, self.score, shape.open, shape.need, size)
+        if level is not None and len(chosen) == size:
+            np.add.at(level, chosen, 1)
+        return chosen
+
+    def _put(self, chosen: I64, shape: BoardShape) -> None:
         if len(chosen) == 1:
             self.take(int(chosen[0]), 1, shape)
             return

@@ -7,27 +7,29 @@ Codes of `LASTING` don't depend on what runs now: only a change of hosts can hel
 import numpy as np
 from numpy.typing import NDArray
 
+from events.bounds import KINDS_MAX
 from events.codes import Code
 from events.columns import I64, counted
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
-from processors.placement.cluster_view import Board, Shape
-from processors.placement.hosts import RESOURCES, Phase, amounts_of
+from processors.placement.cluster_view import Board, BoardShape
+from processors.placement.hosts import Phase
 from processors.placement.packing import fits
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
-RESOURCE_NAMES = ("cpu", "memory", "disk", "gpu", "ports")
 PHASE_NAMES = {Phase.RETURNING: "returning", Phase.SILENT: "silent", Phase.LOST: "lost"}
 NEAREST = 3
-LACK_MAX = 1 << 58
-"""Bounds what a lack adds to the distance of a miss, so that the sum stays within 64 bits."""
+LACK_MAX = 1 << 57
+"""Bounds what a lack adds to the distance of a miss, so that the sum over `KINDS_MAX` stays within 64 bits."""
 
-OPEN = RESOURCES
-"""Reasons in the column: below it the index of a resource, from it on phases, from CONSTRAINT on conditions."""
-CONSTRAINT = 16
+OPEN = KINDS_MAX + 1
+"""Reasons in the column: below it the index of a kind, or of ports behind them, from it on phases, from CONSTRAINT on
+conditions.
+"""
+CONSTRAINT = OPEN + len(Phase)
 
 
-def code(board: Board, shape: Shape, size: int) -> Code:
+def code(board: Board, shape: BoardShape, size: int) -> Code:
     """The code for `size` tasks that belong together (1: a task alone) and found no place."""
     hosts = board.hosts
     counting = np.flatnonzero(hosts.counts)
@@ -42,14 +44,14 @@ def code(board: Board, shape: Shape, size: int) -> Code:
     return Code.GANG_INCOMPLETE if board.room(shape, size) else Code.NO_HOST_FITS
 
 
-def explanation(board: Board, shape: Shape, size: int, code: Code) -> GangsUnplaced:
+def explanation(board: Board, shape: BoardShape, size: int, code: Code) -> GangsUnplaced:
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = board.hosts
     free = hosts.capacity if code in LASTING else board.free
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
     reason = _reasons(board, shape, code, left)
     values, counts = counted(reason[hosts.present > 0])
-    by_reason = zip((_name(shape, value) for value in values.tolist()), counts.tolist(), strict=True)
+    by_reason = zip((_name(board, shape, value) for value in values.tolist()), counts.tolist(), strict=True)
     total: dict[str, int] = {}
     for name, count in by_reason:
         total[name] = total.get(name, 0) + count
@@ -59,15 +61,15 @@ def explanation(board: Board, shape: Shape, size: int, code: Code) -> GangsUnpla
         tasks=0,
         instance=0,
         run=0,
-        need=amounts_of(shape.need),
+        need=hosts.kinds.amounts(shape.need[:-1]),
         ports=shape.need[-1],
         hosts_considered=int(hosts.present.sum()),
         hosts_by_reason=total,
-        nearest=_nearest(board, shape, left, np.flatnonzero(reason < RESOURCES)),
+        nearest=_nearest(board, shape, left, np.flatnonzero(reason < OPEN)),
     )
 
 
-def _reasons(board: Board, shape: Shape, code: Code, left: I64) -> NDArray[np.int64]:
+def _reasons(board: Board, shape: BoardShape, code: Code, left: I64) -> NDArray[np.int64]:
     """The first reason of each host; `left` is what is left when as many tasks as possible were put there."""
     hosts = board.hosts
     phase = hosts.phase
@@ -75,7 +77,7 @@ def _reasons(board: Board, shape: Shape, code: Code, left: I64) -> NDArray[np.in
         gone = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
         phase = np.where(hosts.counts, Phase.UP, gone)
     short = np.full(len(hosts.ids), OPEN, dtype=np.int64)
-    for at in reversed(range(RESOURCES)):
+    for at in reversed(range(len(shape.need))):
         if shape.need[at]:
             short[left[at] < shape.need[at]] = at
     unmet = shape.unmet >= 0
@@ -85,22 +87,22 @@ def _reasons(board: Board, shape: Shape, code: Code, left: I64) -> NDArray[np.in
     return np.where(phase == Phase.UP, reason, OPEN + phase)
 
 
-def _name(shape: Shape, reason: int) -> str:
-    if reason < RESOURCES:
-        return RESOURCE_NAMES[reason]
+def _name(board: Board, shape: BoardShape, reason: int) -> str:
+    if reason < OPEN:
+        return (*board.hosts.kinds.names, "ports")[reason]
     if reason < CONSTRAINT:
         return PHASE_NAMES[Phase(reason - OPEN)]
     return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"
 
 
-def _nearest(board: Board, shape: Shape, left: I64, among: I64) -> tuple[NearMiss, ...]:
-    """The hosts that lack least for one task, each resource by its share of the largest host."""
-    lacks = np.maximum(shape.column[:4] - left[:4, among], 0)
+def _nearest(board: Board, shape: BoardShape, left: I64, among: I64) -> tuple[NearMiss, ...]:
+    """The hosts that lack least for one task, each kind by its share of the largest host."""
+    lacks = np.maximum(shape.column[:-1] - left[:-1, among], 0)
     distance = np.zeros(len(among), dtype=np.int64)
     for row, weight in zip(lacks, board.weight, strict=True):
         distance += np.minimum(row, LACK_MAX // weight) * weight
     first = np.argsort(distance, kind="stable")[:NEAREST]
     return tuple(
-        NearMiss(host_id=board.hosts.ids[host], lacks=amounts_of(lack))
+        NearMiss(host_id=board.hosts.ids[host], lacks=board.hosts.kinds.amounts(lack))
         for host, lack in zip(among[first].tolist(), lacks[:, first].T.tolist(), strict=True)
     )

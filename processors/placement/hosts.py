@@ -1,10 +1,10 @@
 """The hosts: what they offer, in which phase they are, what runs hold of them.
 
 A row per host in the table; beside it columns over hosts for deciding, kept up with each change and rebuilt from the
-rows. Resources stand in the order cpu, memory, disk, gpu, ports.
+rows. A column of amounts has a row for each kind that the cell knows, in their order, and one for ports behind them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -14,15 +14,13 @@ from events.host_offers import offer_fault
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, HostLost, HostRemoved
-from events.resources import STANDARD_KINDS
+from events.resources import Kinds, in_order
 from events.reused_numbers import Places
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
 from processors.state.causes import CurrentInput, newest
 from processors.state.table import Table, struct_table
-
-RESOURCES = 5
 
 
 class Phase(Number):
@@ -35,11 +33,6 @@ class Phase(Number):
     LOST = 3
 
 
-def amounts_of(values: Sequence[int]) -> dict[str, int]:
-    """The first four resources."""
-    return STANDARD_KINDS.amounts(values[:4])
-
-
 class Hosts:
     """Table and columns. Columns have exactly one item per host."""
 
@@ -47,6 +40,7 @@ class Hosts:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
         self._cell = cell
         self._input = current
+        self.kinds = Kinds()
         self._clear()
 
     def _clear(self) -> None:
@@ -54,14 +48,14 @@ class Hosts:
         self.constraints = Constraints()
         self.taken: list[dict[int, None]] = []
         """The port numbers that runs hold, per host."""
-        self._columns = np.zeros((2 * RESOURCES + 6, 16), dtype=np.int64)
+        self._columns = np.zeros((2 * (len(self.kinds) + 1) + 6, 16), dtype=np.int64)
         self._point()
 
     def _point(self) -> None:
         """Lets the columns be views of what is in use."""
-        columns = self._columns[:, : len(self.ids)]
-        self.capacity: I64 = columns[:RESOURCES]
-        self.used: I64 = columns[RESOURCES : 2 * RESOURCES]
+        columns, amounts = self._columns[:, : len(self.ids)], len(self.kinds) + 1
+        self.capacity: I64 = columns[:amounts]
+        self.used: I64 = columns[amounts : 2 * amounts]
         self.phase: I64 = columns[-6]
         self.counting: I64 = columns[-5]
         """1: its capacity counts for the cell: it has offered something and isn't lost."""
@@ -87,8 +81,11 @@ class Hosts:
         """The hosts that count for the capacity of the cell."""
         return np.equal(self.counting, 1)
 
-    def restored(self) -> None:
-        """Rebuilds the columns but for what runs hold; whoever knows the runs says it with `hold`."""
+    def restored(self, kinds: Kinds) -> None:
+        """Rebuilds the columns, over the kinds that the cell knows, but for what runs hold; whoever knows the runs says
+        it with `hold`.
+        """
+        self.kinds = kinds
         self._clear()
         self.places.restored({host_id: row.number for host_id, row in self.table.items()})
         self._grow()
@@ -98,7 +95,7 @@ class Hosts:
             self._derive(row)
 
     def hold(self, numbers: I64, needs: I64, sign: int = 1) -> None:
-        """Runs take what they need (`needs` is [4, runs] or [5, runs]) from hosts, or (`sign` -1) give it back."""
+        """Runs take what they need (`needs` is [kinds, runs]) from hosts, or (`sign` -1) give it back."""
         np.add.at(self.runs, numbers, sign)
         for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
@@ -141,7 +138,7 @@ class Hosts:
         before = (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes)
         if not offer_fault(event):
             row.offered = event.session
-            row.capacity = [*STANDARD_KINDS.offered(event.capacity)]
+            row.capacity = in_order(event.capacity)
             row.port_first, row.port_last = event.port_first, event.port_last
             row.attributes = dict(sorted(event.attributes.items()))
         else:
@@ -206,10 +203,23 @@ class Hosts:
         if not cell.changed_by:
             return None
         return CapacityChanged(
-            capacity=amounts_of((self.capacity[:4] * self.counts).sum(axis=1).tolist()),
+            capacity=self._amounts(),
             hosts=int(self.counting.sum()),
             version=cell.version + 1,
             causes=tuple(change.record for change in cell.changed_by),
+        )
+
+    def know(self, kinds: Kinds) -> None:
+        """The cell has more kinds, for which there are columns already, or other amounts of licences."""
+        self.kinds = kinds
+        self._changed()
+
+    def _amounts(self) -> dict[str, int]:
+        """What hosts have together, and licences."""
+        offered: list[int] = (self.capacity[:-1] * self.counts).sum(axis=1).tolist()
+        licences = self.kinds.licences
+        return self.kinds.amounts(
+            [licences.get(name, amount) for name, amount in zip(self.kinds.names, offered, strict=True)]
         )
 
     def capacity_said(self, event: CapacityChanged, now: int) -> None:
@@ -243,7 +253,7 @@ class Hosts:
     def _offer(self, row: HostRow) -> None:
         """Brings capacity, ports and attributes up to the row."""
         number = row.number
-        self.capacity[:, number] = [*row.capacity, row.port_last - row.port_first + 1]
+        self.capacity[:, number] = [*self.kinds.offered(row.capacity), row.port_last - row.port_first + 1]
         self.used[-1, number] = self._within(number, self.taken[number])
         self.constraints.changed(number, row.attributes)
 
@@ -264,5 +274,5 @@ class Hosts:
 
 def _withdraw(row: HostRow) -> None:
     """From now on the host offers nothing."""
-    row.offered, row.capacity = NEVER, [0, 0, 0, 0]
+    row.offered, row.capacity = NEVER, {}
     row.port_first, row.port_last, row.attributes = 0, -1, {}

@@ -56,8 +56,8 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 9
-    state: ClassVar[int] = 6
+    logic: ClassVar[int] = 10
+    state: ClassVar[int] = 7
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Placement:
             GatewayBeat: self._liveness.beat,
             HostAnswered: self._answered,
             TimerPassed: self._liveness.passed,
-            PoolAnswered: lambda event, now: self._settings.answered(event),
+            PoolAnswered: self._pool_answered,
             JobAccepted: self.runs.accepted,
             GangsAdmitted: self.runs.admitted,
             GangsQueued: self.runs.queued,
@@ -107,14 +107,15 @@ class Placement:
             self._leaving.asks,
             self.runs.jobs,
             self.runs.ports,
+            self.runs.shapes.table,
             self.runs.arena.table,
         )
 
     def restored(self) -> None:
         """See `Machine.restored`."""
-        self.hosts.restored()
-        self.runs.restored()
         self._settings.restored()
+        self.hosts.restored(self._settings.kinds)
+        self.runs.restored()
         self._quiet = False
 
     def apply(self, record: Input) -> None:
@@ -166,6 +167,16 @@ class Placement:
         """See `Machine.next_wakeup`."""
         times = (self._liveness.next_wakeup(), self._leaving.next_wakeup(), self.runs.next_due_ms())
         return min((time for time in times if time is not None), default=None)
+
+    def _pool_answered(self, event: PoolAnswered, now: int) -> None:
+        before = self.hosts.kinds
+        self._settings.answered(event)
+        kinds = self._settings.kinds
+        if kinds.names != before.names:
+            self.runs.shapes.widen(kinds)
+            self.restored()
+        if (kinds.names, kinds.licences) != (before.names, before.licences):
+            self.hosts.know(kinds)
 
     def _answered(self, event: HostAnswered, now: int) -> None:
         self._liveness.answered(event, now)

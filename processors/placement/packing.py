@@ -1,8 +1,8 @@
 """The hot path: equal tasks onto hosts, as free functions over columns.
 
-`free` is [5, hosts] int64 (cpu, memory, disk, gpu, ports), `open_` says which hosts may be used, `score` is a linear
-function of what is free. Because it is linear, a task lowers the score of its host by the same amount wherever it
-goes: the order of hosts that a greedy placing task by task would see is known beforehand, and a whole job is placed
+`free` is [kinds + 1, hosts] int64 (the kinds of the cell, then ports), `open_` says which hosts may be used, `score` is
+a linear function of what is free. Because it is linear, a task lowers the score of its host by the same amount wherever
+it goes: the order of hosts that a greedy placing task by task would see is known beforehand, and a whole job is placed
 with a few sorts. Sorts are stable, ties go to the lower host number.
 """
 
@@ -17,8 +17,8 @@ SCALE = 1 << 40
 
 
 def weights(largest: I64) -> I64:
-    """What a unit of each resource adds to the score: each resource counts by its share of the largest host."""
-    return SCALE // np.maximum(largest[:4], 1)
+    """What a unit of each kind adds to the score: each counts by its share of the largest host, ports don't."""
+    return SCALE // np.maximum(largest[:-1], 1)
 
 
 def scores(free: I64, weight: I64) -> I64:

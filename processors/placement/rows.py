@@ -6,14 +6,15 @@ from events.codes import Code
 from events.records.parts import Cause
 from events.records.placement import HostAnswered
 from processors.state.causes import CauseRow
-from processors.state.record_rows import ConstraintRow
 
 NEVER = -1
 """No session: those of hosts are 0 or more."""
 
 
 class HostRow(msgspec.Struct, array_like=True):
-    """A host. `number` stands in the arena, less one; `capacity` counts cpu, memory, disk, gpu."""
+    """A host. `number` stands in the arena, less one; `capacity` is what it offers, kinds that the cell doesn't know
+    included: they may be added.
+    """
 
     number: int
     session: int = NEVER
@@ -21,7 +22,7 @@ class HostRow(msgspec.Struct, array_like=True):
     """Session of the last offer; NEVER: it offers nothing."""
     reconciled: int = NEVER
     """Session whose runs lifecycle has settled."""
-    capacity: list[int] = msgspec.field(default_factory=lambda: [0, 0, 0, 0])
+    capacity: dict[str, int] = {}
     port_first: int = 0
     port_last: int = -1
     attributes: dict[str, str] = {}
@@ -39,18 +40,17 @@ class HostRow(msgspec.Struct, array_like=True):
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `number` counts arrivals; `base` is its first slot, `instances` its highest instance plus 1."""
+    """A job. `number` counts arrivals; `base` is its first slot, `instances` its highest instance plus 1; `shape` is
+    the number of the shape that all its tasks have, or `MIXED`.
+    """
 
     number: int
     base: int
     instances: int
-    need: list[int]
-    """What a task needs: cpu, memory, disk, gpu, ports."""
+    shape: int
     gang: int
     """Size of the gang of the first instances; 0: none."""
     priority: int
-    constraints: tuple[ConstraintRow, ...]
-    spread: bool
     returns: int = 0
     """Returns with a back-off since one of its tasks was placed."""
     said: str = ""

@@ -1,8 +1,9 @@
 """The runs: which wait for a place, which have one, which are over.
 
-Columns over all tasks in an `Arena`: `waiting` the run that waits for a place, `until` when its patience ends (see
-`seconds.py`), `placed` the run that has a place, `host` its host's number plus 1, `ended` the highest run known to be
-over. A run at or below `ended` is void whatever says it later, so what a run holds is given back exactly once.
+Columns over all tasks in an `Arena`: `shape` the number of the task's shape, `waiting` the run that waits for a place,
+`until` when its patience ends (see `seconds.py`), `placed` the run that has a place, `host` its host's number plus 1,
+`ended` the highest run known to be over. A run at or below `ended` is void whatever says it later, so what a run holds
+is given back exactly once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,20 +13,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from events.bounds import AMOUNT_MAX
 from events.codes import ENDED_JOBS
 from events.columns import I32, I64, counted, distinct, indexed, ints
 from events.instance_changes import instance_change
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
-from events.resources import STANDARD_KINDS
-from processors.placement.hosts import RESOURCES, Hosts
+from processors.placement.hosts import Hosts
 from processors.placement.rows import CellRow, JobRow
-from processors.state.arena import Arena, change_instances, locate, locate_ranges
+from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
-from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.seconds import milliseconds, second
+from processors.state.shapes import MIXED, Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
 Mask = NDArray[np.bool_]
@@ -48,7 +47,8 @@ class Runs:
     def __init__(self, hosts: Hosts, cell: Table[str, CellRow], settings: CellSettings) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
-        self.arena = Arena("runs", ("waiting", "until", "placed", "host", "ended"))
+        self.shapes = Shapes()
+        self.arena = Arena("runs", ("shape", "waiting", "until", "placed", "host", "ended"))
         self.waiting: dict[str, int] = {}
         """The jobs with tasks that wait, and how many."""
         self.settings = settings
@@ -61,6 +61,7 @@ class Runs:
     def restored(self) -> None:
         """Rebuilds what is derived, and what runs hold of the hosts."""
         self.arena.restored()
+        self.shapes.restored()
         self._at = {row.base: job_id for job_id, row in self.jobs.items()}
         waiting = np.flatnonzero(self.arena["waiting"])
         self.waiting = {job_id: len(slots) for job_id, slots in self.by_job(waiting)}
@@ -107,24 +108,23 @@ class Runs:
 
     def accepted(self, event: JobAccepted, now: int) -> None:
         """A job is there."""
-        if event.job_id in self.jobs or event.instances < 1:
+        shapes = shapes_of(event, self._hosts.kinds.offered)
+        if event.job_id in self.jobs or event.instances < 1 or not shapes:
             return
         cell = self._cell.change("cell")
         base = self.arena.take(event.instances)
+        numbers = [*self.shapes.take_job(self.arena, base, event, shapes)]
         self.arena.fill("ended", base, event.instances, event.first_run - 1)
         self._at[base] = event.job_id
-        need = [*STANDARD_KINDS.offered(event.need), event.ports]
         self.jobs.put(
             event.job_id,
             JobRow(
                 number=cell.jobs,
                 base=base,
                 instances=event.instances,
-                need=[max(0, min(one, 2 * AMOUNT_MAX)) for one in need],
+                shape=numbers[0] if len(numbers) == 1 else MIXED,
                 gang=min(event.gang_min, event.instances) if event.gang_min > 1 else 0,
                 priority=event.priority,
-                constraints=tuple(row_of(ConstraintRow, one) for one in event.constraints),
-                spread=event.strategy == "spread",
             ),
         )
         cell.jobs += 1
@@ -187,18 +187,22 @@ class Runs:
         if row is None or event.state not in ENDED_JOBS:
             return
         self._let_go(np.arange(row.base, row.base + row.instances))
+        self.shapes.give_back_job(self.arena, row.base, row.instances)
         self.arena.give_back(row.base, row.instances)
         del self._at[row.base]
         self.jobs.remove(event.job_id)
 
     def instances_changed(self, event: InstancesChanged, now: int) -> None:
         """Instances of a job were added or removed."""
-        if event.job_id not in self.jobs:
+        shapes = shapes_of(event, self._hosts.kinds.offered)
+        if event.job_id not in self.jobs or len(shapes) < len(event.shapes):
             return
         row = self.jobs.change(event.job_id)
         self._let_go(row.base + instance_change(event).removed)
         del self._at[row.base]
-        start = change_instances(self.arena, row.base, row.instances, event)
+        start, more = self.shapes.change_job(self.arena, row.base, row.instances, event, shapes)
+        if any(number != row.shape for number in more):
+            row.shape = MIXED
         self._at[start] = event.job_id
         if start != row.base:
             slots = np.arange(start, start + event.instances)
@@ -269,32 +273,36 @@ class Runs:
         """Placed runs take what they need, ports left out, or (sign -1) give it back."""
         if not len(slots):
             return
-        bases, job = indexed(self.arena["owner"][slots] - 1)
-        needs = np.array([self.jobs[self._at[base]].need for base in bases.tolist()], dtype=np.int64)
+        shapes, index = indexed(self.arena["shape"][slots])
+        needs = np.array([self.shapes[number].need for number in shapes.tolist()], dtype=np.int64)
         host = self.arena["host"][slots].astype(np.int64) - 1
-        self._hosts.hold(host, needs[job, : RESOURCES - 1].T, sign)
+        self._hosts.hold(host, needs[index].T, sign)
 
     def _release(self, slots: I64) -> None:
         self._hold(slots, -1)
         for job_id, part in self.by_job(slots) if len(self.ports) else ():
             row = self.jobs[job_id]
-            for slot in part.tolist() if row.need[-1] else ():
-                number = int(self.arena["host"][slot]) - 1
-                self._hosts.free_ports(number, self.ports[job_id, slot - row.base])
-                self.ports.remove((job_id, slot - row.base))
+            for slot in part.tolist() if row.shape == MIXED or self.shapes[row.shape].ports else ():
+                key = (job_id, slot - row.base)
+                if key in self.ports:
+                    self._hosts.free_ports(int(self.arena["host"][slot]) - 1, self.ports[key])
+                    self.ports.remove(key)
         self.arena.set("placed", slots, 0)
         self.arena.set("host", slots, 0)
 
     def _take_ports(self, event: TasksPlaced, host: I64) -> None:
-        counts = [self.jobs[job_id].need[-1] for job_id in event.job_ids]
         ports, at = ints(event.ports).tolist(), 0
-        columns: Iterable[tuple[int, int, int]] = zip(
-            ints(event.job).tolist(), ints(event.instance).tolist(), host.tolist(), strict=True
+        columns: Iterable[tuple[int, int, int, int]] = zip(
+            ints(event.job).tolist(),
+            ints(event.instance).tolist(),
+            host.tolist(),
+            ints(event.port_count).tolist(),
+            strict=True,
         )
-        for job, instance, number in columns:
-            if counts[job]:
-                mine = ports[at : at + counts[job]]
-                at += counts[job]
+        for job, instance, number, count in columns:
+            if count:
+                mine = ports[at : at + count]
+                at += count
                 self.ports.put((event.job_ids[job], instance), mine)
                 self._hosts.hold_ports(number, mine)
 

@@ -193,7 +193,7 @@ def change_instances(arena: Arena, base: int, tasks: int, event: InstancesChange
     moved. All runs of those that are removed are over, and of those that are added the runs of before: what others
     still say of them is void. Whatever removed instances held, the caller has released.
     """
-    added, removed = instance_change(event)
+    added, removed, _ = instance_change(event)
     start = arena.resize(base, tasks, event.instances)
     gone = np.append(removed[removed < event.instances], np.arange(tasks, event.instances))
     arena.set("ended", start + gone, REMOVED)

@@ -273,11 +273,10 @@ def _placed(place: Place, event: TasksPlaced) -> Iterator[Out]:
 
 
 def _ports(event: TasksPlaced) -> list[tuple[int, ...]]:
-    """The ports of each item; they stand one after another, as many as the job of each has."""
-    job, ports = ints(event.job), ints(event.ports).tolist()
+    """The ports of each item; they stand one after another."""
     if not event.port_count:
-        return [()] * len(job)
-    ends = np.cumsum(ints(event.port_count)[job]).tolist()
+        return [()] * len(ints(event.job))
+    ports, ends = ints(event.ports).tolist(), np.cumsum(ints(event.port_count)).tolist()
     return [tuple(ports[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 

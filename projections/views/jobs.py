@@ -91,10 +91,11 @@ class JobFold:
             return
         row.state, row.code, row.message = "PENDING", "", ""
         row.accepted, row.first_run = moment.offset, event.first_run
-        row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * event.ports)
+        ports = max(shape.ports for shape in event.shapes)
+        row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * ports)
         row.instances = row.slots = event.instances
-        row.ports, row.gang_min = event.ports, event.gang_min
-        row.need = to_json(event.need)
+        row.ports, row.gang_min = ports, event.gang_min
+        row.need = to_json(event.shapes[0].resources)
         self._use(row.pool, 1, event.instances)
 
     def _instances_changed(self, moment: Moment, event: InstancesChanged) -> None:

@@ -70,7 +70,7 @@ class TaskFold:
         """Adds and removes instances of a job. Slots behind its last one are never another job's, so they stay its own
         when it shrinks; when it grows beyond them it moves, unless nothing is behind them.
         """
-        added, removed = instance_change(event)
+        added, removed, _ = instance_change(event)
         self._remove(row, removed)
         row.removed = event.instances - (row.tasks + len(added) - len(removed))
         row.instances = event.instances
@@ -192,7 +192,7 @@ class TaskFold:
         self._move(named, TaskState.ORDERED)
         self._allocate(named, hosts, index, 1)
         if event.ports:
-            self._note_ports(named, ints(event.ports))
+            self._note_ports(named, ints(event.ports), ints(event.port_count).astype(np.int64))
 
     def _stopping(self, moment: Moment, event: RunsStopping) -> None:
         named = self._named(moment, event)
@@ -292,15 +292,15 @@ class TaskFold:
                 held[name] = held.get(name, 0) + amount
             host.allocated = to_json(in_order(held))
 
-    def _note_ports(self, named: Named, ports: NDArray[Any]) -> None:
-        """The port numbers stand one after another in the record, for each task as many as its job has."""
-        count = np.array([row.ports for row in named.jobs], dtype=np.int64)[named.job]
+    def _note_ports(self, named: Named, ports: NDArray[Any], counts: I64) -> None:
+        """The port numbers stand one after another in the record, so many for each of its items."""
+        starts = (np.cumsum(counts) - counts)[named.at]
+        counts = counts[named.at]
+        width = np.array([row.ports for row in named.jobs], dtype=np.int64)[named.job]
         base = np.array([row.port_base for row in named.jobs], dtype=np.int64)[named.job]
-        starts = np.cumsum(count) - count
-        total = int(count.sum())
-        slots = np.arange(total) + np.repeat(base + named.instance * count - starts, count)
-        places = self._cache.ports.place(slots)
-        self._cache.ports["port"][places] = ports[:total]
+        each = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = self._cache.ports.place(np.repeat(base + named.instance * width, counts) + each)
+        self._cache.ports["port"][places] = ports[np.repeat(starts, counts) + each]
         self._cache.ports.touch(places)
 
 

@@ -55,7 +55,7 @@ def test_the_largest_gang_on_hosts_of_the_longest_ids_fits_a_round() -> None:
         host_session=pack_longs([bounds.SESSION_MAX] * size),
         host=ones,
         ports=pack_ints([bounds.PORT_MAX] * bounds.GANG_PORTS_MAX),
-        port_count=pack_ints([bounds.PORTS_MAX]),
+        port_count=pack_ints([bounds.GANG_PORTS_MAX // size] * size),
     )
     assert len(encode(placed)) < ROUND_BYTES_MAX * 7 // 8
 
@@ -172,7 +172,9 @@ def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
     entitlement: Any = cell.drivers["entitlement"].machine
     for pool in ("/a", "/b"):
         open_ = [row for row in entitlement.queues.jobs.values() if row.pool == pool]
-        assert entitlement.shares()[pool].allocation[0] == sum(row.held * row.need[0] for row in open_)
+        assert entitlement.shares()[pool].allocation[0] == sum(
+            part.held * entitlement.queues.need(shape)[0] for row in open_ for shape, part in row.parts.items()
+        )
     hosts: Any = cell.drivers["placement"].machine.hosts
     assert (hosts.used <= hosts.capacity).all()
     assert (hosts.used >= 0).all()

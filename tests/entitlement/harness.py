@@ -1,6 +1,9 @@
 """Entitlement by itself: what operators and other machines say to it."""
 
+from collections import Counter
 from collections.abc import Sequence
+
+import numpy as np
 
 from events.columns import pack_ints
 from events.records.base import Event
@@ -8,10 +11,10 @@ from events.records.entitlement import GangsAdmitted, GangsHeld, PoolAnswered, P
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import Amounts
+from events.resources import Amounts, Vector, add
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.rows import NOTHING, Amount4, plus
-from tests.machines import Alone, Range, Run, columns, of, one, ranges, ranges_of, runs_of
+from processors.state.arena import REMOVED
+from tests.machines import Alone, Range, Run, columns, of, one, ranges, ranges_of, runs_of, shaped
 
 
 def cpu(cores: int) -> Amounts:
@@ -33,16 +36,28 @@ class World(Alone[Entitlement]):
         return self.take("paceline.pools", event)
 
     def look(self, copy: Entitlement) -> None:
-        """The allocation of each pool is the sum of the needs of the runs that hold."""
-        sums: dict[str, Amount4] = {}
-        arena = self.machine.queues.arena
-        for row in self.machine.queues.jobs.values():
+        """The allocation of each pool is the sum of the needs of the runs that hold; parts count their tasks."""
+        queues = self.machine.queues
+        arena, sums = queues.arena, {}
+        for row in queues.jobs.values():
             stretch = slice(row.base, row.base + row.instances)
-            held, queued = int((arena["held"][stretch] > 0).sum()), int((arena["queued"][stretch] > 0).sum())
-            assert (row.held, row.queued) == (held, queued)
-            sums[row.pool] = plus(sums.get(row.pool, NOTHING), row.need, held)
-        for pool, amount in self.machine.queues.allocation.items():
-            assert amount == sums.get(pool, NOTHING)
+            counts = {name: Counter[int]() for name in ("held", "queued")}
+            for name, count in counts.items():
+                slots = np.flatnonzero(arena[name][stretch]) + row.base
+                count.update(queues.part_of(row, slot - row.base) for slot in slots.tolist())
+                for slot in slots.tolist() if name == "held" else ():
+                    need = queues.need(int(arena["shape"][slot]))
+                    sums[row.pool] = add(sums.get(row.pool, queues.nothing), need)
+            there = Counter(arena["shape"][stretch][arena["ended"][stretch] != REMOVED].tolist())
+            assert {shape: part.tasks for shape, part in row.parts.items()} == there
+            for shape, part in row.parts.items():
+                assert (part.held, part.queued) == (counts["held"][shape], counts["queued"][shape])
+        for pool, amount in queues.allocation.items():
+            assert amount == sums.get(pool, queues.nothing)
+        tasks = Counter[int]()
+        for row in queues.jobs.values():
+            tasks.update({shape: part.tasks for shape, part in row.parts.items()})
+        assert {number: row.tasks for number, row in queues.shapes.table.items()} == tasks
 
     def later(self, ms: int, step: int = 250) -> list[Event]:
         said: list[Event] = []
@@ -75,8 +90,9 @@ class World(Alone[Entitlement]):
         gang = int(spec.get("gang_min", 0))
         need = need or cpu(1)
         accepted = JobAccepted(
-            job_id=job_id, jobs_offset=0, pool=pool, kind="batch", instances=instances, need=need, **spec
-        )  # fmt: skip
+            job_id=job_id, jobs_offset=0, pool=pool, kind="batch", **({"instances": instances} | shaped(need) | spec)
+        )
+        instances = accepted.instances
         parts = [(job_id, 0, gang, 1, 1)] if gang > 1 else []
         rest = instances - gang if gang > 1 else instances
         parts += [(job_id, instances - rest, rest, 1, 0)] if rest else []
@@ -108,9 +124,9 @@ class World(Alone[Entitlement]):
 
     def holds(self, pool: str) -> int:
         """CPU that a leaf holds."""
-        return self.machine.queues.allocation.get(pool, NOTHING)[0]
+        return self.machine.queues.allocation.get(pool, self.machine.queues.nothing)[0]
 
-    def entitled(self, pool: str) -> Amount4:
+    def entitled(self, pool: str) -> Vector:
         return self.machine.shares()[pool].entitlement
 
 

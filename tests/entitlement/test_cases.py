@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from events.codes import Code
-from events.resources import Amounts
-from processors.entitlement.rows import four
+from events.resources import STANDARD_KINDS, Amounts
 from tests.entitlement.harness import World, admitted, preempted
 from tests.machines import START_MS
 
@@ -102,7 +101,7 @@ def test_demand_adds_up_the_tree() -> None:
         world.submit(f"job-{path.rpartition('/')[2]}", path, need=amounts(given["demand"]))
     for path, expected in case["expected_demand"].items():
         want = amounts(expected)
-        assert world.machine.shares()[path].demand == four(want)
+        assert world.machine.shares()[path].demand == STANDARD_KINDS.vector(want)
 
 
 def test_the_rules_of_the_tree() -> None:
@@ -154,8 +153,8 @@ def test_the_queue_goes_by_priority_then_order() -> None:
     for number, gang in enumerate(case["enqueued"]):
         world.submit(f"j{number}", need=amounts(gang["resources_per_task"]), priority=gang["priority"])
     places = world.machine.queues.order["/p"]
-    assert [-priority for priority, _, _ in places] == [2, 2, 1, 0]
-    assert [job_id for _, _, job_id in places] == ["j2", "j3", "j1", "j0"]
+    assert [-priority for priority, *_ in places] == [2, 2, 1, 0]
+    assert [job_id for *_, (job_id, _) in places] == ["j2", "j3", "j1", "j0"]
 
 
 @pytest.mark.parametrize("cores", [2, 3])

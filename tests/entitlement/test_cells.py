@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from events.codes import Code
 from events.records.pools import PoolDefined
+from events.resources import STANDARD_KINDS
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, parent_of
 from processors.entitlement.rows import ask_row
@@ -80,7 +81,7 @@ def test_a_pool_is_in_one_cell_and_with_the_pools_around_it(facts: list[tuple[st
 
 
 def test_answers_in_one_round_follow_one_another() -> None:
-    tree = Tree(0, [Entry("/", row=World().machine.pools["/"])])
+    tree = Tree(0, STANDARD_KINDS, [Entry("/", row=World().machine.pools["/"])])
     facts = (PoolDefined(path="/a", command_id=name, cell=cell) for name, cell in (("x", 1), ("y", 0)))
     first, second = (ask_row(fact).fact for fact in facts)
     assert answer(0, first, tree, {}, False, ()).code == Code.DONE

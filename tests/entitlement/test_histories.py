@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from events.codes import Code
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
+from events.records.parts import TaskShape
+from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.rows import NOTHING, plus
 from tests.entitlement.harness import World, admitted, cpu
-from tests.machines import Run, runs_of
+from tests.machines import Run, mixed, runs_of
 
 LEAVES = ("/a/x", "/a/y", "/b")
 
@@ -27,8 +28,14 @@ def naive(machine: Entitlement) -> list[Run]:
         (pool for pool in machine.pools if pool in LEAVES), key=lambda pool: (machine.pools[pool].served, pool)
     )
 
+    def needs(slots: list[int]) -> Vector:
+        total = queues.nothing
+        for slot in slots:
+            total = add(total, queues.need(int(arena["shape"][slot])))
+        return total
+
     def over(job: Any, slots: list[int], exactly: bool) -> str:
-        asked = plus(NOTHING, job.need, len(slots))
+        asked = needs(slots)
         reserved = machine.pools[job.pool].reservation
         levels = [job.pool] if job.pool == "/b" else [job.pool, "/a"]
         if any(want > have for want, have in zip(asked, machine.cell.capacity, strict=True)):
@@ -41,7 +48,7 @@ def naive(machine: Entitlement) -> list[Run]:
             return "never"
         if not job.preemptible and any(
             want and want + has > have
-            for want, has, have in zip(asked, firm.get(job.pool, NOTHING), reserved, strict=True)
+            for want, has, have in zip(asked, firm.get(job.pool, queues.nothing), reserved, strict=True)
         ):
             return "firm"
         for level in levels:
@@ -56,18 +63,27 @@ def naive(machine: Entitlement) -> list[Run]:
 
     def take(job_id: str, job: Any, slots: list[int]) -> None:
         for level in [job.pool, *(["/a"] if job.pool != "/b" else []), "/"]:
-            held[level] = plus(held[level], job.need, len(slots))
+            held[level] = add(held[level], needs(slots))
         if not job.preemptible:
-            firm[job.pool] = plus(firm.get(job.pool, NOTHING), job.need, len(slots))
+            firm[job.pool] = add(firm.get(job.pool, queues.nothing), needs(slots))
         out.extend((job_id, slot - job.base, int(arena["queued"][slot])) for slot in slots)
 
     for pool in pools:
-        jobs = [(-job.priority, job.number, job_id, job) for job_id, job in queues.jobs.items() if job.pool == pool]
+        parts = sorted(
+            (-job.priority, job.number, part.first, job_id, shape)
+            for job_id, job in queues.jobs.items()
+            if job.pool == pool
+            for shape, part in job.parts.items()
+            if not part.aside
+        )
         firm_waits = False
-        for _, _, job_id, job in sorted(jobs, key=lambda each: each[:2]):
-            if job.aside or (firm_waits and not job.preemptible) or pool in blocked:
+        for *_, job_id, shape in parts:
+            job = queues.jobs[job_id]
+            if (firm_waits and not job.preemptible) or pool in blocked:
                 continue
-            slots = [slot for slot in range(job.base, job.base + job.instances) if arena["queued"][slot]]
+            stretch = range(job.base, job.base + job.instances)
+            mine = [slot for slot in stretch if queues.part_of(job, slot - job.base) == shape]
+            slots = [slot for slot in mine if arena["queued"][slot]]
             gang = [slot for slot in slots if slot < job.base + job.gang_min]
             units = (
                 [gang]
@@ -109,7 +125,10 @@ class Watched(World):
                 have <= most or most < 0
                 for have, most in zip(row.allocation, self.machine.pools[pool].limit, strict=True)
             )
-            firm, reservation = self.machine.queues.firm.get(pool, NOTHING), self.machine.pools[pool].reservation
+            firm, reservation = (
+                self.machine.queues.firm.get(pool, self.machine.queues.nothing),
+                self.machine.pools[pool].reservation,
+            )
             assert all(have <= most for have, most in zip(firm, reservation, strict=True))
         return said
 
@@ -135,6 +154,7 @@ JOBS = st.fixed_dictionaries(
         "priority": st.integers(0, 2),
         "preemptible": st.booleans(),
         "gang_min": st.sampled_from([0, 0, 2, 3]),
+        "other": st.sampled_from([None, None, {"cpu": 1}, {"cpu": 4, "memory": 1}, {"memory": 3}]),
     }
 )
 STEPS = st.lists(
@@ -162,7 +182,11 @@ def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: li
     for number, (step, value) in enumerate(steps):
         if step == "submit":
             gang = min(value["gang_min"], value["instances"])
-            world.submit(f"j{number:02}", **{**value, "gang_min": gang})
+            other, spec = value["other"], {name: value[name] for name in value if name != "other"}
+            if other:
+                shapes = (TaskShape(other), TaskShape(spec["need"]))
+                spec |= mixed((1, shapes[0]), (spec["instances"], shapes[1]), (1, shapes[0]))
+            world.submit(f"j{number:02}", **{**spec, "gang_min": gang})
         elif step == "capacity":
             world.capacity({"cpu": value, "memory": 20})
         elif step == "wait":

@@ -113,7 +113,7 @@ def test_a_resource_is_never_removed_and_its_unit_never_changes() -> None:
     world.configure(resources=(A100,))
     world.configure(preemption_delay_ms=500)
     world.configure(resources=(FPGA,))
-    assert [kind.name for kind in world.machine.cell.resources] == ["gpu/a100", "fpga"]
+    assert [kind.name for kind in world.machine.cell.settings.resources] == ["gpu/a100", "fpga"]
     assert world.configure(resources=(ResourceKind("gpu/a100", "MiB"),)).code == Code.INVALID_POOL
     assert world.configure(resources=(ResourceKind("gpu/a100", amount=5),)).code == Code.INVALID_POOL
 
@@ -122,7 +122,7 @@ def test_a_licence_may_change_its_amount() -> None:
     world = World()
     for amount in (5000, 8000):
         assert world.configure(resources=(ResourceKind("matlab", amount=amount),)).code == Code.DONE
-    assert [kind.amount for kind in world.machine.cell.resources] == [8000]
+    assert [kind.amount for kind in world.machine.cell.settings.resources] == [8000]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_resources_that_make_no_sense_are_refused_as_a_whole(kinds: tuple[Resour
     world = World()
     answer = world.configure(preemption_delay_ms=500, resources=kinds)
     assert (answer.code, message in answer.message) == (Code.INVALID_POOL, True), answer.message
-    assert (world.machine.cell.preemption_delay_ms, world.machine.cell.resources) == (2000, ())
+    assert (world.machine.cell.settings.preemption_delay_ms, world.machine.cell.settings.resources) == (2000, ())
 
 
 def test_a_job_whose_pool_was_removed_in_the_same_moment_is_told_and_goes_on_when_it_is_back() -> None:

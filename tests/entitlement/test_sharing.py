@@ -17,19 +17,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from events.resources import Vector
 from processors.entitlement.max_min import entitlements, fill
-from processors.entitlement.rows import NO_LIMIT, NOTHING, Amount4
 
 AMOUNT_MAX, SHARE_MAX = 1 << 40, 1 << 31
 KINDS = range(4)
 
+NOTHING = (0, 0, 0, 0)
+NO_LIMIT = (-1, -1, -1, -1)
+
 
 class Tree(NamedTuple):
     parents: list[int]
-    reservation: list[Amount4]
-    limit: list[Amount4]
-    share: list[Amount4]
-    demand: list[Amount4]
+    reservation: list[Vector]
+    limit: list[Vector]
+    share: list[Vector]
+    demand: list[Vector]
 
     def children(self, pool: int) -> list[int]:
         return [child for child, parent in enumerate(self.parents) if parent == pool]
@@ -54,7 +57,7 @@ def trees(draw: st.DrawFn, amount: int, share: int, fan_out: int) -> Tree:
         roomy = [pool for pool in range(len(parents)) if parents.count(pool) < fan_out]
         parents.append(draw(st.sampled_from(roomy)))
 
-    def column(low: int, high: int) -> list[Amount4]:
+    def column(low: int, high: int) -> list[Vector]:
         each = st.integers(low, high)
         return [draw(st.tuples(each, each, each, each)) for _ in parents]
 
@@ -63,7 +66,7 @@ def trees(draw: st.DrawFn, amount: int, share: int, fan_out: int) -> Tree:
     return tree._replace(demand=leaf_demand)
 
 
-def capacities(most: int) -> st.SearchStrategy[Amount4]:
+def capacities(most: int) -> st.SearchStrategy[Vector]:
     each = st.integers(0, most)
     return st.tuples(each, each, each, each)
 
@@ -115,7 +118,7 @@ def round_by_round(total: int, wants: Sequence[int], weights: Sequence[int]) -> 
     return rounded(exact)
 
 
-def twin(tree: Tree, capacity: Amount4) -> list[Amount4]:
+def twin(tree: Tree, capacity: Vector) -> list[Vector]:
     found = [list(capacity)] + [[0] * 4 for _ in tree.parents[1:]]
     for pool in range(len(tree.parents)):
         below = tree.children(pool)
@@ -155,7 +158,7 @@ def test_fill_of_large_amounts_is_exact(total: int, each: list[tuple[int, int]])
 
 @settings(max_examples=80)
 @given(SMALL, capacities(12))
-def test_a_tree_is_shared_as_unit_by_unit(tree: Tree, capacity: Amount4) -> None:
+def test_a_tree_is_shared_as_unit_by_unit(tree: Tree, capacity: Vector) -> None:
     assert entitlements(*tree, capacity) == twin(tree, capacity)
 
 
@@ -166,7 +169,7 @@ def test_a_tree_is_shared_as_unit_by_unit(tree: Tree, capacity: Amount4) -> None
         LARGE.flatmap(lambda t: st.tuples(st.just(t), capacities(6 * AMOUNT_MAX))),
     )
 )
-def test_what_always_holds(case: tuple[Tree, Amount4]) -> None:
+def test_what_always_holds(case: tuple[Tree, Vector]) -> None:
     tree, capacity = case
     found = entitlements(*tree, capacity)
     assert found[0] == capacity
@@ -192,7 +195,7 @@ def test_what_always_holds(case: tuple[Tree, Amount4]) -> None:
 
 @settings(max_examples=100)
 @given(SMALL, capacities(20), capacities(3))
-def test_more_capacity_takes_from_nobody_but_the_remainder(tree: Tree, capacity: Amount4, more: Amount4) -> None:
+def test_more_capacity_takes_from_nobody_but_the_remainder(tree: Tree, capacity: Vector, more: Vector) -> None:
     """Exact shares are monotone. Whole ones are off by less than one unit each, so each level may cost one unit."""
     less, greater = (
         entitlements(*tree, capacity),
@@ -212,7 +215,7 @@ def test_the_largest_remainder_may_cost_a_unit() -> None:
     assert fill(5, [9, 9, 9], [5, 3, 1]) == [3, 2, 0]
 
 
-def cpu(*values: int) -> list[Amount4]:
+def cpu(*values: int) -> list[Vector]:
     return [(value, 0, 0, 0) for value in values]
 
 
@@ -246,8 +249,8 @@ def test_after_hosts_are_lost_reservations_shrink_in_proportion_with_their_paren
 
 
 def test_each_resource_is_shared_by_itself() -> None:
-    demand: list[Amount4] = [NOTHING, (9, 9, 0, 1), (9, 0, 9, 1)]
-    share: list[Amount4] = [(1, 1, 1, 1), (1, 1, 1, 3), (2, 1, 1, 1)]
+    demand: list[Vector] = [NOTHING, (9, 9, 0, 1), (9, 0, 9, 1)]
+    share: list[Vector] = [(1, 1, 1, 1), (1, 1, 1, 3), (2, 1, 1, 1)]
     found = entitlements([-1, 0, 0], [NOTHING] * 3, [NO_LIMIT] * 3, share, demand, (9, 9, 9, 1))
     assert found == [(9, 9, 9, 1), (3, 9, 0, 1), (6, 0, 9, 0)]
 
@@ -263,7 +266,7 @@ CASES: dict[str, dict[str, Any]] = {
 RESOURCES = ("cpu", "memory", "disk", "gpu")
 IDLE_GETS_NOTHING = "a pool is entitled to no more than it wants: there is no third pass that spreads head-room"
 # Where ours is another on purpose: why, and what the pools have here.
-OURS: dict[str, tuple[str, dict[str, Amount4]]] = {
+OURS: dict[str, tuple[str, dict[str, Vector]]] = {
     "elastic_one_pool_demand": (
         IDLE_GETS_NOTHING + "; disk is cut by the limit of 1000 in both",
         {"/respool1/respool11": (20_000, 200, 1000, 0), "/respool1/respool12": NOTHING},
@@ -273,20 +276,20 @@ OURS: dict[str, tuple[str, dict[str, Amount4]]] = {
 SLACK = {"derived_slack_limit_10_percent", "slack_demand_exceeds_capacity"}  # we have no revocable resources
 
 
-def amount(values: dict[str, float]) -> Amount4:
+def amount(values: dict[str, float]) -> Vector:
     """CPU and GPU in thousandths, memory and disk in MiB."""
     cores, memory, disk, devices = (values.get(resource, 0) for resource in RESOURCES)
     return int(cores * 1000), int(memory), int(disk), int(devices * 1000)
 
 
-def outcome(case: dict[str, Any], capacity: Amount4) -> dict[str, Amount4]:
+def outcome(case: dict[str, Any], capacity: Vector) -> dict[str, Vector]:
     """Ours for a case. Demand is what waits and what runs."""
     paths = [pool["path"] for pool in case["pools"]]
 
-    def column(name: str) -> list[Amount4]:
+    def column(name: str) -> list[Vector]:
         return [amount({kind: row[name] for kind, row in pool["resources"].items()}) for pool in case["pools"]]
 
-    def wanted(path: str) -> Amount4:
+    def wanted(path: str) -> Vector:
         said = case["inputs"].get(path, {})
         waits, runs = said.get("demand", {}), said.get("allocation", {}).get("total", {})
         return amount({kind: waits.get(kind, 0) + runs.get(kind, 0) for kind in RESOURCES})

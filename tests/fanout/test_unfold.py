@@ -81,7 +81,7 @@ def test_each_placed_run_is_one_message_with_its_own_host_and_ports(
         **hosts(items),
         host_session=pack_longs([2**40, 5]),
         ports=pack_ints(port for each in ports for port in each),
-        port_count=pack_ints(port_count) if any(ports) else b"",
+        port_count=pack_ints(map(len, ports)) if any(ports) else b"",
     )
     outs = list(unfold(round_of("placement", placed), 0))
     assert tasks(outs) == [(JOBS[job], instance, run) for job, instance, run, _ in items]

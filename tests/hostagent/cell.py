@@ -17,7 +17,7 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import HostReconciled, JobAccepted, RunsEnded, RunsOrdered, RunsStopping
-from events.records.parts import Seen, Segment
+from events.records.parts import Seen, Segment, TaskShape
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.records.tasks import HostInventory, RunsReported
 from events.rounds import accept, sealed
@@ -107,8 +107,7 @@ class Cell:
                     pool=job.pool,
                     kind=job.kind,
                     instances=job.instances,
-                    need={},
-                    ports=len(job.ports),
+                    shapes=(TaskShape({}, len(job.ports)),),
                 )
                 for job, offset in zip(jobs, offsets, strict=True)
             )
@@ -166,7 +165,10 @@ class Cell:
         return out
 
 
-def ordered(tasks: Sequence[Task], hosts: Sequence[str], ports: Sequence[int] = ()) -> RunsOrdered:
+def ordered(
+    tasks: Sequence[Task], hosts: Sequence[str], ports: Sequence[int] = (), counts: Sequence[int] = ()
+) -> RunsOrdered:
+    """Runs with ports, so many each as `counts` says, else as many for each."""
     jobs, names = Names(), Names()
     job = pack_ints(jobs[task[0]] for task in tasks)
     host = pack_ints(names[name] for name in hosts)
@@ -179,6 +181,7 @@ def ordered(tasks: Sequence[Task], hosts: Sequence[str], ports: Sequence[int] = 
         host_session=pack_longs([1] * len(names)),
         host=host,
         ports=pack_ints(ports),
+        port_count=pack_ints(counts or [len(ports) // len(tasks)] * len(tasks)) if ports else b"",
     )
 
 

@@ -90,7 +90,7 @@ def test_orders_reach_each_host_in_one_message_per_round(cell: Cell) -> None:
         host.connect(1)
     settle(cell)
     position = cell.decide(
-        ordered([("j", 0, 1), ("j", 1, 1), ("k", 0, 1), ("j", 2, 1)], ["h1", "h2", "h1", "h1"], [31005]),
+        ordered([("j", 0, 1), ("j", 1, 1), ("k", 0, 1), ("j", 2, 1)], ["h1", "h2", "h1", "h1"], [31005], (0, 0, 1, 0)),
         stopping([("j", 1, 1)], ["h2"]),
         ended([("j", 0, 1)]),
     )
@@ -132,7 +132,7 @@ def test_the_whole_set_is_never_older_than_what_the_agent_has_followed(cell: Cel
 
 
 def test_the_whole_set_holds_ports_and_stops(cell: Cell) -> None:
-    cell.decide(ordered([("k", 0, 1), ("j", 3, 1)], ["h1", "h1"], [31007]), stopping([("j", 3, 1)], ["h1"]))
+    cell.decide(ordered([("k", 0, 1), ("j", 3, 1)], ["h1", "h1"], [31007], (1, 0)), stopping([("j", 3, 1)], ["h1"]))
     host = Host(cell)
     host.connect(1)
     settle(cell)
@@ -263,7 +263,7 @@ def test_a_gateway_that_restarts_knows_what_is_wanted_and_who_does_not_return(ce
     gone, host = Host(cell, "gone"), Host(cell, "h1")
     gone.connect(1)
     host.connect(1)
-    cell.decide(ordered([("j", 0, 1), ("k", 0, 1)], ["h1", "h1"], [31009]))
+    cell.decide(ordered([("j", 0, 1), ("k", 0, 1)], ["h1", "h1"], [31009], (0, 1)))
     settle(cell)
     cell.gateway.close()
     cell.decide(ordered([("j", 1, 1)], ["h1"]))
@@ -305,7 +305,7 @@ def test_a_host_that_was_back_once_and_dies_with_its_gateway_is_silent_again(
 def test_without_its_file_a_gateway_folds_the_same_from_the_log(cell: Cell) -> None:
     host = Host(cell)
     host.connect(1)
-    cell.decide(ordered([("k", 0, 1), ("j", 5, 1)], ["h1", "h1"], [31009]), stopping([("j", 5, 1)], ["h1"]))
+    cell.decide(ordered([("k", 0, 1), ("j", 5, 1)], ["h1", "h1"], [31009], (1, 0)), stopping([("j", 5, 1)], ["h1"]))
     settle(cell)
     cell.gateway.close()
     assert cell.path is not None

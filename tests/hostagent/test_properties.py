@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted
+from events.records.parts import TaskShape
 from hostagent.gateway.desired_runs import Wanted
 from hostagent.task_columns import Slots
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
@@ -137,8 +138,8 @@ PORTS = 3
 def test_tasks_keep_their_ports_while_their_job_grows_and_shrinks(steps: list[tuple[int, bool]]) -> None:
     wanted, job = Wanted(), JobSubmitted(job_id="j", pool="/p", ports=("a", "b", "c"))
     wanted.submitted(0, job)
-    need: dict[str, int] = {}
-    wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=1, need=need, ports=PORTS))
+    shapes = (TaskShape({}, PORTS),)
+    wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=1, shapes=shapes))
     held: dict[int, tuple[int, ...]] = {}
     there, runs = {0}, Counter[int]()
     for task, reload in steps:

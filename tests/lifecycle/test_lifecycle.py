@@ -210,7 +210,7 @@ def test_a_resource_that_is_defined_and_not_answered_yet_is_waited_for_however_l
     assert world.submit("a", resources={"cpu": 1, "gpu/a100": 1000, "memory": 0}) == []
     assert world.later(2000) == []
     said = world.peer("entitlement", PoolAnswered(path="/", pools_offset=1, command_id="c", code="DONE"))
-    assert one(said, JobAccepted).need == {"cpu": 1, "gpu/a100": 1000}
+    assert one(said, JobAccepted).shapes[0].resources == {"cpu": 1, "gpu/a100": 1000}
 
 
 def test_a_pool_that_is_defined_and_not_answered_yet_is_waited_for_however_long() -> None:
@@ -392,6 +392,7 @@ def test_ports_reach_the_order() -> None:
             host_session=pack_longs([1, 1]),
             host=pack_ints([0, 1]),
             ports=pack_ints([31000, 31001, 31005, 31006]),
+            port_count=pack_ints([2, 2]),
         ),
     )
     assert ints(one(said, RunsOrdered).ports).tolist() == [31000, 31001, 31005, 31006]
@@ -408,7 +409,7 @@ def test_ports_of_a_job_that_is_forgotten_by_now_are_nobody_elses() -> None:
             host_session=pack_longs([1]),
             host=pack_ints([0, 0, 0]),
             ports=pack_ints([31000, 31001, 31002]),
-            port_count=pack_ints([1, 1]),
+            port_count=pack_ints([1, 1, 1]),
         ),
     )
     assert ints(one(said, RunsOrdered).ports).tolist() == [31001, 31002]

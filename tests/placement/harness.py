@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import Outcome
+from events.codes import Code, Outcome
 from events.columns import ints, longs, pack_ints
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted
+from events.records.entitlement import GangsAdmitted, PoolAnswered
 from events.records.hosts import (
     GatewayBeat,
     HostBack,
@@ -19,10 +19,12 @@ from events.records.hosts import (
     HostSilent,
 )
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
+from events.records.parts import ResourceKind
 from events.records.placement import TasksPlaced
+from events.records.pools import CellConfigured
 from events.resources import Amounts, in_order
 from processors.placement.machine import Placement
-from tests.machines import Alone, Range, Run, columns, ranges
+from tests.machines import Alone, Range, Run, columns, ranges, shaped
 
 
 class World(Alone[Placement]):
@@ -77,6 +79,12 @@ class World(Alone[Placement]):
     def accept(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
         return self.peer("lifecycle", accepted(job, instances, **spec))
 
+    def know(self, *kinds: ResourceKind) -> list[Event]:
+        """The cell gets more kinds of resources, or other amounts of licences."""
+        self.catch("paceline.pools", CellConfigured(command_id="", resources=kinds))
+        offset = self.offsets["paceline.pools"]
+        return self.peer("entitlement", PoolAnswered(path="/", pools_offset=offset, command_id="", code=Code.DONE))
+
     def admit(self, *what: Range) -> list[Event]:
         return self.peer("entitlement", GangsAdmitted(**ranges(what)))
 
@@ -102,15 +110,26 @@ def amounts(cpu: int = 0, memory: int = 0, disk: int = 0, gpu: int = 0) -> Amoun
     return in_order({"cpu": cpu, "memory": memory, "disk": disk, "gpu": gpu})
 
 
-def offered(host: str, session: int, cpu: int = 4000, memory: int = 4000, gpu: int = 0, **fields: Any) -> HostOffered:
-    return HostOffered(host_id=host, session=session, capacity=amounts(cpu, memory, 10_000, gpu), **fields)
+def offered(
+    host: str,
+    session: int,
+    cpu: int = 4000,
+    memory: int = 4000,
+    gpu: int = 0,
+    more: Amounts | None = None,
+    **fields: Any,
+) -> HostOffered:
+    capacity = amounts(cpu, memory, 10_000, gpu) | (more or {})
+    return HostOffered(host_id=host, session=session, capacity=capacity, **fields)
 
 
 def accepted(
     job: str, instances: int = 1, cpu: int = 1000, memory: int = 0, gpu: int = 0, **fields: Any
 ) -> JobAccepted:
-    need = amounts(cpu, memory, 0, gpu)
-    return JobAccepted(job_id=job, jobs_offset=0, pool="/p", kind="batch", instances=instances, need=need, **fields)
+    known = {"instances": instances} | (
+        fields if "shapes" in fields else shaped(amounts(cpu, memory, 0, gpu), **fields)
+    )
+    return JobAccepted(job_id=job, jobs_offset=0, pool="/p", kind="batch", **known)
 
 
 def whole(job: str, instances: int, gang_min: int = 0, run: int = 1) -> list[Range]:
@@ -128,23 +147,24 @@ def ended(runs: Sequence[Run]) -> RunsEnded:
 
 
 def places(said: Sequence[Event], needs: dict[str, int] | None = None) -> dict[Run, tuple[str, tuple[int, ...]]]:
-    """Where runs were placed, with their ports; `needs` says how many ports a task of a job has."""
+    """Where runs were placed, with their ports; `needs` says how many a task of a job must have."""
     found: dict[Run, tuple[str, tuple[int, ...]]] = {}
     for event in said:
         if not isinstance(event, TasksPlaced):
             continue
         ports, at = ints(event.ports).tolist(), 0
         assert len(longs(event.host_session)) == len(event.host_ids)
-        for job, instance, run, host in zip(
-            *map(ints, (event.job, event.instance, event.run, event.host)), strict=True
+        counts = ints(event.port_count) if event.ports else [0] * len(ints(event.job))
+        for job, instance, run, host, each in zip(
+            *map(ints, (event.job, event.instance, event.run, event.host)), counts, strict=True
         ):
             job_id = event.job_ids[job]
-            each = (needs or {}).get(job_id, 0)
+            assert needs is None or each == needs.get(job_id, 0)
             key = (job_id, int(instance), int(run))
             assert key not in found
             found[key] = (event.host_ids[host], tuple(ports[at : at + each]))
             at += each
-        assert needs is None or at == len(ports)
+        assert at == len(ports)
     return found
 
 
@@ -160,7 +180,7 @@ def assert_alike(live: Placement, restored: Placement) -> None:
     assert live.hosts.taken == restored.hosts.taken
     assert live.runs.waiting == restored.runs.waiting
     assert live.next_wakeup() == restored.next_wakeup()
-    constraints = [row.constraints for row in live.runs.jobs.values()]
+    constraints = [row.shape.constraints for row in live.runs.shapes.table.values()]
     for conditions in constraints:
         mine = live.hosts.constraints.column(conditions)
         assert np.array_equal(mine, restored.hosts.constraints.column(conditions))

@@ -9,13 +9,21 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from events.records.base import Event
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged
-from events.records.parts import Constraint
+from events.records.parts import Constraint, TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost, HostRemoved
-from tests.machines import Run, of, ranges_of
+from tests.machines import Run, mixed, of, ranges_of
 from tests.placement.harness import World, offered, places
 
 HOSTS = st.sampled_from(["h0", "h1", "h2"])
 RULES = st.sampled_from([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
+SHAPES = st.builds(
+    TaskShape,
+    resources=st.fixed_dictionaries({"cpu": st.integers(0, 3), "gpu": st.integers(0, 1)}),
+    ports=st.integers(0, 2),
+    constraints=RULES,
+    strategy=st.sampled_from(["pack", "spread"]),
+)
+PARTS = st.lists(st.tuples(st.integers(1, 4), SHAPES), min_size=1, max_size=3)
 
 
 class History(RuleBasedStateMachine):
@@ -30,8 +38,9 @@ class History(RuleBasedStateMachine):
         self.silent: dict[str, tuple[int, int, int, str]] = {}
         self.known: set[str] = set()
         self.came = 0
-        self.jobs: dict[str, tuple[int, int, int, int, int, tuple[Constraint, ...]]] = {}
-        """Tasks, cpu, GPU, ports, gang, constraints."""
+        self.gangs: dict[str, int] = {}
+        self.asks: dict[tuple[str, int], TaskShape] = {}
+        """Of each task that ever was."""
         self.runs: dict[tuple[str, int], int] = {}
         self.waiting: set[tuple[str, int]] = set()
         self.held: dict[tuple[str, int], tuple[str, tuple[int, ...]]] = {}
@@ -46,17 +55,17 @@ class History(RuleBasedStateMachine):
             self.known.remove(gone.host_id)
         versions = [event.version for event in of(said, CapacityChanged)]
         assert versions == sorted(set(versions))
-        self.placed(places(said, {name: job[3] for name, job in self.jobs.items()}))
+        self.placed(places(said))
         for event in of(said, GangsUnplaced):
             assert sum(event.hosts_by_reason.values()) == event.hosts_considered == len(self.known)
         for event in of(said, GangsReturned):
             for job, first, count, run, gang in ranges_of(event):
-                assert not gang or (first, count) == (0, self.jobs[job][4])
+                assert not gang or (first, count) == (0, self.gangs[job])
                 for instance in range(first, first + count):
                     assert self.runs[job, instance] == run
                     self.waiting.remove((job, instance))
-        for name, spec in self.jobs.items():
-            where = {((name, i) in self.held, (name, i) in self.waiting) for i in range(spec[4])}
+        for name, gang in self.gangs.items():
+            where = {((name, i) in self.held, (name, i) in self.waiting) for i in range(gang)}
             assert len(where) <= 1, "a gang is held, waits or is gone as a whole"
         assert self.world.machine.runs.waiting.keys() == {job for job, _ in self.waiting}
 
@@ -65,17 +74,17 @@ class History(RuleBasedStateMachine):
             assert self.runs[job, instance] == run
             self.waiting.remove((job, instance))
             self.held[job, instance] = host, ports
-        for (job, _, _), (host, ports) in placed.items():
-            _, cpu, gpu, port_count, _, rules = self.jobs[job]
+        for (job, instance, _), (host, ports) in placed.items():
+            asks = self.asks[job, instance]
             cpu_there, gpu_there, ports_there, rack = self.offers[host]
-            here = [(self.jobs[name], mine) for (name, _), (at, mine) in self.held.items() if at == host]
-            assert not cpu or sum(spec[1] for spec, _ in here) <= cpu_there
-            assert not gpu or sum(spec[2] for spec, _ in here) <= gpu_there
+            here = [(self.asks[task].resources, mine) for task, (at, mine) in self.held.items() if at == host]
+            for name, most in (("cpu", cpu_there), ("gpu", gpu_there)):
+                assert not asks.resources[name] or sum(need[name] for need, _ in here) <= most
             numbers = [port for _, mine in here for port in mine]
             assert len(numbers) == len(set(numbers))
-            assert len(ports) == port_count
+            assert len(ports) == asks.ports
             assert all(31_000 <= port < 31_000 + ports_there for port in ports)
-            assert all((rack in one.values) == (one.operator == "in") for one in rules)
+            assert all((rack in one.values) == (one.operator == "in") for one in asks.constraints)
 
     def away(self, host: str) -> None:
         for hosts in (self.offers, self.returning, self.silent):
@@ -137,32 +146,24 @@ class History(RuleBasedStateMachine):
             self.take(self.world.fact(GatewayBeat(gateway="g")))
 
     @rule(
-        tasks=st.integers(1, 5),
-        need=st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 2)),
-        gang=st.sampled_from([0, 0, 2, 3]),
-        rules=RULES,
-        spread=st.booleans(),
+        parts=st.lists(st.tuples(st.integers(1, 4), SHAPES), min_size=1, max_size=3), gang=st.sampled_from([0, 0, 2, 3])
     )
-    def a_job_comes(
-        self, tasks: int, need: tuple[int, int, int], gang: int, rules: tuple[Constraint, ...], spread: bool
-    ) -> None:
+    def a_job_comes(self, parts: list[tuple[int, TaskShape]], gang: int) -> None:
         self.came += 1
         name = f"j{self.came}"
-        gang = gang if gang <= tasks else 0
-        self.jobs[name] = (tasks, *need, gang, rules)
-        self.runs |= {(name, instance): 1 for instance in range(tasks)}
-        self.waiting |= {(name, instance) for instance in range(tasks)}
-        cpu, gpu, ports = need
-        strategy = "spread" if spread else "pack"
-        spec = {"cpu": cpu, "gpu": gpu, "ports": ports, "gang_min": gang, "constraints": rules, "strategy": strategy}
-        self.take(self.world.run(name, tasks, **spec))
+        tasks = [shape for count, shape in parts for _ in range(count)]
+        self.gangs[name] = gang = gang if gang <= len(tasks) else 0
+        self.asks |= {(name, instance): shape for instance, shape in enumerate(tasks)}
+        self.runs |= {(name, instance): 1 for instance in range(len(tasks))}
+        self.waiting |= {(name, instance) for instance in range(len(tasks))}
+        self.take(self.world.run(name, gang_min=gang, **mixed(*parts)))
 
     @rule(data=st.data())
     def a_task_ends(self, data: st.DataObject) -> None:
         if not self.runs:
             return
         job, instance = data.draw(st.sampled_from(sorted(self.runs)))
-        gang = self.jobs[job][4]
+        gang = self.gangs[job]
         ends = [(job, one) for one in (range(gang) if instance < gang else [instance])]
         for task in ends:
             self.held.pop(task, None)
@@ -177,7 +178,7 @@ class History(RuleBasedStateMachine):
         if not idle:
             return
         job, instance = data.draw(st.sampled_from(idle))
-        gang = self.jobs[job][4]
+        gang = self.gangs[job]
         first, count = (0, gang) if instance < gang else (instance, 1)
         self.waiting |= {(job, one) for one in range(first, first + count)}
         what = (job, first, count, self.runs[job, instance], int(instance < gang))
@@ -185,11 +186,12 @@ class History(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_job_ends(self, data: st.DataObject) -> None:
-        over = sorted(self.jobs.keys() - {job for job, _ in (*self.held, *self.waiting)})
+        over = sorted(self.gangs.keys() - {job for job, _ in (*self.held, *self.waiting)})
         if over:
             job = data.draw(st.sampled_from(over))
-            for instance in range(self.jobs.pop(job)[0]):
-                del self.runs[job, instance]
+            del self.gangs[job]
+            for task in [task for task in self.runs if task[0] == job]:
+                del self.runs[task], self.asks[task]
             self.take(self.world.peer("lifecycle", JobChanged(job_id=job, state="KILLED")))
 
     @rule(budget=st.sampled_from([1, 3, 1000]))
@@ -203,6 +205,8 @@ class History(RuleBasedStateMachine):
         self.waiting.clear()
         self.take(self.world.end(*runs))
         assert not self.world.machine.hosts.used.any()
+        runs = self.world.machine.runs
+        assert sum(row.tasks for row in runs.shapes.table.values()) == len(self.runs)
 
 
 TestHistories = History.TestCase

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobAccepted
-from events.records.parts import Constraint
+from events.records.parts import Constraint, TaskShape
 from processors.machine import Decided, PeerRound
 from processors.placement import cluster_view
 from tests.machines import Run, ranges
@@ -73,12 +73,9 @@ def test_every_task_goes_where_the_slow_twin_puts_it_whatever_the_budget(cluster
             pool="/p",
             kind="batch",
             instances=job.tasks,
-            need=amounts(*job.need),
-            ports=job.ports,
+            shapes=(TaskShape(amounts(*job.need), job.ports, job.constraints, "spread" if job.spread else "pack"),),
             priority=job.priority,
             gang_min=job.gang,
-            constraints=job.constraints,
-            strategy="spread" if job.spread else "pack",
         )
         machine.apply(PeerRound("lifecycle", 1, world.now, (event,)))
     admitted = [one for job in jobs for one in whole(job.name, job.tasks, job.gang)]

@@ -24,7 +24,7 @@ from events.records.lifecycle import (
     RunsEnded,
     RunsOrdered,
 )
-from events.records.parts import Seen, Segment
+from events.records.parts import Seen, Segment, TaskShape
 from events.records.placement import TasksPlaced
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
@@ -168,9 +168,9 @@ def accepted(event: JobSubmitted, offset: int, first_run: int = 1) -> tuple[JobA
         gang=pack_ints([part[2] for part in parts]),
         admitted=pack_ints([0] * len(parts)),
     )
-    answer = JobAccepted(job_id=event.job_id, jobs_offset=offset, pool=event.pool, kind=event.kind,
-                         instances=event.instances, need=event.resources, ports=len(event.ports), gang_min=gang,
-                         first_run=first_run)  # fmt: skip
+    shapes = (TaskShape(event.resources, len(event.ports)),)
+    answer = JobAccepted(job_id=event.job_id, jobs_offset=offset, pool=event.pool, kind=event.kind, shapes=shapes,
+                         instances=event.instances, gang_min=gang, first_run=first_run)  # fmt: skip
     return answer, queued
 
 
@@ -203,8 +203,15 @@ def placed(job_id: str, instances: tuple[int, ...], run: int, host_id: str) -> T
     return TasksPlaced(**runs(job_id, instances, run), **on_host(host_id, len(instances)))
 
 
+def port_columns(ports: bytes, items: int) -> dict[str, bytes]:
+    """The ports of a record, as many for each item."""
+    return {"ports": ports, "port_count": pack_ints([len(ports) // 4 // items] * items)} if ports else {}
+
+
 def ordered(job_id: str, instances: tuple[int, ...], run: int, host_id: str, ports: bytes = b"") -> RunsOrdered:
-    return RunsOrdered(**runs(job_id, instances, run), **on_host(host_id, len(instances)), ports=ports)
+    return RunsOrdered(
+        **runs(job_id, instances, run), **on_host(host_id, len(instances)), **port_columns(ports, len(instances))
+    )
 
 
 def ended(

@@ -10,20 +10,23 @@ from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import GangsQueued, JobChanged, RunsEnded
-from events.records.parts import Constraint
+from events.records.parts import Constraint, ResourceKind, TaskShape
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from events.resources import Amounts
 from processors.lifecycle.task_table import ENDED, LIVE
 from processors.state.arena import REMOVED
 from tests.entitlement.harness import World as EntitlementWorld
 from tests.lifecycle.harness import World as LifecycleWorld
-from tests.machines import Alone, Run, columns, instances_changed, ranges
+from tests.machines import Alone, Run, columns, instances_changed, mixed, ranges
 from tests.placement.harness import World as PlacementWorld
 from tests.sla.harness import World as SlaWorld
 
 HOSTS = ("host-b", "host-c", "host-a", "h")
 """Not in the order in which a store has them."""
+KINDS_ADDED = ("gpu/b", "gpu/a", "seat")
+"""Kinds that cells get; the last is a licence."""
 JOB_NAMES = ("m", "kk", "z", "a")
 
 
@@ -132,8 +135,8 @@ class Lifecycle(History):
     def do_place(self) -> None:
         runs = self.some(self.runs(TaskState.QUEUED), 8)
         hosts = [self.draw.choice(HOSTS) for _ in runs]
-        counts = [self.world.machine.jobs[job_id].ports for job_id in dict.fromkeys(job for job, _, _ in runs)]
-        ports = sum(self.world.machine.jobs[job].ports for job, _, _ in runs)
+        counts = [self.world.machine.jobs[job].ports for job, _, _ in runs]
+        ports = sum(counts)
         placed = TasksPlaced(
             **columns(runs),
             host_ids=HOSTS,
@@ -194,6 +197,8 @@ class Entitlement(History):
         super().__init__(EntitlementWorld({"cpu": 20, "memory": 20}), draw)
         reserved = {"cpu": draw.randint(0, 8)}
         self.leaves = ("/a/x", "/a/y", "/b", "/late")
+        self.kinds: list[str] = []
+        """That were added to the cell."""
         self.world.define("/a", reservation=reserved)
         self.world.define("/a/x", reservation=reserved)
         self.world.define("/a/y")
@@ -211,17 +216,28 @@ class Entitlement(History):
         ]
 
     def do_submit(self) -> None:
-        instances = self.draw.randint(1, 6)
-        need = {"cpu": self.draw.randint(0, 5), "memory": self.draw.choice([0, 0, 3, 30])}
+        parts = [(self.draw.randint(1, 4), TaskShape(self.need())) for _ in range(self.draw.choice([1, 1, 2, 3]))]
+        spec = mixed(*parts)
         self.world.submit(
             self.name(),
             pool=self.draw.choice(self.leaves),
-            instances=instances,
-            need=need,
             priority=self.draw.randint(0, 2),
             preemptible=self.draw.random() < 0.7,
-            gang_min=min(instances, self.draw.choice([0, 0, 2, 3])),
+            gang_min=min(spec["instances"], self.draw.choice([0, 0, 2, 3])),
+            **spec,
         )
+
+    def need(self) -> Amounts:
+        more = {kind: self.draw.choice([0, 1, 3]) for kind in self.draw.sample(self.kinds, min(1, len(self.kinds)))}
+        return {"cpu": self.draw.randint(0, 5), "memory": self.draw.choice([0, 0, 3, 30])} | more
+
+    def do_add_kinds(self) -> None:
+        named = self.draw.sample(KINDS_ADDED, self.draw.randint(1, 2))
+        kinds = tuple(ResourceKind(name, amount=self.draw.randint(0, 9) if name == "seat" else None) for name in named)
+        delay = self.draw.choice([500, 2000])
+        command = f"{self.came}-{self.draw.random()}"
+        self.world.fact(CellConfigured(command_id=command, preemption_delay_ms=delay, resources=kinds))
+        self.kinds = [*self.world.machine.queues.kinds.licences, *self.world.machine.queues.kinds.names[4:]]
 
     def do_end(self) -> None:
         kept = int(self.draw.random() < 0.3)
@@ -242,7 +258,8 @@ class Entitlement(History):
             added, removed = self.change(there, row.gang_min)
             run = self.draw.choice([1, 5])
             queued = ranges([(job_id, at, 1, run, 0) for at in added])
-            changed = instances_changed(job_id, there, added, removed, run)
+            shapes = [TaskShape(self.need()) for _ in range(self.draw.choice([1, 2]))]
+            changed = instances_changed(job_id, there, added, removed, run, shapes)
             self.world.peer("lifecycle", changed, GangsQueued(**queued, admitted=pack_ints([0] * len(added))))
 
     def do_give_back(self) -> None:
@@ -256,7 +273,8 @@ class Entitlement(History):
         self.world.peer("placement", *returns)
 
     def do_change_hosts(self) -> None:
-        self.world.capacity({"cpu": self.draw.randint(1, 40), "memory": 20})
+        more = {kind: self.draw.randint(0, 9) for kind in self.kinds}
+        self.world.capacity({"cpu": self.draw.randint(1, 40), "memory": 20} | more)
 
     def do_define(self) -> None:
         defined = PoolDefined(path=self.draw.choice(["/late", "/b"]), command_id=f"{self.came}-{self.draw.random()}")
@@ -275,12 +293,16 @@ class Placement(History):
 
     def __init__(self, draw: Random) -> None:
         super().__init__(PlacementWorld(), draw)
+        self.kinds = ["memory"]
+        """That tasks may ask for beside cpu."""
 
     def do_connect(self) -> None:
         host = self.draw.choice(HOSTS)
         rack = self.draw.choice(["r0", "r1"])
         cpu = 1000 * self.draw.randint(0, 6)
-        self.world.connect(host, cpu=cpu, port_last=30_999 + self.draw.randint(1, 4), attributes={"rack": rack})
+        ports = 30_999 + self.draw.randint(1, 4)
+        more = {kind: 1000 * self.draw.randint(0, 2) for kind in self.draw.sample(KINDS_ADDED, 2)}
+        self.world.connect(host, cpu=cpu, port_last=ports, attributes={"rack": rack}, more=more)
         if self.draw.random() < 0.8:
             self.world.reconcile(host)
 
@@ -300,17 +322,18 @@ class Placement(History):
         self.world.remove(self.draw.choice(HOSTS), command=str(self.draw.random()))
 
     def do_run(self) -> None:
-        instances = self.draw.randint(1, 5)
+        parts = [(self.draw.randint(1, 4), self.shape()) for _ in range(self.draw.choice([1, 1, 2, 3]))]
+        spec = mixed(*parts)
+        gang = min(spec["instances"], self.draw.choice([0, 0, 2, 3]))
+        self.world.run(self.name(), gang_min=gang, priority=self.draw.randint(0, 2), **spec)
+
+    def shape(self) -> TaskShape:
         rules = self.draw.choice([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
-        self.world.run(
-            self.name(),
-            instances,
-            cpu=1000 * self.draw.randint(0, 3),
-            ports=self.draw.choice([0, 0, 1, 2]),
-            gang_min=min(instances, self.draw.choice([0, 0, 2, 3])),
-            priority=self.draw.randint(0, 2),
-            strategy=self.draw.choice(["pack", "spread"]),
-            constraints=rules,
+        return TaskShape(
+            {"cpu": 1000 * self.draw.randint(0, 3)} | dict.fromkeys(self.draw.sample(self.kinds, 1), 1000),
+            self.draw.choice([0, 0, 1, 2]),
+            rules,
+            self.draw.choice(["pack", "spread"]),
         )
 
     def do_end(self) -> None:
@@ -344,12 +367,17 @@ class Placement(History):
             there = np.flatnonzero(runs.arena["ended"][row.base : row.base + row.instances] != REMOVED).tolist()
             added, removed = self.change(there, row.gang)
             run = self.draw.choice([1, 5])
-            self.world.peer("lifecycle", instances_changed(job_id, there, added, removed, run))
+            shapes = [self.shape() for _ in range(self.draw.choice([1, 2]))]
+            self.world.peer("lifecycle", instances_changed(job_id, there, added, removed, run, shapes))
             self.world.admit(*((job_id, at, 1, run, 0) for at in added))
 
     def do_set_the_cell(self) -> None:
         patience = self.draw.choice([500, 2000, 5000])
-        self.world.catch("paceline.pools", CellConfigured(command_id="", placement_patience_ms=patience))
+        named = self.draw.sample(KINDS_ADDED, self.draw.choice([0, 0, 0, 1, 2]))
+        kinds = tuple(ResourceKind(name, amount=self.draw.randint(0, 9) if name == "seat" else None) for name in named)
+        self.kinds += [name for name in named if name not in self.kinds]
+        configured = CellConfigured(command_id="", placement_patience_ms=patience, resources=kinds)
+        self.world.catch("paceline.pools", configured)
         offset = self.world.offsets["paceline.pools"]
         self.world.peer("entitlement", PoolAnswered(path="/", pools_offset=offset, command_id="", code=Code.DONE))
 

@@ -14,6 +14,7 @@ from events.codes import Code
 from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted
+from events.records.parts import TaskShape
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from hostagent.gateway.desired_runs import Wanted
@@ -22,6 +23,7 @@ from processors.entitlement.queues import Queues
 from processors.machine import Decided, Fact
 from tests.hostagent.cell import ordered
 from tests.lifecycle.harness import World as Lifecycle
+from tests.machines import shaped
 from tests.restored.counted import Counted
 from tests.sla.harness import World as Sla
 
@@ -72,12 +74,9 @@ def test_defining_a_pool_costs_the_same_among_ten_times_as_many(cell: int) -> No
 def test_a_long_queue_is_held_in_short_pieces_so_that_leaving_it_moves_few() -> None:
     queues = Queues()
     for number in range(5000):
-        accepted = JobAccepted(
-            job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, need={"cpu": 1}
-        )
-        queues.add(accepted)
-        queues.count(accepted.job_id, 1, 0)
-    queues.count("j2500", -1, 0)
+        queues.add(JobAccepted(job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, **shaped({})))
+    queues.count_slots(np.arange(5000), 1, 0)
+    queues.count_slots(np.array([2500]), -1, 0)
     assert len(queues.order["/p"]) == 4999
     assert max(map(len, queues.order["/p"]._lists)) <= 2000
 
@@ -149,8 +148,8 @@ def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_ti
         wanted = Wanted()
         runs = [("j", at, 1) for at in range(10 * hosts)]
         wanted.submitted(0, JobSubmitted(job_id="j", pool="/p", instances=len(runs)))
-        need = {}
-        wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=len(runs), need=need))
+        shapes = (TaskShape({}),)
+        wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=len(runs), shapes=shapes))
         wanted.take(ordered(runs, [f"h{at % hosts}" for at in range(len(runs))]))
         number = wanted.host("h3")
         assert wanted.runs(number) == 10

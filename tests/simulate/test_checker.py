@@ -33,6 +33,7 @@ from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.runs import Runs
+from tests.machines import shaped
 
 ROOM = {"cpu": 2000, "memory": 2000, "disk": 2000, "gpu": 2000}
 
@@ -84,7 +85,8 @@ def runs(run: int, *instances: int) -> dict[str, Any]:
 
 def places(run: int, *instances: int, host: str = "h", session: int = 1, ports: Sequence[int] = ()) -> dict[str, Any]:
     there = {"host_ids": (host,), "host_session": pack_longs([session]), "host": pack_ints([0] * len(instances))}
-    return runs(run, *instances) | there | {"ports": pack_ints(ports)}
+    each = [len(ports) // len(instances)] * len(instances) if ports else []
+    return runs(run, *instances) | there | {"ports": pack_ints(ports), "port_count": pack_ints(each)}
 
 
 def gangs(run: int, count: int = 1, gang: bool = False) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def gangs(run: int, count: int = 1, gang: bool = False) -> dict[str, Any]:
 def accepted(pool: str = "/p", need: Amounts | None = None, **what: Any) -> JobAccepted:
     need = need or {"cpu": 1000}
     what = {"kind": "batch", "instances": 2} | what
-    return JobAccepted(job_id="j", jobs_offset=0, pool=pool, need=need, **what)
+    return JobAccepted(job_id="j", jobs_offset=0, pool=pool, **shaped(need, **what))
 
 
 def placed(run: int, *instances: int, **where: Any) -> TasksPlaced:
@@ -373,7 +375,7 @@ def test_entitlement_keeps_its_promises(turns: list[Turn]) -> None:
 )
 def test_room_is_what_limit_and_reservation_leave(limit: int, reservation: int, job: JobAccepted, room: bool) -> None:
     """Two instances of another job hold 2,000 thousandths of a core."""
-    limits, reserves = {"cpu": limit}, {"cpu": reservation}
+    limits, reserves = {"cpu": limit} if limit >= 0 else {}, {"cpu": reservation}
     fold, answered = pools(PoolDefined(path="/p", command_id="c", limit=limits, reservation=reserves))
     firm = not job.preemptible
     play(fold, [answered, takes(accepted(preemptible=not firm), queued(1, 2)), decides(admitted(1, 2)), takes(job)])

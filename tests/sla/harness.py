@@ -10,6 +10,7 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
+from events.records.parts import TaskShape
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.sla.machine import Sla
 from tests.machines import Alone, Run, columns, of, runs_of
@@ -42,7 +43,7 @@ class World(Alone[Sla]):
             pool="/p",
             kind="stateless",
             instances=instances,
-            need={"cpu": 1},
+            shapes=(TaskShape({"cpu": 1}),),
             max_unavailable=max_unavailable,
         )
         self.hear(accepted)

@@ -10,6 +10,7 @@ from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilen
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, HostRemoved, TasksPlaced
+from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import (
     FINAL,
@@ -41,7 +42,6 @@ class Hosts:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobAccepted] = {}
-        self._ports: dict[str, int] = {}
         self._hosts: dict[str, Host] = {}
         self._ended: dict[Task, int] = {}
         self._waits: dict[Task, int] = {}
@@ -84,7 +84,6 @@ class Hosts:
         match event:
             case JobAccepted():
                 self._jobs[event.job_id] = event
-                self._ports[event.job_id] = event.ports
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
             case GangsAdmitted():
                 for each in ranges_of(event):
@@ -141,13 +140,13 @@ class Hosts:
             del self._waits[task]
         if task in self._held and self._held[task][0] == run:
             _, host_id, ports = self._held.pop(task)
-            host, need = self._hosts[host_id], self._jobs[task[0]].need
-            host.used.subtract(need)
+            host, shape = self._hosts[host_id], shape_of(self._jobs[task[0]], task[1])
+            host.used.subtract(shape.resources)
             host.ports.difference_update(ports)
 
     def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
         placed = set()
-        for task, run, host_id, session, ports in places_of(event, self._ports):
+        for task, run, host_id, session, ports in places_of(event):
             if self._waits.pop(task, 0) != run:
                 raise Violation(f"{round_} places {task} run {run}, which isn't admitted")
             if task in self._held:
@@ -158,21 +157,23 @@ class Hosts:
         return placed
 
     def _fits(self, task: Task, host_id: str, session: int, ports: list[int], round_: Round) -> None:
-        host, job = self._host(host_id), self._jobs[task[0]]
+        host, shape = self._host(host_id), shape_of(self._jobs[task[0]], task[1])
         what = f"{round_} places {task} on {host_id}"
         if host.lost or host.silent or host.session != session or host.reconciled != session or host.offer is None:
             raise Violation(f"{what}, which may take nothing: {host}")
         attributes = host.offer.attributes
-        for condition in job.constraints:
+        for condition in shape.constraints:
             if not _meets(condition, attributes):
                 raise Violation(f"{what}, which doesn't meet {condition}: {attributes}")
-        host.used.update(job.need)
-        for name in job.need:
+        host.used.update(shape.resources)
+        for name in shape.resources:
             capacity = host.offer.capacity.get(name, 0)
             if host.used[name] > capacity:
                 raise Violation(f"{what}: {host.used[name]} of {capacity} {name}")
         if any(not host.offer.port_first <= port <= host.offer.port_last for port in ports):
             raise Violation(f"{what}: ports {ports} aren't its own")
+        if len(ports) != shape.ports:
+            raise Violation(f"{what} with ports {ports}, it needs {shape.ports}")
         if len({*ports}) < len(ports) or host.ports & {*ports}:
             raise Violation(f"{what}: of ports {ports} one has another holder")
         host.ports.update(ports)

@@ -82,14 +82,12 @@ def ranges_of(event: _Ranges) -> list[Range]:
     return [Range(event.job_ids[job], first, size, run, bool(gang)) for job, first, size, run, gang in columns]
 
 
-def places_of(
-    event: TasksPlaced | RunsOrdered, ports_of: dict[str, int]
-) -> list[tuple[Task, int, str, int, list[int]]]:
-    """Task, run, host, session of the host and port numbers of each item; `ports_of`: how many a job's tasks have."""
+def places_of(event: TasksPlaced | RunsOrdered) -> list[tuple[Task, int, str, int, list[int]]]:
+    """Task, run, host, session of the host and port numbers of each item."""
     sessions, hosts = longs(event.host_session).tolist(), ints(event.host).tolist()
+    counts = ints(event.port_count).tolist() or [0] * len(hosts)
     ports, at, found = ints(event.ports).tolist(), 0, []
-    for (task, run), host in zip(runs_of(event), hosts, strict=True):
-        count = ports_of.get(task[0], 0)
+    for (task, run), host, count in zip(runs_of(event), hosts, counts, strict=True):
         found.append((task, run, event.host_ids[host], sessions[host], ports[at : at + count]))
         at += count
     return found

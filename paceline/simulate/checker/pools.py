@@ -1,11 +1,16 @@
 """What must hold at entitlement's positions: limits, reservations, whose runs may be asked to leave, shares."""
 
+from collections import Counter
+from functools import reduce
+from operator import or_
+
 from events.columns import ints, longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned
 from events.records.pools import PoolDefined, PoolRemoved
+from events.task_shapes import shape_of
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.items import FINAL, Range, Task, gangs_of, ranges_of, runs_of, tasks_of
 
@@ -68,8 +73,7 @@ class Pools:
             if pool is None:
                 continue
             held, non_preemptible = self._allocated.get(path, {}), self._non_preemptible.get(path, {})
-            for name, need in job.need.items():
-                asked = need * max(1, job.gang_min)
+            for name, asked in _largest(job).items():
                 if name in pool.limit and pool.limit[name] < held.get(name, 0) + asked:
                     return False
                 if not job.preemptible and pool.reservation.get(name, 0) < non_preemptible.get(name, 0) + asked:
@@ -139,7 +143,7 @@ class Pools:
             held = ((self._allocated, self._grown), (self._non_preemptible, self._non_preemptible_grown))
             for counted, grown in held[:1] if job.preemptible else held:
                 amounts = counted.setdefault(path, {})
-                for name, need in job.need.items():
+                for name, need in shape_of(job, task[1]).resources.items():
                     amounts[name] = amounts.get(name, 0) + sign * need
                     if amounts[name] < 0:
                         raise Violation(f"pool {path} gave back more {name} than it held, with {task}")
@@ -194,6 +198,14 @@ class Pools:
                     raise Violation(
                         f"{round_}: the pools in {path} may use more {name} than it may: {has.get(name, 0)}"
                     )
+
+
+def _largest(job: JobAccepted) -> Counter[str]:
+    """What the gang of a job asks, or the largest of its other tasks."""
+    gang: Counter[str] = Counter()
+    for instance in range(job.gang_min):
+        gang.update(shape_of(job, instance).resources)
+    return reduce(or_, (Counter(shape.resources) for shape in job.shapes), gang)
 
 
 def _upwards(path: str) -> list[str]:

@@ -41,7 +41,6 @@ class Runs:
         self.ended_unasked = 0
         """Runs that have ended by themselves."""
         self._jobs: dict[str, JobAccepted] = {}
-        self._ports: dict[str, int] = {}
         self._final: dict[str, str] = {}
         self._by_digest: dict[bytes, str] = {}
         """The jobs of `_final`, by what stands for their ids when they are forgotten."""
@@ -117,7 +116,7 @@ class Runs:
     def _take(self, event: Event, round_: Round) -> None:
         match event:
             case TasksPlaced():
-                for task, run, host_id, _, ports in places_of(event, self._ports):
+                for task, run, host_id, _, ports in places_of(event):
                     self._placed[task] = (run, host_id, ports)
             case DisruptionAllowed():
                 self._allowed.update(runs_of(event))
@@ -163,13 +162,13 @@ class Runs:
                     raise Violation(f"{round_} accepts {event.job_id} for the second time")
                 if event.first_run <= (highest := self._highest.get(event.job_id, 0)):
                     raise Violation(f"{round_} begins {event.job_id} with {event.first_run} after run {highest}")
-                self._jobs[event.job_id], self._ports[event.job_id] = event, event.ports
+                self._jobs[event.job_id] = event
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
                 self.answered.add(event.job_id)
             case JobRejected():
                 self.answered.add(event.job_id)
             case RunsOrdered():
-                for task, run, host_id, _, ports in places_of(event, self._ports):
+                for task, run, host_id, _, ports in places_of(event):
                     self._order(task, run, host_id, ports, round_)
             case RunsStopping():
                 for (task, run), cause in zip(runs_of(event), ints(event.cause).tolist(), strict=True):

@@ -129,9 +129,9 @@ class Series:
         of = RESOURCES.index("gpu") if capacity[3].any() else 0
         total = int(capacity[of].sum())
         shapes: dict[tuple[int, ...], int] = {}
-        for row in self._sight.placement.runs.jobs.values():
-            need = tuple(row.need[:4])
-            shapes[need] = shapes.get(need, 0) + row.instances
+        for row in self._sight.placement.runs.shapes.table.values():
+            need = row.shape.need[: len(RESOURCES)]
+            shapes[need] = shapes.get(need, 0) + row.tasks
         common = sorted(shapes.items(), key=lambda item: (-item[1], item[0]))[:SHAPES_MAX]
         tasks = sum(count for _, count in common)
         if not total or not tasks:

@@ -186,7 +186,7 @@ class LogSummary:
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         at_ms = self._submitted.pop(event.jobs_offset, now)
-        need = event.need
+        need = event.shapes[0].resources
         self.open[event.job_id] = JobSummary(
             event.job_id, event.pool, event.instances, need.get("cpu", 0), need.get("gpu", 0), event.gang_min, at_ms
         )

@@ -1,0 +1,22 @@
+"""Which task of a job has which of its shapes."""
+
+import numpy as np
+
+from events.columns import I64, ints
+from events.records.lifecycle import JobAccepted
+from events.records.parts import TaskShape
+
+
+def shape_index(job: JobAccepted) -> I64:
+    """For each task the index of its shape; where ranges overlap, or name no task or shape, the last good one holds."""
+    index = np.zeros(job.instances, dtype=np.int64)
+    ranges = zip(*(ints(column).tolist() for column in (job.first, job.count, job.shape)), strict=False)
+    for first, count, at in ranges:
+        if 0 <= at < len(job.shapes) and first >= 0:
+            index[first : first + max(0, count)] = at
+    return index
+
+
+def shape_of(job: JobAccepted, instance: int) -> TaskShape:
+    """What one task asks."""
+    return job.shapes[int(shape_index(job)[instance])] if job.shape else job.shapes[0]

@@ -1,0 +1,153 @@
+"""Shapes: what tasks ask of their pools and hosts, each kept once for all tasks that ask the same.
+
+A task has the number of its shape in the column `shape` of its machine's arena. A shape that no task has leaves the
+table, and the lowest free number is given next: which one it is depends on nothing but what is there, so a restored
+machine goes on alike.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+import msgspec
+import numpy as np
+
+from events.bounds import AMOUNT_MAX
+from events.columns import I64, counted
+from events.instance_changes import instance_change
+from events.records.lifecycle import InstancesChanged, JobAccepted
+from events.records.parts import TaskShape
+from events.resources import Kinds, UnknownResource, Vector
+from events.task_shapes import shape_index
+from processors.state.arena import REMOVED, Arena, change_instances
+from processors.state.record_rows import ConstraintRow, row_of
+from processors.state.table import Table, struct_table
+
+MIXED = -1
+"""In place of the number of a shape: the tasks of the job have several."""
+
+
+class Shape(msgspec.Struct, frozen=True, array_like=True):
+    """What one task asks: an amount of each kind of resource, ports, conditions on hosts, spread rather than packed."""
+
+    need: Vector
+    ports: int = 0
+    constraints: tuple[ConstraintRow, ...] = ()
+    spread: bool = False
+
+
+class ShapeRow(msgspec.Struct, array_like=True):
+    """A shape, and how many tasks have it."""
+
+    shape: Shape
+    tasks: int
+
+
+class Shapes:
+    """The table of shapes."""
+
+    def __init__(self) -> None:
+        self.table: Table[int, ShapeRow] = struct_table("shapes", ShapeRow, int)
+        self._numbers: dict[Shape, int] = {}
+        self._free: list[int] = []
+        """A heap of the numbers below the highest ever given that nobody has."""
+
+    def __getitem__(self, number: int) -> Shape:
+        return self.table[number].shape
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self._numbers = {row.shape: number for number, row in self.table.items()}
+        self._free = [number for number in range(max(self.table, default=-1)) if number not in self.table]
+        heapify(self._free)
+
+    def take(self, shape: Shape, tasks: int) -> int:
+        """So many more tasks have this shape; returns its number."""
+        number = self._numbers.get(shape)
+        if number is not None:
+            self.table.change(number).tasks += tasks
+            return number
+        number = self._numbers[shape] = heappop(self._free) if self._free else len(self.table)
+        self.table.put(number, ShapeRow(shape, tasks))
+        return number
+
+    def give_back(self, number: int, tasks: int) -> None:
+        """So many tasks that had this shape have gone, or have another."""
+        row = self.table.change(number)
+        row.tasks -= tasks
+        if not row.tasks:
+            self.table.remove(number)
+            del self._numbers[row.shape]
+            heappush(self._free, number)
+
+    def take_job(self, arena: Arena, base: int, event: JobAccepted, shapes: Sequence[Shape]) -> dict[int, int]:
+        """Fills the column of a job that was accepted; `shapes` as `shapes_of` found them. Returns how many of its
+        tasks have which shape, by number.
+        """
+        if not event.shape:
+            number = self.take(shapes[0], event.instances)
+            arena.fill("shape", base, event.instances, number)
+            return {number: event.instances}
+        return self._take(arena, np.arange(base, base + event.instances), shape_index(event), shapes)
+
+    def change_job(
+        self, arena: Arena, base: int, tasks: int, event: InstancesChanged, shapes: Sequence[Shape]
+    ) -> tuple[int, dict[int, int]]:
+        """Gives a job the instances of a record, as `change_instances`, and their shapes. Returns its base, and how
+        many tasks of which shape it has more.
+        """
+        change = instance_change(event)
+        more = {number: -count for number, count in self._give_back(arena, base + change.removed).items()}
+        start = change_instances(arena, base, tasks, event)
+        for number, count in self._take(arena, start + change.added, change.shape, shapes).items():
+            more[number] = more.get(number, 0) + count
+        return start, more
+
+    def give_back_job(self, arena: Arena, base: int, instances: int) -> None:
+        """The tasks of a job have gone; those that were removed before had no shape any more."""
+        slots = np.arange(base, base + instances)
+        self._give_back(arena, slots[arena["ended"][slots] != REMOVED])
+
+    def _take(self, arena: Arena, slots: I64, index: I64, shapes: Sequence[Shape]) -> dict[int, int]:
+        taken: dict[int, int] = {}
+        numbers = np.zeros(len(shapes), dtype=np.int64)
+        used, counts = counted(index)
+        for at, tasks in zip(used.tolist(), counts.tolist(), strict=True):
+            numbers[at] = number = self.take(shapes[at], tasks)
+            taken[number] = taken.get(number, 0) + tasks
+        arena.set("shape", slots, numbers[index])
+        return taken
+
+    def _give_back(self, arena: Arena, slots: I64) -> dict[int, int]:
+        numbers, counts = counted(arena["shape"][slots])
+        gone = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        for number, tasks in gone.items():
+            self.give_back(number, tasks)
+        arena.set("shape", slots, 0)
+        return gone
+
+    def widen(self, kinds: Kinds) -> None:
+        """The cell has more kinds of resources; of those no shape asks anything."""
+        for number, row in list(self.table.items()):
+            wider = msgspec.structs.replace(row.shape, need=kinds.widened(row.shape.need))
+            self.table.put(number, ShapeRow(wider, row.tasks))
+        self.restored()
+
+
+def shapes_of(event: JobAccepted | InstancesChanged, vector: Callable[[Mapping[str, int]], Vector]) -> list[Shape]:
+    """The shapes that a record names; none where one has a kind that the cell doesn't know, or an amount out of bounds:
+    nobody accepts such a job. `vector` is `Kinds.vector`, or `Kinds.offered` for what is asked of hosts alone.
+    """
+    try:
+        found = [_shape(each, vector) for each in event.shapes]
+    except (UnknownResource, OverflowError):
+        return []
+    return found if all(least >= 0 and most <= AMOUNT_MAX for least, most in map(_range, found)) else []
+
+
+def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape:
+    constraints = tuple(row_of(ConstraintRow, one) for one in each.constraints)
+    return Shape(vector(each.resources), each.ports, constraints, each.strategy == "spread")
+
+
+def _range(shape: Shape) -> tuple[int, int]:
+    return min(shape.need), max(shape.need)
