@@ -3,7 +3,8 @@
 import pytest
 
 from events.codes import Code
-from events.records.entitlement import GangsHeld, PreemptionsOrdered
+from events.records.entitlement import EntitlementsSet, GangsHeld, PreemptionsOrdered
+from events.records.parts import Cause
 from tests.entitlement.harness import World, admitted, cpu, preempted, waits
 from tests.machines import one
 
@@ -48,6 +49,32 @@ def test_a_pool_without_reservation_waits_for_others_to_end() -> None:
     assert preempted(world.later(60_000)) == []
     assert waits(world.said)[-1] == ("owner", Code.ENTITLEMENT_REACHED)
     assert world.end(("greedy", 0, 1)) == [("owner", 0, 1)]
+
+
+def test_a_reservation_that_is_raised_is_reason_enough() -> None:
+    """Its own numbers stay as they were: by its share it was entitled to as much before."""
+    world = full_cell(reservation=0)
+    world.submit("owner", "/b", instances=3)
+    assert preempted(world.later(60_000)) == []
+    world.define("/b", reservation=cpu(2))
+    changed = Cause(machine="entitlement", round=world.rounds["entitlement"], index=0)
+    said = world.later(5000)
+    assert len(preempted(said)) == 2
+    entitled = [event for event in world.said if isinstance(event, EntitlementsSet)][-1]
+    assert (entitled.pools, entitled.causes) == ((), (changed,))
+    order = one(said, PreemptionsOrdered).cause
+    assert (order.machine, order.round) == ("entitlement", changed.round), "it was said in the same round"
+
+
+def test_a_wait_names_the_task_and_what_changed_its_reason() -> None:
+    world = full_cell(reservation=0)
+    world.submit("owner", "/b", instances=3)
+    first = [event for event in world.said if isinstance(event, GangsHeld)][-1]
+    assert (first.instance, first.run, first.cause) == (0, 1, None), "it was queued: the run says so"
+    world.capacity(cpu(0), hosts=0)
+    second = [event for event in world.said if isinstance(event, GangsHeld)][-1]
+    assert second.code != first.code
+    assert second.cause == Cause(machine="placement", round=world.rounds["placement"], index=0)
 
 
 def test_the_delay_is_a_setting() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from events.codes import Code
+from events.records.parts import Cause
+from events.records.sla import DisruptionAllowed
 from tests.sla.harness import World
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "sla.json").read_text())
@@ -21,6 +23,17 @@ def test_one_instance_of_a_healthy_service_may_go_and_the_next_waits_for_it() ->
     assert world.down(("web", 0, 1)) == [], "it is still missing"
     assert world.up(("web", 0, 2)) == [("web", 1, 1)], "allowed without being asked again"
     assert len(world.deferred) == 1, "said once"
+
+
+def test_a_verdict_names_the_change_that_led_to_it() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.ask(("web", 0, 1), ("web", 1, 1))
+    world.down(("web", 0, 1))
+    world.up(("web", 0, 2))
+    up = Cause(machine="lifecycle", round=world.rounds["lifecycle"], index=0)
+    allowed = [event for event in world.said if isinstance(event, DisruptionAllowed)]
+    assert [event.causes for event in allowed[1:]] == [(up,)], "another instance is available again"
 
 
 def test_the_budget_is_held_although_the_old_run_is_still_seen() -> None:
