@@ -101,18 +101,18 @@ class Note(StrEnum):
 NOTES: Mapping[Happening, str] = {
     # a letter of Note for each state; capital letters: nothing makes this happen yet
     #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
-    Happening.STOP: "          x     c        c       c      c       c       c       c         -       -      -",
+    Happening.STOP: "          -     c        c       c      c       c       c       c         -       -      -",
     Happening.GANG_FAILED: "   x     x        x       c      c       c       c       c         -       x      x",
-    Happening.PLACED: "        x     -        -       p      -       -       -       -         -       -      -",
+    Happening.PLACED: "        -     -        -       p      -       -       -       -         -       -      -",
     Happening.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",
     Happening.MISSING: "       x     x        x       x      -       -       r       -         x       x      x",
-    Happening.PREEMPT: "       x     c        -       c      c       c       c       c         -       -      -",
+    Happening.PREEMPT: "       -     c        -       c      c       c       c       c         -       -      -",
     Happening.SPARED: "        x     x        x       x      x       w       w       x         x       x      x",
-    Happening.ALLOWED: "       x     -        -       -      -       v       v       -         -       -      -",
-    Happening.ALLOWED_LATER: " x     -        -       -      -       v       v       -         -       -      -",
-    Happening.DEFERRED: "      x     -        -       -      -       v       v       -         -       -      -",
-    Happening.STARTED: "       x     -        -       -      -       s       -       -         -       -      -",
-    Happening.OVER: "          x     -        -       -      -       r       r       r         -       -      -",
+    Happening.ALLOWED: "       -     -        -       -      -       v       v       -         -       -      -",
+    Happening.ALLOWED_LATER: " -     -        -       -      -       v       v       -         -       -      -",
+    Happening.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
+    Happening.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
+    Happening.OVER: "          -     -        -       -      -       r       r       r         -       -      -",
     Happening.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
     Happening.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
     Happening.RUN_LIMIT: "     X     X        X       X      X       X       C       X         X       X      X",
@@ -125,22 +125,21 @@ NOTES: Mapping[Happening, str] = {
 }
 
 _NO_HOST = "it has no host"
-_NOT_YET = "its first run is queued in the round that creates it, and nothing is heard in between"
 WHY_NOT: Mapping[tuple[Happening, int], str] = {
     (Happening.GANG_FAILED, TaskState.BACKOFF): "a member of a gang waits in GANG_WAIT",
     (Happening.GANG_FAILED, GANG_WAIT): "it waits because its gang has failed already; that is noted once a run",
     (Happening.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
     (Happening.GANG_FAILED, TaskState.KILLED): "its job was stopped, and with it the whole gang",
-    **{(happening, TaskState.NONE): _NOT_YET for happening in Happening},
+    (Happening.GANG_FAILED, TaskState.NONE): "members of a gang are there as long as their job",
     **{
         (happening, state): _NO_HOST
         for happening in (Happening.HOST_LOST, Happening.MISSING)
-        for state in (TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED)
+        for state in (TaskState.NONE, TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED)
     },
     **{
         (Happening.SPARED, state): "only runs that sla has deferred and nothing else stops are named"
         for state in LIFE
-        if state not in (TaskState.NONE, TaskState.ORDERED, TaskState.RUNNING)
+        if state not in (TaskState.ORDERED, TaskState.RUNNING)
     },
 }
 """Why a cell of `NOTES` is impossible."""
@@ -234,7 +233,7 @@ class JobRule(NamedTuple):
 
 
 JOB_RULES: tuple[JobRule, ...] = (
-    JobRule((TaskState.NONE,), "the job is accepted", GangsQueued, TaskState.QUEUED),
+    JobRule((TaskState.NONE,), "the job is accepted, or the instance added", GangsQueued, TaskState.QUEUED),
     JobRule((GANG_WAIT, TaskState.SUCCEEDED), "all members of a failed gang are over", GangsQueued, TaskState.QUEUED),
 )
 

@@ -30,6 +30,8 @@ from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
+from processors.lifecycle.task_table import Happening
+from processors.lifecycle.tasks import Tasks
 from processors.placement.assignment import Match
 from processors.placement.cluster_view import Board
 from processors.placement.hosts import Hosts
@@ -117,6 +119,7 @@ def old_reports_count(patch: pytest.MonkeyPatch) -> None:
 def reports_count_twice(patch: pytest.MonkeyPatch) -> None:
     """A report that comes once more ends its run once more."""
     patch.setattr(lifecycle_hosts, "among", lambda states, which: np.ones(len(states), bool))
+    patch.setattr(lifecycle_hosts, "noted", lambda happening, note, states: np.ones(len(states), bool))
 
 
 def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
@@ -291,6 +294,27 @@ def gang_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LifecycleJobs, "gang_failures", lambda self, slots, outcome: None)
 
 
+def order_unanswered(patch: pytest.MonkeyPatch) -> None:
+    """An order to preempt isn't told of the end of its runs."""
+    patch.setattr(PreemptionOrders, "ended", lambda self, slots: None)
+
+
+def answered_too_early(patch: pytest.MonkeyPatch) -> None:
+    """An order to preempt counts a run as over when it is told to stop."""
+    patch.setattr(PreemptionOrders, "touch", PreemptionOrders.ended)
+    patch.setattr(PreemptionOrders, "ended", lambda self, slots: None)
+
+
+def cause_not_withdrawn(patch: pytest.MonkeyPatch) -> None:
+    """A run that shall stay since sla has deferred its preemption goes as soon as sla allows it."""
+    happened = Tasks.happened
+
+    def but_spared(self: Tasks, happening: Happening, slots: I64) -> I64:
+        return slots if happening is Happening.SPARED else happened(self, happening, slots)
+
+    patch.setattr(Tasks, "happened", but_spared)
+
+
 class Planted(NamedTuple):
     """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
     it, and would take long.
@@ -326,5 +350,8 @@ PLANTED: dict[Plant, Planted] = {
     inputs_hashed_without_time: Planted("says another hash"),
     ends_unheard: Planted("none has come to its end"),
     gang_goes_on: Planted("of a gang of which", 2),
+    order_unanswered: Planted("have no answer"),
+    answered_too_early: Planted("have left, and .* are not over"),
+    cause_not_withdrawn: Planted("which its order's answer says stays"),
     stops_what_is_wanted: Planted("which nobody has told to"),
 }

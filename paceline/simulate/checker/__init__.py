@@ -11,6 +11,7 @@ from events.log.port import Log
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.preemptions import Preemptions
 from paceline.simulate.checker.runs import Runs
 
 __all__ = ["Checker", "Violation"]
@@ -26,8 +27,9 @@ class Checker:
         self._runs = Runs()
         self._hosts = Hosts()
         self._pools = Pools(self.history, log.cell)
+        self._preemptions = Preemptions(self._runs.is_over)
         self._folds = {
-            "lifecycle": self._runs.round,
+            "lifecycle": self._of_lifecycle,
             "entitlement": self._pools.round,
             "placement": self._hosts.round,
         }
@@ -68,9 +70,15 @@ class Checker:
     def settled(self) -> None:
         """What must hold of a cell that has nothing left to do."""
         self._runs.settled()
+        self._preemptions.settled()
+
+    def _of_lifecycle(self, round_: Round) -> None:
+        self._runs.round(round_)
+        self._preemptions.round(round_)
 
     def _look_at(self, round_: Round) -> None:
         fold = self._folds.get(round_.machine)
         if fold is not None:
             fold(round_)
         self._runs.take_reasons(round_)
+        self._preemptions.take_orders(round_)

@@ -141,13 +141,13 @@ class Runs:
         running = self._reported_running.setdefault(task, {})
         if state > RunReport.STARTED:
             self._reported_ended.add((task, run))
-        over = self._is_over(task, run)  # and may be stopped by whoever finds it
+        over = self.is_over(task, run)  # and may be stopped by whoever finds it
         if state == RunReport.STOPPED and not over and run > self._stopping.get(task, 0):
             raise Violation(f"{round_} hears that {task} run {run} was stopped, which nobody has told to")
         if state == RunReport.STARTED:
             if (task, run, host_id) not in self._ordered:
                 raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
-            if (task, run) in self._reported_ended or (task, run) in self._missing or self._is_over(task, run):
+            if (task, run) in self._reported_ended or (task, run) in self._missing or self.is_over(task, run):
                 return  # late, or of a host that was given up and is back
             running[host_id] = run
             if len({*running.values()}) > 1:
@@ -187,7 +187,7 @@ class Runs:
             raise Violation(f"{round_} orders {task} run {run} on {host_id}; placed was {self._placed.get(task)}")
         if task in self._live:
             raise Violation(f"{round_} orders {task} run {run} while run {self._live[task]} is live")
-        if self._is_over(task, run):
+        if self.is_over(task, run):
             raise Violation(f"{round_} orders {task} run {run}, which is over")
         for other in self._gang_of(task):
             if self._live.get(other, (run, ""))[0] != run:
@@ -198,7 +198,7 @@ class Runs:
 
     def _stop(self, task: Task, run: int, cause: int, round_: Round) -> None:
         self._stopping[task] = max(run, self._stopping.get(task, 0))
-        if self._is_over(task, run):  # a host came back with what was given up
+        if self.is_over(task, run):  # a host came back with what was given up
             return
         if self._live.get(task, (0, ""))[0] != run:
             raise Violation(f"{round_} stops {task} run {run}, which isn't live")
@@ -206,7 +206,8 @@ class Runs:
         if cause == PREEMPTED and job.max_unavailable is not None and (task, run) not in self._allowed:
             raise Violation(f"{round_} disturbs {task} run {run} without a verdict of sla")
 
-    def _is_over(self, task: Task, run: int) -> bool:
+    def is_over(self, task: Task, run: int) -> bool:
+        """Whether a run is over, as lifecycle has decided."""
         return task[0] in self._final or task[0] not in self._jobs or run <= self._ended.get(task, 0)
 
     def _end(self, task: Task, run: int, outcome: int, round_: Round) -> None:

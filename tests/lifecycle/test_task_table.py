@@ -1,0 +1,282 @@
+"""The table of a task's life, cell by cell: each is reached by driving the machine, or said to be impossible."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from events.bounds import RUN_MAX
+from events.codes import Outcome, RunReport, TaskState
+from events.columns import pack_ints
+from events.records.base import Event
+from events.records.entitlement import PreemptionsOrdered
+from events.records.lifecycle import GangsQueued
+from events.records.placement import HostLost
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from processors.lifecycle.causes import KIND_OF, Cause, Goal, Kind, Verdict
+from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of
+from processors.lifecycle.task_table import (
+    CAUSE_OF,
+    ENDED,
+    ENDS,
+    GANG_WAIT,
+    JOB_RULES,
+    LIFE,
+    LIVE,
+    NAMES,
+    NOTES,
+    PLACED,
+    REPORTS,
+    RULES,
+    WHY_NOT,
+    Happening,
+    Note,
+    Report,
+    Rule,
+)
+from processors.lifecycle.tasks import COLUMNS, Tasks
+from processors.lifecycle_page import page
+from processors.machine import Decided
+from tests.lifecycle.harness import World
+from tests.machines import columns, instances_changed, ranges_of, runs_of
+
+GANG = {"instances": 3, "gang_min": 2, "retries_max": 5}
+CELLS = [
+    (happening, state, letter)
+    for happening, row in NOTES.items()
+    for state, letter in zip(LIFE, row.split(), strict=True)
+]
+REACHED = [(happening, state, Note(letter)) for happening, state, letter in CELLS if letter in "-cwrsvp"]
+OF_SERVICES = (Happening.ALLOWED, Happening.ALLOWED_LATER, Happening.DEFERRED, Happening.SPARED, Happening.PREEMPT)
+Life = dict[str, int]
+
+
+class Task:
+    """The task that a cell is about: instance 0 of job a, driven to a state. Instance 1 keeps the job open."""
+
+    def __init__(self, state: int, happening: Happening) -> None:
+        self.world = World()
+        self.happening = happening
+        gang = happening is Happening.GANG_FAILED or state in (GANG_WAIT, TaskState.STOPPING)
+        service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE))
+        spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
+        self.world.submit("a", **(spec if service and not gang else GANG if gang else {"instances": 2}))
+        self._drive(state)
+        assert self.now["state"] == state, NAMES[self.now["state"]]
+
+    @property
+    def run(self) -> tuple[str, int, int]:
+        return ("a", 0, max(1, self.now["run"]))
+
+    @property
+    def now(self) -> Life:
+        """Its columns."""
+        machine = self.world.machine
+        slot = machine.jobs["a"].base
+        return {column: int(machine.tasks.arena[column][slot]) for column in COLUMNS}
+
+    def _drive(self, state: int) -> None:
+        world, mate = self.world, ("a", 1, 1)
+        if state in (TaskState.NONE, TaskState.QUEUED):
+            if state == TaskState.NONE:
+                self._drive(TaskState.SUCCEEDED)
+                world.decided(instances_changed("a", (0, 1), removed=(0,)))
+            elif self.happening is Happening.GANG_FAILED:
+                world.place(mate)
+            return
+        world.place(mate)
+        world.report(RunReport.STARTED, mate)
+        world.busy = state == PLACED
+        world.place(self.run)
+        world.busy = False
+        if state in (PLACED, TaskState.ORDERED):
+            return
+        world.report(RunReport.STARTED, self.run)
+        if state == TaskState.STOPPING and self.happening is Happening.GANG_FAILED:
+            world.peer("entitlement", order(self.run))
+        elif state == TaskState.STOPPING:
+            world.report(RunReport.EXITED, mate, exit_code=1)
+        elif state == TaskState.KILLED:
+            world.stop("a")
+            world.report(RunReport.STOPPED, self.run)
+        elif state != TaskState.RUNNING:
+            failed = state in (TaskState.FAILED, GANG_WAIT)
+            world.report(RunReport.EXITED, self.run, exit_code=int(failed))
+
+    def prepare(self) -> None:
+        """What must have come before a verdict, or before an order is answered."""
+        before = {Happening.ALLOWED_LATER: Verdict.DEFERRED, Happening.SPARED: Verdict.DEFERRED}
+        if self.now["state"] not in (TaskState.ORDERED, TaskState.RUNNING):
+            return
+        if self.happening in (Happening.ALLOWED, Happening.DEFERRED, *before):
+            other = ("a", 1, 1)
+            self.world.peer("entitlement", order(self.run, other))
+            if self.happening in before:  # the other isn't decided on, so the order isn't answered yet
+                self.world.peer("sla", deferred(self.run))
+
+    def happen(self) -> None:
+        """Lets it happen and applies what is noted, and no decision about the task itself where that can be told
+        apart.
+        """
+        world = self.world
+        world.busy = True
+        HAPPEN[self.happening](self)
+        if self.happening in (Happening.STOP, Happening.GANG_FAILED, Happening.SPARED):
+            world.busy = False
+            self.step()
+
+    def step(self) -> list[Event]:
+        """One round."""
+        self.world.busy = False
+        decisions = self.world.machine.decide(self.world.now, True, 1000)
+        for index, decision in enumerate(decisions):
+            self.world.apply(Decided(self.world.now, decision, 1, index))
+        return decisions
+
+
+def order(*runs: tuple[str, int, int]) -> PreemptionsOrdered:
+    return PreemptionsOrdered(**columns(runs), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
+
+
+def deferred(run: tuple[str, int, int]) -> DisruptionDeferred:
+    job_id, instance, number = run
+    return DisruptionDeferred(job_id=job_id, instance=instance, run=number, code="", unavailable=1, max_unavailable=1)
+
+
+def allowed(run: tuple[str, int, int], later: int) -> DisruptionAllowed:
+    return DisruptionAllowed(**columns([run]), deferred=pack_ints([later]))
+
+
+HAPPEN: dict[Happening, Callable[[Task], Any]] = {
+    Happening.STOP: lambda task: task.world.stop("a"),
+    Happening.GANG_FAILED: lambda task: task.world.report(RunReport.EXITED, ("a", 1, 1), exit_code=1),
+    Happening.PLACED: lambda task: task.world.place(task.run),
+    Happening.HOST_LOST: lambda task: task.world.peer(
+        "placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=1)
+    ),
+    Happening.MISSING: lambda task: task.world.inventory(2),
+    Happening.PREEMPT: lambda task: task.world.peer("entitlement", order(task.run)),
+    Happening.SPARED: lambda task: task.world.peer("sla", deferred(("a", 1, 1))),
+    Happening.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run, 0)),
+    Happening.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, 1)),
+    Happening.DEFERRED: lambda task: task.world.peer("sla", deferred(task.run)),
+    Happening.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
+    Happening.OVER: lambda task: task.world.report(RunReport.EXITED, task.run),
+}
+MET: set[Rule] = set()
+"""The rules by which something was decided."""
+
+
+@pytest.mark.parametrize(
+    ("happening", "state", "note"), REACHED, ids=[f"{each.name}-{NAMES[state]}" for each, state, _ in REACHED]
+)
+def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
+    happening: Happening, state: int, note: Note
+) -> None:
+    task = Task(state, happening)
+    task.prepare()
+    before = task.now
+    task.happen()
+    after = task.now
+    changed = {column for column in COLUMNS if before[column] != after[column]}
+    if note is Note.VOID:
+        assert not changed
+    elif note is Note.CAUSE:
+        assert after["causes"] == before["causes"] | CAUSE_OF[happening]
+        assert changed - {"state", "report"} <= {"causes", "goal", "order"}
+    elif note is Note.WITHDRAWN:
+        assert after["causes"] == before["causes"] & ~CAUSE_OF[happening]
+    elif note is Note.REPORT:
+        assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.OVER)
+    elif note is Note.READY:
+        assert (changed, after["report"]) == ({"report"}, RunReport.STARTED)
+    elif note is Note.VERDICT:
+        assert changed == {"verdict"}
+    else:
+        assert (changed, after["state"]) == ({"state", "host"}, PLACED)
+    decides_by_the_rules(task)
+
+
+def decides_by_the_rules(task: Task, waited: bool = False) -> None:
+    """The next round decides of the task what the first rule that holds says, and takes it to the next state."""
+    was, service = task.now, task.world.machine.jobs["a"].max_unavailable is not None
+    rule = rule_of(
+        was["state"], REPORTS[was["report"]], Kind(int(KIND_OF[was["causes"]])), Verdict(was["verdict"]), service,
+        was["due"] > 0 and not waited,
+    )  # fmt: skip
+    named = [type(event) for event in task.step() if names(event, ("a", 0, was["run"]))]
+    if rule is None:
+        whole_gang = next(rule for rule in JOB_RULES if GANG_WAIT in rule.states)
+        assert named == [] or (named == [whole_gang.decision] and was["state"] in whole_gang.states)
+        return
+    MET.add(rule)
+    assert rule.decision in named
+    if rule.next is not None and rule.next >= 0:
+        assert task.now["state"] == rule.next
+
+
+def names(event: Event, run: tuple[str, int, int]) -> bool:
+    """Whether a decision is about a run."""
+    if isinstance(event, GangsQueued):
+        return any(job == run[0] and first <= run[1] < first + count for job, first, count, *_ in ranges_of(event))
+    return hasattr(event, "run") and run in runs_of(event)
+
+
+def test_every_rule_is_met_on_a_walk_through_all_cells() -> None:
+    for happening, state, note in REACHED:
+        test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(happening, state, note)
+    waited = Task(TaskState.BACKOFF, Happening.OVER)
+    waited.world.now += 60_000
+    decides_by_the_rules(waited, waited=True)
+    unprotected = Task(TaskState.RUNNING, Happening.STOP)
+    unprotected.world.busy = True
+    unprotected.world.peer("entitlement", order(unprotected.run))
+    decides_by_the_rules(unprotected)
+    assert [rule for rule in RULES if rule not in MET] == []
+
+
+def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() -> None:
+    impossible = {(happening, state) for happening, state, letter in CELLS if letter == "x"}
+    assert impossible == {cell for cell in WHY_NOT if cell in impossible}
+    later = {happening for happening, _, letter in CELLS if letter.isupper()}
+    assert {CAUSE_OF[happening] for happening in later} == {
+        Cause.REMOVE, Cause.JOB_END, Cause.RUN_LIMIT, Cause.HEALTH, Cause.START_LATE, Cause.DRAIN, Cause.UPDATE,
+        Cause.RESTART,
+    }  # fmt: skip
+    assert len(REACHED) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
+    assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_each_cause_ends_a_run_at_once_or_asks_sla_and_the_strongest_gives_the_outcome(cause: Cause) -> None:
+    planned = KIND_OF[cause] == Kind.PLANNED
+    alone = rule_of(TaskState.RUNNING, Report.NONE, Kind(int(KIND_OF[cause])), Verdict.NONE, True, False)
+    assert alone is not None
+    assert alone.decision.__name__ == ("DisruptionAsked" if planned else "RunsStopping")
+    assert KIND_OF[cause | Cause.STOP] == Kind.UNPLANNED
+
+
+@pytest.mark.parametrize("end", ENDS, ids=[f"{at}-{NAMES[end.next]}" for at, end in enumerate(ENDS)])
+def test_each_end_leads_where_the_table_says(end: Any) -> None:
+    flags = [bool(each) for each in (end.stateless, end.gang, end.final, end.retries, end.last)]
+    goal = Goal.STOP if Goal.STOP in end.goals else Goal.RUN
+    outcome = Outcome.STOPPED if Outcome.STOPPED in end.outcomes and len(end.outcomes) > 5 else end.outcomes[0]
+    assert end_of(outcome, goal, *flags) is end
+    tasks = Tasks()
+    slots = np.array([tasks.arena.take(1)])
+    stateless, gang, final, retries, last = flags
+    traits = Trait.STATELESS * stateless | Trait.GANG * gang | Trait.GANG_FINAL * final | retries << RETRIES_SHIFT
+    for column, value in (("traits", traits), ("goal", goal), ("run", RUN_MAX if last else 4)):
+        tasks.arena.set(column, slots, value)
+    state = tasks.end(slots, np.array([outcome]), np.array([int(end.keeps)]), np.array([5]), 1_700_000_000_000)
+    assert state.tolist() == [end.next]
+    assert tasks.arena["failures"][slots].tolist() == [int(end.counts)]
+    assert (tasks.arena["run"][slots[0]] > 4) == (end.next in (TaskState.BACKOFF, GANG_WAIT) or last)
+    assert end.next in (*ENDED, GANG_WAIT) or tasks.arena["admitted"][slots].tolist() == [int(end.keeps)]
+
+
+def test_the_page_of_a_tasks_life_is_what_the_table_says() -> None:
+    text = (Path(__file__).parents[2] / "docs/jobs.md").read_text()
+    assert text == page(), "run python -m processors.lifecycle_page > docs/jobs.md"
