@@ -114,7 +114,9 @@ class Jobs:
             self._pools.change(row.pool).open_tasks += tasks
 
     def stop(self, job_id: str) -> None:
-        """The end of a job was asked for."""
+        """The end of a job was asked for, perhaps in the round that accepts it, before its first runs are queued. So it
+        is noted of removed instances too, of which nothing is decided.
+        """
         row = self.table.change(job_id)
         row.stopping, row.changed_by = True, self._tasks.input.cause
         slots = np.arange(row.base, row.base + row.instances)

@@ -101,7 +101,7 @@ class Note(StrEnum):
 NOTES: Mapping[Happening, str] = {
     # a letter of Note for each state; capital letters: nothing makes this happen yet
     #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
-    Happening.STOP: "          -     c        c       c      c       c       c       c         -       -      -",
+    Happening.STOP: "          c     c        c       c      c       c       c       c         -       -      -",
     Happening.GANG_FAILED: "   x     x        x       c      c       c       c       c         -       x      x",
     Happening.PLACED: "        -     -        -       p      -       -       -       -         -       -      -",
     Happening.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",

@@ -9,10 +9,10 @@ import pytest
 
 from events.bounds import RUN_MAX
 from events.codes import Outcome, RunReport, TaskState
-from events.columns import pack_ints
+from events.columns import ints, pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from events.records.lifecycle import GangsQueued
+from events.records.lifecycle import GangsQueued, RunsEnded
 from events.records.placement import HostLost
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.lifecycle.causes import KIND_OF, Cause, Goal, Kind, Verdict
@@ -40,7 +40,7 @@ from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.lifecycle_page import page
 from processors.machine import Decided
 from tests.lifecycle.harness import World
-from tests.machines import columns, instances_changed, ranges_of, runs_of
+from tests.machines import columns, instances_changed, one, ranges_of, runs_of
 
 GANG = {"instances": 3, "gang_min": 2, "retries_max": 5}
 CELLS = [
@@ -48,7 +48,13 @@ CELLS = [
     for happening, row in NOTES.items()
     for state, letter in zip(LIFE, row.split(), strict=True)
 ]
-REACHED = [(happening, state, Note(letter)) for happening, state, letter in CELLS if letter in "-cwrsvp"]
+STOPPED_AT_ONCE = (Happening.STOP, TaskState.NONE)
+"""Of this cell only a round as a whole can be seen; it has a test of its own."""
+REACHED = [
+    (happening, state, Note(letter))
+    for happening, state, letter in CELLS
+    if letter in "-cwrsvp" and (happening, state) != STOPPED_AT_ONCE
+]
 OF_SERVICES = (Happening.ALLOWED, Happening.ALLOWED_LATER, Happening.DEFERRED, Happening.SPARED, Happening.PREEMPT)
 Life = dict[str, int]
 
@@ -224,6 +230,18 @@ def names(event: Event, run: tuple[str, int, int]) -> bool:
     return hasattr(event, "run") and run in runs_of(event)
 
 
+def test_a_job_that_is_stopped_in_the_round_that_accepts_it_ends() -> None:
+    """What happens in the state NONE is noted before the first run is queued."""
+    world = World()
+    world.busy = True
+    world.submit("a", instances=2)
+    world.stop("a")
+    world.busy = False
+    said = world.quiet()
+    assert set(ints(one(said, RunsEnded).outcome)) == {Outcome.STOPPED}
+    assert world.machine.state_of("a") == "KILLED"
+
+
 def test_every_rule_is_met_on_a_walk_through_all_cells() -> None:
     for happening, state, note in REACHED:
         test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(happening, state, note)
@@ -245,7 +263,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
         Cause.REMOVE, Cause.JOB_END, Cause.RUN_LIMIT, Cause.HEALTH, Cause.START_LATE, Cause.DRAIN, Cause.UPDATE,
         Cause.RESTART,
     }  # fmt: skip
-    assert len(REACHED) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
+    assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
     assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()
 
 
