@@ -13,34 +13,34 @@ from paceline.client.errors import PacelineError
 
 COMMANDS = {
     "up": "Run a cell in this process.",
-    "down": "End the cell that runs on a data folder.",
+    "down": "Stop the cell that runs on a data folder.",
     "job": "Submit, follow, explain and stop jobs.",
-    "pool": "Define and look at pools.",
-    "host": "Look at hosts; confirm a loss.",
-    "cell": "Check that everything of the cells is there.",
+    "pool": "Define and inspect pools.",
+    "host": "Inspect hosts; confirm a loss.",
+    "cell": "Check cell health.",
     "log": "Follow, verify, check and archive the log.",
-    "snapshot": "Keep stores of machines elsewhere, and bring them back.",
-    "admin": "Look after a cell.",
+    "snapshot": "Back up and restore state stores.",
+    "admin": "Maintenance commands.",
     "agent": "Run the agent of this machine.",
-    "processor": "Run one machine of a cell as a process of its own.",
-    "projector": "Keep the views in a process of its own.",
+    "processor": "Run one state machine (processor) of a cell.",
+    "projector": "Maintain the views in a process of its own.",
     "api": "Serve the HTTP API in a process of its own.",
     "gateway": "Serve agents in a process of its own.",
-    "fanout": "Publish each decision as a message of its own.",
+    "fanout": "Publish each decision as a separate message.",
     "simulate": "Run a scenario or a trace in virtual time.",
-    "demo": "Run the main job: a cell, jobs, a verified log.",
+    "demo": "Run an end-to-end demo.",
     "completion": "Print the completion script of a shell.",
 }
 EPILOG = """\b
 Exit codes:
-  0    done; the wanted state was reached
-  1    refused by the scheduler; wrong files, a failed job, a log that differs
-  2    wrong usage, wrong settings
+  0    success; the wanted state was reached
+  1    refused by the scheduler, invalid files, failed job, log differs
+  2    invalid usage or settings
   3    the job was accepted and did not run in time (submit --wait=running)
-  4    there is no such thing
+  4    not found
   6    no cell or no log can be reached, or the token is wrong; try again
   124  --timeout has passed
-  130  interrupted; jobs go on
+  130  interrupted; jobs keep running
 """
 
 

@@ -79,7 +79,7 @@ def test_rows_of_another_format_replace_all_that_is_there(open_store: Open) -> N
     store.commit([RowChange("jobs", b"a", b"1"), RowChange("hosts", b"\xff\xff", b"1")], at(1))
     store.replace([RowChange("jobs", b"b", b"2")], at(2))
     assert rows(store) == {("jobs", b"b"): b"2"}
-    assert store.standing() == at(2)
+    assert store.progress() == at(2)
     store.close()
 
 

@@ -14,7 +14,7 @@ from tests.broker import Broker
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("demo")
 """One at a time: two cells on one machine would hand out the same port numbers."""
-VERDICT = "rounds were decided again: all are identical, byte for byte"
+VERDICT = "rounds replayed: all identical, byte for byte"
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

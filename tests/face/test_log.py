@@ -76,9 +76,9 @@ def test_a_log_is_verified_beside_the_cell_that_writes_it(cli, data, monkeypatch
         writer.close()
     lines = [line.split() for line in out.splitlines()]
     assert (code, err) == (0, "")
-    assert lines[0] == ["MACHINE", "RE-DECIDED", "FOLDED", "DECISIONS", "EVENTS", "EVENTS/s", "STATE", "HASH"]
+    assert lines[0] == ["MACHINE", "REPLAYED", "APPLIED", "ONLY", "DECISIONS", "EVENTS", "EVENTS/s", "STATE", "HASH"]
     assert [line[:4] for line in lines[1:3]] == [["left", "3", "0", "3"], ["right", "3", "0", "3"]]
-    assert out.endswith("6 rounds were decided again: all are identical, byte for byte\n")
+    assert out.endswith("6 rounds replayed: all identical, byte for byte\n")
     assert cli("log", "verify", "--data", data, "-o", "name") == (0, "left\nright\n", "")
     body = YAML(typ="safe", pure=True).load(cli("log", "verify", "--data", data, "-o", "yaml")[1])
     assert (body["identical"], [each["rounds"] for each in body["machines"]]) == (True, [3, 3])
@@ -113,8 +113,8 @@ def test_rounds_of_another_logic_are_folded_and_that_is_said(cli, data, monkeypa
     use(monkeypatch, type("Newer", (Left,), {"logic": 2, "name": "left", "peers": ("right",)}))
     code, out, _ = cli("log", "verify", "--data", data)
     assert code == 0
-    assert "3 rounds were decided again" in out
-    assert "3 rounds of another logic were folded only" in out
+    assert "3 rounds replayed" in out
+    assert "3 rounds of another logic were applied only" in out
 
 
 def test_a_log_that_lost_records_is_a_difference(cli, data, monkeypatch, tmp_path):
@@ -211,6 +211,6 @@ def test_topics_on_kafka_are_checked_and_made_and_a_log_there_is_verified(cli, b
     log.close()
     use(monkeypatch)
     code, out, _ = cli("log", "verify", *at)
-    assert (code, "rounds were decided again: all are identical" in out) == (0, True)
+    assert (code, "rounds replayed: all identical" in out) == (0, True)
     rows = cli("log", "tail", *at, "--topic", "jobs", "--from-start", "--no-follow")[1]
     assert [row.split("JobStopRequested")[1].split()[0] for row in rows.splitlines()] == ["one", "two", "three"]

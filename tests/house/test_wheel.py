@@ -60,4 +60,4 @@ def test_the_wheel_runs_the_demo_for_somebody_else(folder: Path) -> None:
     command = str(environment / "bin" / "paceline")
     assert run(command, "--version", cwd=home, env=variables, **user).stdout.startswith("paceline ")
     done = run(command, "demo", cwd=home, env=variables, **user)
-    assert "all are identical, byte for byte" in done.stdout
+    assert "all identical, byte for byte" in done.stdout

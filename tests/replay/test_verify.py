@@ -84,7 +84,7 @@ def test_what_comes_before_is_folded_and_what_comes_after_is_left(cli, data):
     code, out, _ = cli("log", "verify", "--data", data, "--machine", "lifecycle", "--from", 10, "--to", 25)
     assert code == 0
     assert out.splitlines()[1].split()[:3] == ["lifecycle", "16", "9"]
-    told = "16 rounds were decided again: all are identical, byte for byte; 9 rounds before them were folded only\n"
+    told = "16 rounds replayed: all identical, byte for byte; 9 rounds before them were applied only\n"
     assert out.endswith(told)
     code, _, err = cli("log", "verify", "--data", data, "--from", 10)
     assert (code, "name it with --machine" in err) == (2, True)

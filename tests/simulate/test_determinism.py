@@ -40,6 +40,6 @@ def test_a_log_that_is_kept_is_the_same_and_verifies(tmp_path, capsys):
     kept = told("--data", str(data))
     assert kept["hash"] == told()["hash"] != told("--seed", "2")["hash"]
     assert run(["log", "verify", "--data", str(data)]) == 0
-    assert f"{kept['rounds']} rounds were decided again" in capsys.readouterr().out
+    assert f"{kept['rounds']} rounds replayed" in capsys.readouterr().out
     assert run(["simulate", FIRST, "--data", str(data)]) == 1
     assert "isn't empty" in capsys.readouterr().err

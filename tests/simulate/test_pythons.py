@@ -47,4 +47,4 @@ def test_every_python_verifies_what_another_wrote(tmp_path: Path) -> None:
     for number, (writer, reader) in enumerate(zip(pythons, (*pythons[1:], pythons[0]), strict=True)):
         data = str(tmp_path / str(number))
         rounds = json.loads(said(writer, "-m", "paceline", "simulate", FIRST, "--json", "--data", data))["rounds"]
-        assert f"{rounds} rounds were decided again" in said(reader, "-m", "paceline", "log", "verify", "--data", data)
+        assert f"{rounds} rounds replayed" in said(reader, "-m", "paceline", "log", "verify", "--data", data)

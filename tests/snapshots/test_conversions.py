@@ -87,7 +87,7 @@ def taken(log: EmbeddedLog, tmp_path: Path) -> EmbeddedLog:
 
 def test_the_store_of_the_last_release_is_converted_and_not_folded_anew(taken: EmbeddedLog, tmp_path: Path) -> None:
     counting, folder = Counting(taken), tmp_path / "first" / "left"
-    assert begin(counting, Next(), folder).said == ""
+    assert begin(counting, Next(), folder).notice == ""
     hash_ = run(Next(), counting, folder)
     assert counting.read.get(JOBS, 0) == 0, "no fact was read again"
     assert replay(Next(), taken).hash == hash_, "it is what a fold of the whole log comes to"
@@ -96,7 +96,7 @@ def test_the_store_of_the_last_release_is_converted_and_not_folded_anew(taken: E
 
 def test_a_new_owner_converts_the_newest_snapshot_and_reads_only_the_tail(taken: EmbeddedLog, tmp_path: Path) -> None:
     counting, folder = Counting(taken), tmp_path / "second" / "left"
-    said = begin(counting, Next(), folder, str(tmp_path / "kept")).said
+    said = begin(counting, Next(), folder, str(tmp_path / "kept")).notice
     newest = next(held(str(tmp_path / "kept"), 0, "left"))
     assert f"the snapshot of round {newest.round}" in said
     hash_ = run(Next(), counting, folder)

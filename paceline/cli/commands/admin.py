@@ -20,7 +20,7 @@ NOTE_SECONDS = 1.0
 
 @click.group()
 def admin() -> None:
-    """Look after a cell."""
+    """Maintenance commands."""
 
 
 @admin.command(
@@ -32,10 +32,10 @@ def admin() -> None:
 @data_option
 @log_options
 def rebuild(data: Path | None, config: Path | None, log: dict[str, Any]) -> None:
-    """Make the views of a cell that does not run anew from its log.
+    """Rebuild the views of a stopped cell from its log.
 
-    The present views stay in place until the new ones are whole. A `paceline projector` that keeps them must not run
-    either.
+    The current views stay in place until the new ones are complete. A `paceline projector` on the same data folder
+    must be stopped too.
     """
     from paceline.history.open_log import open_log
     from paceline.services.settings import load

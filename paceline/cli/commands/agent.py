@@ -22,13 +22,15 @@ from paceline.cli.commands.process_options import log_options, show, without_non
     "servers",
     multiple=True,
     metavar="ADDRESS",
-    help="A gateway of the cell; may be repeated: another is tried when one is lost. [default: on the data folder]",
+    help="Gateway of the cell; repeat to name others to fail over to. [default: the cell on the data folder]",
 )
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with the token.")
 @click.option("--host-id", help="Name of this host in the cell. [default: the name of this machine]")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where runs are kept. [default: DATA-agent]")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder to keep runs in. [default: DATA-agent]")
 @click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of the agent]")
-@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="What constraints may ask of it.")
+@click.option(
+    "--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Host attribute for placement constraints."
+)
 @click.option(
     "--resource",
     "resources",
@@ -36,7 +38,7 @@ from paceline.cli.commands.process_options import log_options, show, without_non
     metavar="NAME=AMOUNT",
     help="Offer an amount of a resource, such as gpu/a100=2 or memory=64GiB, instead of what is detected.",
 )
-@click.option("--listen", metavar="HOST:PORT", help="Address of health pages and metrics.")
+@click.option("--listen", metavar="HOST:PORT", help="Address of health endpoints and metrics.")
 @log_options
 def agent(
     data: Path | None,
@@ -55,8 +57,8 @@ def agent(
 ) -> int:
     """Run the agent of this machine: it starts and stops tasks as the cell orders.
 
-    Ctrl-C or SIGTERM ends the agent; its tasks go on, and the next agent on the same folder finds them. A folder is of
-    one cell, and so is the host.
+    Ctrl-C or SIGTERM ends the agent; its tasks keep running, and the next agent on the same folder adopts them. A
+    folder, and so a host, belongs to one cell.
     """
     from paceline.services.settings import load
 

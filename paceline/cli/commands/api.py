@@ -22,7 +22,7 @@ def _addresses(ctx: click.Context, param: click.Parameter, flags: tuple[str, ...
     multiple=True,
     metavar="ADDRESS",
     callback=_addresses,
-    help="A gateway that is asked for the output of runs; may be repeated.",
+    help="Gateway to fetch the output of runs from; may be repeated.",
 )
 @service_command
 def api(settings: "Settings") -> int:

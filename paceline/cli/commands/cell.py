@@ -22,7 +22,7 @@ HASH_CHARACTERS = 12
 
 @click.group()
 def cell() -> None:
-    """Check that everything of the cells is there."""
+    """Check cell health."""
 
 
 @cell.command(
@@ -32,7 +32,7 @@ def cell() -> None:
 )
 @data_option
 @kafka_options
-@click.option("--cell", "only", type=click.IntRange(0), metavar="N", help="Check this cell alone.  [default: all]")
+@click.option("--cell", "only", type=click.IntRange(0), metavar="N", help="Check only this cell.  [default: all]")
 @show_config_option
 @report_option
 def check(
@@ -43,11 +43,11 @@ def check(
     show_config: bool,
     form: str,
 ) -> int:
-    """Check broker, topics and their settings, and for each machine epoch, round, how far behind, who runs it, hash;
-    and on Kafka whether each cell has views, a gateway, and its part of the fan-out where there is one.
+    """Check the broker, topics and their settings; the epoch, round, lag, owner and state hash of each machine; and on
+    Kafka that each cell has views, a gateway, and, if a fan-out runs, its share of it.
 
-    Exits with 0 if all is well, 1 with a line for each thing that is wrong, 6 if the log can't be reached. Histories
-    are judged from near their ends; `paceline log verify` decides all of them again.
+    Exits with 0 if all checks pass, 1 with a line for each problem, 6 if the log can't be reached. Only the newest
+    rounds are checked; `paceline log verify` replays all of them.
     """
     from paceline.services.settings import load
 

@@ -68,7 +68,7 @@ def data_option(function: F) -> F:
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="File of settings. [default: paceline.toml beside the data folder]",
+        help="Settings file. [default: paceline.toml next to the data folder]",
     )(function)
     return click.option(
         "--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder of the cell. [default: ~/.paceline]"
@@ -78,14 +78,20 @@ def data_option(function: F) -> F:
 def output_option(function: F) -> F:
     """`-o`, passed as `form`."""
     return click.option(
-        "-o", "--output", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Form of output."
+        "-o", "--output", "form", type=click.Choice(FORMS), default="table", show_default=True, help="Output format."
     )(function)
 
 
 def report_option(function: F) -> F:
     """`-o` of commands that report, without names of things to pass on; passed as `form`."""
     return click.option(
-        "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(("table", "json")),
+        default="table",
+        show_default=True,
+        help="Output format.",
     )(function)
 
 
@@ -97,20 +103,18 @@ def only_the_file(file: Path | None, data: Path | None, log: dict[str, Any]) -> 
 
 def zone_option(function: F) -> F:
     """`--utc` and `--local`, passed as `zone`."""
-    function = click.option("--local", "zone", flag_value="local", help="Show times in the zone of this machine.")(
-        function
-    )
+    function = click.option("--local", "zone", flag_value="local", help="Show times in the local time zone.")(function)
     return click.option(
-        "--utc", "zone", flag_value="utc", default="", help="Show times in UTC instead of how long ago they were."
+        "--utc", "zone", flag_value="utc", default="", help="Show absolute times in UTC instead of ages."
     )(function)
 
 
 def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--columns`, `--sort` and `--no-header`, passed together as `shape`, and `-o`."""
 
-    @click.option("--columns", metavar="A,B", default="", help="Of the table: only these columns, in this order.")
-    @click.option("--sort", metavar="[-]COLUMN", default="", help="Of the table: by this column; -: largest first.")
-    @click.option("--no-header", is_flag=True, help="Of the table: without the titles of its columns.")
+    @click.option("--columns", metavar="A,B", default="", help="Show these columns of the table, in this order.")
+    @click.option("--sort", metavar="[-]COLUMN", default="", help="Sort by column; prefix with - for descending.")
+    @click.option("--no-header", is_flag=True, help="Omit the header row of the table.")
     @output_option
     @wraps(function)
     def command(*args: Any, columns: str, sort: str, no_header: bool, **options_left: Any) -> Any:
@@ -130,7 +134,7 @@ def kafka_options(function: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         metavar="NAME=VALUE",
         callback=_pairs,
-        help="A setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated.",
+        help="librdkafka setting, such as security.protocol=SASL_SSL; may be repeated.",
     )
     @wraps(function)
     def command(*args: Any, address: str | None, options: dict[str, str] | None, **options_left: Any) -> Any:
@@ -143,7 +147,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """What names the log of a cell: `--cell` and those of `kafka_options`, passed together as `log`."""
 
     @kafka_options
-    @click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
+    @click.option("--cell", type=click.IntRange(0), metavar="N", help="Cell number. [default: 0]")
     @wraps(function)
     def command(*args: Any, kafka: dict[str, Any], cell: int | None, **options_left: Any) -> Any:
         return function(*args, log={**kafka, "cell": cell}, **options_left)
@@ -161,7 +165,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 def cell_option(function: F) -> F:
     """`--cell`, taken by `with_client`."""
     return click.option(
-        "--cell", type=click.IntRange(0), metavar="N", help="Ask this cell. [default: the server finds the cell]"
+        "--cell", type=click.IntRange(0), metavar="N", help="Query this cell. [default: found by the server]"
     )(function)
 
 
@@ -169,7 +173,7 @@ def with_client(function: Callable[..., Any]) -> Callable[..., None]:
     """Adds what names a cell, and calls the command with a `Client` before its own parameters."""
 
     @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
-    @click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
+    @click.option("--token", metavar="TOKEN", help="Token for writes. [default: the one in the data folder]")
     @data_option
     @wraps(function)
     def command(

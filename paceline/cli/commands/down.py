@@ -26,11 +26,11 @@ STOP_S = 60.0
     "--agent-folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the agent keeps its runs. [default: DATA-agent]",
+    help="Folder of the agent. [default: DATA-agent]",
 )
 @click.option("--timeout", type=Duration(), default="60s", show_default=True, help="How long to wait for the end.")
 def down(data: Path | None, config: Path | None, stop_runs: bool, agent_folder: Path | None, timeout: float) -> None:
-    """End the cell that runs on a data folder. Tasks go on unless --stop-runs is given."""
+    """Stop the cell that runs on a data folder. Tasks keep running unless --stop-runs is given."""
     from paceline.client import cell_file
     from paceline.services.data_folder import agent_folder as default_agent_folder
     from paceline.services.settings import load

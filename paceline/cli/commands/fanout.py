@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @click.command(epilog=examples("paceline fanout --kafka broker:9092 --data /var/lib/paceline"))
 @service_command
 def fanout(settings: "Settings") -> int:
-    """Publish each decision as one Avro message of its own type, in topics for foreign readers.
+    """Publish each decision as one Avro message of its own type, in topics for other systems.
 
     The topics are paceline.placements, preemptions, admissions, job-states, task-states and quarantine. A restart
     repeats at most the last round; each message carries an id. SIGTERM ends it cleanly.

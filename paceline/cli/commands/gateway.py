@@ -21,21 +21,21 @@ def _sim_hosts(ctx: click.Context, param: click.Parameter, flags: int | None) ->
         "paceline gateway --cell 1 --listen 127.0.0.1:7128 --name gateway-1",
     )
 )
-@click.option("--cell", type=click.IntRange(0), metavar="N", help="The cell. [default: 0]")
+@click.option("--cell", type=click.IntRange(0), metavar="N", help="Cell number. [default: 0]")
 @click.option(
     "--sim-hosts",
     "service",
     type=click.IntRange(0),
     metavar="N",
     callback=_sim_hosts,
-    help="Simulate so many hosts in this process.",
+    help="Number of hosts to simulate in this process.",
 )
 @service_command
 def gateway(settings: "Settings") -> int:
-    """Serve the agents of one cell: orders to them, what they report into the log.
+    """Serve the agents of one cell: send them orders, and append their reports to the log.
 
-    Several may serve the same cell, each with a name and a folder of its own; an agent goes to another when its own
-    dies. It serves when it has read the log up to its end. SIGTERM ends it cleanly.
+    Several gateways may serve the same cell, each with its own name and folder; an agent fails over to another gateway.
+    A gateway serves once it has read the log to its end. SIGTERM ends it cleanly.
     """
     from paceline.services.gateway import run
 

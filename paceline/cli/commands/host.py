@@ -26,7 +26,7 @@ ID = click.argument("host_id", metavar="ID", shell_complete=complete(host_ids))
 
 @click.group()
 def host() -> None:
-    """Look at hosts; confirm a loss; remove a host that has left."""
+    """Inspect hosts; confirm a loss; remove a host that has left."""
 
 
 @host.command("list", epilog=examples("paceline host list", "paceline host list -o json"))
@@ -34,7 +34,7 @@ def host() -> None:
 @cell_option
 @with_client
 def list_(client: "Client", form: str, shape: Shape) -> None:
-    """List the hosts: state, what each has and what of it is allocated."""
+    """List the hosts with their state, capacity and allocation."""
     hosts = list(client.hosts())
 
     def amount(name: str, say: Any) -> Any:
@@ -86,15 +86,15 @@ def _print(client: "Client", body: Any) -> None:
 
 @host.command("confirm-loss", epilog=examples("paceline host confirm-loss worker-7 --yes"))
 @ID
-@click.option("--reason", default="", help="Why; it stands in the log.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--reason", default="", help="Reason, recorded in the log.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @cell_option
 @with_client
 def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: str) -> None:
-    """Say that a silent host is gone for good.
+    """Confirm that a silent host is lost for good.
 
-    Its tasks run again elsewhere at once. If the host still lives, they run twice until its agent is heard again.
+    Its tasks run again elsewhere at once. If the host is still alive, they run twice until its agent reconnects.
     """
     if not yes:
         runs = client.host(host_id)["runs"]
@@ -107,15 +107,15 @@ def confirm_loss(client: "Client", host_id: str, reason: str, yes: bool, form: s
 
 @host.command(epilog=examples("paceline host remove worker-7"))
 @ID
-@click.option("--reason", default="", help="Why; it stands in the log.")
+@click.option("--reason", default="", help="Reason, recorded in the log.")
 @output_option
 @cell_option
 @with_client
 def remove(client: "Client", host_id: str, reason: str, form: str) -> None:
     """Remove a host that has left for good.
 
-    The cell forgets the host, its session numbers and its machine; it is silent or lost, and has no runs. Hosts that
-    were given up are removed by themselves after seven days. One that connects again is a new host.
+    The host must be silent or lost and have no runs. The cell forgets it, its session numbers and its machine. Lost
+    hosts are removed automatically after seven days. A removed host that connects again is a new host.
     """
     answer = client.remove_host(host_id, reason, wait=DECIDED_S)
     show(form, answer, [host_id], lambda: say(f"host {host_id} {answer.get('message') or 'is removed'}"))

@@ -64,19 +64,21 @@ job.add_command(explain)
     epilog=examples("paceline job submit examples/jobs/", "paceline job submit tiles.yaml --wait --timeout 10m"),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs are ended, or =STATE.")
+@click.option(
+    "--wait", type=click.Choice(GOALS), metavar="[=STATE]", help="Wait until the jobs have ended, or reached =STATE."
+)
 @TIMEOUT
-@click.option("--dry-run", is_flag=True, help="Only check, and show what would be written to the log.")
+@click.option("--dry-run", is_flag=True, help="Only validate, and show what would be written to the log.")
 @output_option
 @cell_option
 @with_client
 def submit(
     client: "Client", files: tuple[str, ...], wait: str | None, timeout: float | None, dry_run: bool, form: str
 ) -> int:
-    """Submit the jobs of files, folders or standard input (-).
+    """Submit the jobs in files, folders or standard input (-).
 
-    All jobs are checked, by the cell too, before any is submitted. A job without `job_id` gets an id from the name of
-    its file; with one, submitting the same file again does no harm.
+    All jobs are validated, also by the cell, before any is submitted. A job without a `job_id` gets an id derived from
+    its file name; a job with one may be submitted again without harm.
     """
     from paceline.client.errors import TimedOut
     from paceline.job_files import read_jobs
@@ -139,7 +141,7 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
 
 @job.command(epilog=examples("paceline job wait tiles-1f0c", "paceline job wait web --for running --timeout 30s"))
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
-@click.option("--for", "goal", type=click.Choice(GOALS), default="ended", show_default=True, help="What to wait for.")
+@click.option("--for", "goal", type=click.Choice(GOALS), default="ended", show_default=True, help="State to wait for.")
 @TIMEOUT
 @cell_option
 @output_option
@@ -178,8 +180,8 @@ def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | No
 @click.option("--state", help="Only jobs in these states, such as PENDING,RUNNING.")
 @click.option("--pool", help="Only jobs of this pool.")
 @click.option("--label", "labels", multiple=True, metavar="KEY:VALUE", help="Only jobs with this label; repeatable.")
-@click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Jobs in one answer.")
-@click.option("--page-token", help="Go on where the last page ended.")
+@click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Jobs per page.")
+@click.option("--page-token", help="Continue after the last page.")
 @zone_option
 @list_options
 @cell_option
@@ -234,7 +236,7 @@ def get(client: "Client", job_id: str, zone: str, form: str) -> None:
 @cell_option
 @with_client
 def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Shape) -> None:
-    """Show the tasks of a job: where each runs or ran, and how it ended."""
+    """List the tasks of a job: the host of each, its state and its outcome."""
     rows = list(client.tasks(job_id, state))
     body = {"tasks": rows, "next_page_token": ""}
     show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows, shape))
@@ -257,14 +259,14 @@ def history(client: "Client", job_id: str, zone: str, form: str, shape: Shape) -
     epilog=examples('paceline job stop web --reason "replaced by web2"', "paceline job stop web --wait --timeout 1m")
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
-@click.option("--reason", default="", help="Why; it stands in the log.")
+@click.option("--reason", default="", help="Reason, recorded in the log.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
 @TIMEOUT
 @output_option
 @cell_option
 @with_client
 def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeout: float | None, form: str) -> int:
-    """Stop jobs: each task gets the stop signal, its grace, then the kill."""
+    """Stop jobs: each task gets SIGTERM, its grace period, then SIGKILL."""
     with answers(form, len(ids)) as report:
         for each in ids:
             answer = client.stop_job(each, reason, wait=DECIDED_S)
@@ -278,9 +280,9 @@ def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeo
 @job.command(epilog=examples("paceline job logs tiles-1f0c --task 3", "paceline job logs web --follow"))
 @ID
 @click.option("--task", "instance", type=click.IntRange(0), default=0, show_default=True, help="Instance of the job.")
-@click.option("--run", type=click.IntRange(1), help="Which run. [default: the last]")
-@click.option("--stderr", is_flag=True, help="The error output instead of the output.")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option("--run", type=click.IntRange(1), help="Run number. [default: the last]")
+@click.option("--stderr", is_flag=True, help="Print stderr instead of stdout.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the run has ended.")
 @cell_option
 @with_client
 def logs(client: "Client", job_id: str, instance: int, run: int | None, stderr: bool, follow: bool) -> None:

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
-@click.option("--at", "position", metavar="POSITION", help="As it was there, from the log: paceline.lifecycle:57.")
+@click.option(
+    "--at", "position", metavar="POSITION", help="Explain as of this log position, such as paceline.lifecycle:57."
+)
 @click.option("--server", metavar="ADDRESS", help="Address of the API. [default: the cell on the data folder]")
-@click.option("--token", metavar="TOKEN", help="Token for writes. [default: of the data folder]")
+@click.option("--token", metavar="TOKEN", help="Token for writes. [default: the one in the data folder]")
 @data_option
 @kafka_options
 @zone_option
@@ -52,11 +54,11 @@ def explain(
     form: str,
     cell: int | None,
 ) -> None:
-    """Say why a job is where it is, and who can change it.
+    """Explain why a job is in its state, and who can change it.
 
-    With --at: as it was when the record at that position was appended, with all that came in the same millisecond (a
-    whole moment of a simulation). That is folded from the log of the data folder, or of Kafka where --kafka or the
-    settings name it, with its archive if need be; no cell needs to run.
+    With --at, explain the job as of the moment the record at that position was appended, including all records of the
+    same millisecond. The state is rebuilt from the log in the data folder, or on Kafka where --kafka or the settings
+    name it, and from its archive if needed; no cell needs to run.
     """
     from paceline.services.settings import load
 

@@ -55,8 +55,8 @@ def _open(data: Path | None, config: Path | None, log_settings: dict[str, Any]) 
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic, such as jobs; may be repeated."
 )
-@click.option("--from-start", is_flag=True, help="From the first record on, not from now.")
-@click.option("--follow/--no-follow", default=True, help="Whether to go on at the end.")
+@click.option("--from-start", is_flag=True, help="Start at the first record instead of the end.")
+@click.option("--follow/--no-follow", default=True, help="Keep waiting for new records at the end.")
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of local time.")
 @output_option
 def tail(
@@ -69,7 +69,7 @@ def tail(
     utc: bool,
     form: str,
 ) -> None:
-    """Print the records of the log as they come, decoded; one JSON object a line with -o json."""
+    """Print decoded records of the log as they arrive; with -o json one JSON object per line."""
     names = _topics(topics)
     with closing(_open(data, config, log)) as opened:
         begins = {name: opened.bounds(name)[0 if from_start else 1] for name in names}
@@ -134,9 +134,13 @@ def _brief(body: dict[str, Any], key: str) -> str:
 )
 @data_option
 @kafka_options
-@click.option("--create", is_flag=True, help="Make the topics that are missing on Kafka, add the cells that are.")
-@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Cells, a partition each.")
-@click.option("--replication", type=click.IntRange(1), default=1, show_default=True, help="Copies of new topics.")
+@click.option("--create", is_flag=True, help="Create missing topics on Kafka, and add missing cells.")
+@click.option(
+    "--partitions", type=click.IntRange(1), default=1, show_default=True, help="Number of cells (partitions)."
+)
+@click.option(
+    "--replication", type=click.IntRange(1), default=1, show_default=True, help="Replication factor of new topics."
+)
 @output_option
 def topics(
     data: Path | None,
@@ -147,7 +151,7 @@ def topics(
     replication: int,
     form: str,
 ) -> int:
-    """List the topics of a log; on Kafka make them, or check that they are as they must be (exit code 1 if not)."""
+    """List the topics of a log; on Kafka create them, or check their settings (exit code 1 if they differ)."""
     from events.topics import ALL
     from paceline.services.settings import load
 

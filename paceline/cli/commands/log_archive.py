@@ -41,12 +41,12 @@ class Done(NamedTuple):
 )
 @data_option
 @log_options
-@click.option("--archive", "url", metavar="URL", help="Where the archive is. [default: the setting]")
-@click.option("--snapshots", metavar="URL", help="Where the snapshots are. [default: the setting]")
+@click.option("--archive", "url", metavar="URL", help="Location of the archive. [default: the setting]")
+@click.option("--snapshots", metavar="URL", help="Location of the snapshots. [default: the setting]")
 @click.option("--topic", metavar="NAME", help="Only this topic, such as jobs. [default: all]")
-@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Only what lies before; needs --topic.")
-@click.option("--keep", type=click.IntRange(0), default=0, help="So many offsets of each topic stay in the log.")
-@click.option("--remove", "removing", is_flag=True, help="Remove from the log what is archived and not needed.")
+@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Only offsets before this one; needs --topic.")
+@click.option("--keep", type=click.IntRange(0), default=0, help="Number of offsets of each topic to keep in the log.")
+@click.option("--remove", "removing", is_flag=True, help="Remove archived records that nothing needs from the log.")
 @report_option
 def archive(
     data: Path | None,
@@ -60,11 +60,12 @@ def archive(
     removing: bool,
     form: str,
 ) -> None:
-    """Archive what the log holds before the oldest needed position, and with --remove take it out of the log.
+    """Archive the log up to the oldest needed position, and with --remove delete the archived records from the log.
 
-    Needed is what the snapshots of all machines still read, the views and gateways of the data folder, and on Kafka the
-    groups of projectors and fan-outs. Who is further behind reads the archive, if its settings name it. Everything is
-    read back from the archive and compared before it is removed; the embedded log only while no cell runs on it.
+    A position is needed as long as the snapshots of a machine, the views or gateways in the data folder, or on Kafka
+    the consumer groups of projectors and fan-outs read on from it. A reader that is further behind reads the archive,
+    if its settings name it. Every record is read back from the archive and compared before it is removed; an embedded
+    log must not be in use by a cell.
     """
     from paceline.services.settings import load
 

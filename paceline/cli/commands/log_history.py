@@ -29,9 +29,9 @@ TIME = "2026-08-21T10:40Z"
 @click.option("--from", "start", required=True, metavar="TIME", help=f"Where the stretch begins, such as {TIME}.")
 @click.option("--to", "end", required=True, metavar="TIME", help="Where it ends.")
 def export(file: Path, data: Path | None, config: Path | None, log: dict[str, Any], start: str, end: str) -> None:
-    """Write a stretch of history to one file, with the states and views that it starts from.
+    """Export a log range to one file, with the machine states and views at its start.
 
-    They are folded from the log, so that it must be whole, with its archive if need be. The cell may run or not.
+    They are rebuilt from the log, so the log must be complete, with its archive if needed. The cell may be running.
     """
     from paceline.client.errors import PacelineError
     from paceline.history import exporter as exporting
@@ -61,7 +61,7 @@ def export(file: Path, data: Path | None, config: Path | None, log: dict[str, An
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--data", type=FOLDER, metavar="DIR", required=True, help="An empty folder, or a new one.")
 def import_(file: Path, data: Path) -> None:
-    """Bring a stretch of history to a folder, to look at it there: nobody can go on with it."""
+    """Import an exported log range into a folder, read-only."""
     from paceline.history.importer import import_history
     from paceline.history.log_cut import write_time
 
@@ -81,9 +81,13 @@ def import_(file: Path, data: Path) -> None:
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
 @data_option
 @log_options
-@click.option("--expect", "text", required=True, metavar="EXPRESSION", help="As in scenarios: docs/scenarios.md.")
-@click.option("--first", type=click.Choice(("holds", "fails")), help="Which change. [default: the first of either]")
-@click.option("--since", metavar="TIME", help="Pass over changes before this time.")
+@click.option(
+    "--expect", "text", required=True, metavar="EXPRESSION", help="Expectation, written as in docs/scenarios.md."
+)
+@click.option(
+    "--first", type=click.Choice(("holds", "fails")), help="Kind of change to find. [default: the first of either]"
+)
+@click.option("--since", metavar="TIME", help="Ignore changes before this time.")
 @report_option
 def bisect(
     file: Path | None,
@@ -95,12 +99,11 @@ def bisect(
     since: str | None,
     form: str,
 ) -> int:
-    """Find the first round after which something holds, or fails.
+    """Find the first round after which an expectation holds, or fails.
 
-    All machines are folded together, round after round; nothing is decided. What a machine has heard is seen from its
-    next round on: a host that was silent and back between two rounds never was. What is counted over the past, such as
-    preempted tasks, is counted from the start of the log or of the stretch in FILE. Exits with 1 where there is no
-    such round.
+    The recorded rounds of all machines are applied in order; nothing is decided. Facts become visible with the round
+    that applies them: a host that was silent and back between two rounds never appears silent. Counts, such as those of
+    preempted tasks, start at the beginning of the log or of the range in FILE. Exits with 1 if there is no such round.
     """
     from paceline.history.importer import imported_history
     from paceline.history.log_cut import read_time

@@ -40,13 +40,26 @@ MachineFactories = dict[str, "Callable[[], Machine]"]
 @data_option
 @log_options
 @click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
-@click.option("--from", "first", type=click.IntRange(1), metavar="ROUND", help="Fold what is before this round.")
-@click.option("--to", "last", type=click.IntRange(1), metavar="ROUND", help="Stop after this round.")
 @click.option(
-    "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Machines verified at once."
+    "--from",
+    "first",
+    type=click.IntRange(1),
+    metavar="ROUND",
+    help="Apply the rounds before this one without replaying them.",
+)
+@click.option("--to", "last", type=click.IntRange(1), metavar="ROUND", help="Last round to replay.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of machines to verify in parallel.",
 )
 @click.option("--head", type=click.Path(path_type=Path), metavar="FILE", help="Compare with a head saved earlier.")
-@click.option("--save-head", type=Target(), metavar="FILE", help="Save the head; keep it elsewhere.")
+@click.option(
+    "--save-head", type=Target(), metavar="FILE", help="Save the head of the log to this file; keep it elsewhere."
+)
 @output_option
 def verify(
     file: Path | None,
@@ -61,11 +74,11 @@ def verify(
     save_head: Path | None,
     form: str,
 ) -> int:
-    """Decide every round of the log again and compare, byte for byte; the cell may run or not.
+    """Replay every round of the log and compare the decisions byte for byte; the cell may be running.
 
-    FILE is a stretch of history that `paceline log export` wrote. Rounds of another logic number, and those before
-    --from, are folded, not decided again. What no round has covered yet, such as a tail that was cut off, is found by
-    comparing with a head that was saved before and kept elsewhere. Exits with 1 where something differs.
+    FILE is a log range that `paceline log export` wrote. Rounds of another logic number, and those before --from, are
+    applied only, not replayed. To detect records missing at the end of the log, compare with a head that was saved
+    earlier and kept elsewhere. Exits with 1 if anything differs.
     """
     from paceline.history.importer import imported_history
     from paceline.history.start_state import is_history
@@ -209,8 +222,8 @@ def print_checked(results: "list[Checked]", differs: "Difference | None", factor
         results,
         [
             Column("MACHINE", lambda each: each.result.machine),
-            Column("RE-DECIDED", lambda each: each.result.rounds, right=True),
-            Column("FOLDED", lambda each: each.result.folded + each.result.before, right=True),
+            Column("REPLAYED", lambda each: each.result.rounds, right=True),
+            Column("APPLIED ONLY", lambda each: each.result.folded + each.result.before, right=True),
             Column("DECISIONS", lambda each: each.result.decisions, right=True),
             Column("EVENTS", lambda each: each.result.events, right=True),
             Column("EVENTS/s", lambda each: each.events_per_second, right=True),
@@ -229,9 +242,9 @@ def print_checked(results: "list[Checked]", differs: "Difference | None", factor
     rounds, folded, before = (
         sum(getattr(each.result, name) for each in results) for name in ("rounds", "folded", "before")
     )
-    tail = f"; {folded} rounds of another logic were folded only" if folded else ""
-    tail += f"; {before} rounds before them were folded only" if before else ""
-    say(f"{rounds} rounds were decided again: all are identical, byte for byte{tail}")
+    tail = f"; {folded} rounds of another logic were applied only" if folded else ""
+    tail += f"; {before} rounds before them were applied only" if before else ""
+    say(f"{rounds} rounds replayed: all identical, byte for byte{tail}")
 
 
 def _body(differs: "Difference", results: "list[Checked]", factories: MachineFactories) -> dict[str, Any]:

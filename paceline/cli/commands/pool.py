@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def pool() -> None:
-    """Define and look at pools."""
+    """Define and inspect pools."""
 
 
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))
@@ -34,10 +34,10 @@ def pool() -> None:
 @cell_option
 @with_client
 def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
-    """Create or change the pools of files, folders or standard input (-).
+    """Create or update the pools in files, folders or standard input (-).
 
-    All files are checked first. A pool that is already as its file says is left alone. A pool belongs to the cell that
-    its file names, or to that of the pool above.
+    All files are validated first. A pool that already matches its file is unchanged. A pool belongs to the cell that
+    its file names, or else to the cell of its parent.
     """
     from paceline.job_files import read_pools
 
@@ -67,7 +67,7 @@ def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
 @cell_option
 @with_client
 def list_(client: "Client", form: str, shape: Shape) -> None:
-    """List the pools: what each may use, holds and demands."""
+    """List the pools with their demand, entitlement and allocation."""
     pools = client.pools()
 
     def amount(name: str, say: Any) -> Any:

@@ -14,7 +14,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 show_config_option = click.option(
-    "--show-config", is_flag=True, help="Print all settings and where each comes from, and end."
+    "--show-config", is_flag=True, help="Print all settings with their origins, and exit."
 )
 
 
@@ -22,8 +22,8 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--log-form`, `--log-level` and `--show-config`."""
     for option in (
         show_config_option,
-        click.option("--log-level", type=click.Choice(LEVELS), help="How much it says."),
-        click.option("--log-form", type=click.Choice(FORMS), help="Form of what it says on stderr."),
+        click.option("--log-level", type=click.Choice(LEVELS), help="Log level."),
+        click.option("--log-form", type=click.Choice(FORMS), help="Log format on stderr."),
     ):
         function = option(function)
     return function
@@ -34,14 +34,18 @@ def service_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @data_option
     @kafka_options
-    @click.option("--listen", metavar="HOST:PORT", help="Address of health pages, metrics and HTTP; port 0: any.")
+    @click.option(
+        "--listen", metavar="HOST:PORT", help="Address of health endpoints, metrics and HTTP; port 0: any free port."
+    )
     @click.option(
         "--address-file",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Write the address to this file once the process listens.",
+        help="Write the address to this file once the process is listening.",
     )
-    @click.option("--name", metavar="NAME", help="Name over restarts. [default: this machine's and the data folder's]")
+    @click.option(
+        "--name", metavar="NAME", help="Stable instance name. [default: from the machine and the data folder]"
+    )
     @log_options
     @wraps(function)
     def command(

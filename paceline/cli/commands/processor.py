@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @click.argument("machine", type=click.Choice(MACHINES))
 @service_command
 def processor(settings: "Settings", machine: str) -> int:
-    """Run one machine: lifecycle, entitlement, placement or sla.
+    """Run one state machine (processor): lifecycle, entitlement, placement or sla.
 
-    Any number of processes may run the same machine: the group shares the cells among them, and gives those of one that
-    dies to the others. SIGTERM ends it cleanly.
+    Any number of processes may run the same machine: their consumer group assigns the cells to them, and reassigns
+    those of a process that dies. SIGTERM ends it cleanly.
     """
     from paceline.services.processor import run_processor
 

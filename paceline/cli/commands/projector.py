@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 @click.command(epilog=examples("paceline projector --kafka broker:9092 --data /var/lib/paceline"))
 @service_command
 def projector(settings: "Settings") -> int:
-    """Keep the views of all cells in the data folder, for the API servers of this machine.
+    """Maintain the views of all cells in the data folder, for the API servers of this machine.
 
-    It goes on where the rows stand; a folder that is lost is filled again from the log. SIGTERM ends it cleanly.
+    It continues from the position stored with the views; lost views are rebuilt from the log. SIGTERM ends it cleanly.
     """
     from paceline.services.projector import run_projector
 

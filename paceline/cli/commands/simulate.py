@@ -31,23 +31,27 @@ ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
     )
 )
 @click.argument("scenario", required=False, metavar="[SCENARIO]")
-@click.option("--seed", type=click.IntRange(0, INT_MAX), metavar="N", help="Another seed than the scenario's.")
-@click.option("--until", type=Duration(), help="Stop at this time and show how things stand.")
+@click.option("--seed", type=click.IntRange(0, INT_MAX), metavar="N", help="Override the seed of the scenario.")
+@click.option("--until", type=Duration(), help="Stop at this virtual time and show the state.")
 @click.option("--data", type=FOLDER, metavar="DIR", help="Keep log and views in this folder.")
 @click.option("--out", type=FOLDER, metavar="DIR", help="Write series, jobs and a report there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a scenario.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="FILE", help="Run a trace instead of a scenario.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="The form of the trace.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Of a trace only the first N jobs.")
-@click.option("--hosts", type=click.IntRange(1), metavar="N", help="Of a trace: so many hosts.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the trace.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Traces: only the first N jobs.")
+@click.option("--hosts", type=click.IntRange(1), metavar="N", help="Traces: number of hosts.")
 @click.option(
-    "--machines", type=click.Path(path_type=Path), metavar="FILE", help="Of openb and swf: the file of its hosts."
+    "--machines", type=click.Path(path_type=Path), metavar="FILE", help="openb and swf: file that lists the hosts."
 )
-@click.option("--arrivals", type=click.Path(path_type=Path), metavar="FILE", help="Of openb: orders of arrival.")
-@click.option("--faults", metavar="KINDS", help="Let things go wrong: all, or kinds of faults, comma-separated.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Under faults: so many seeds, from --seed on.")
-@click.option("--for", "seconds", type=Duration(), help="Under faults: fresh seeds for so long.")
+@click.option(
+    "--arrivals", type=click.Path(path_type=Path), metavar="FILE", help="openb: file with the order of arrivals."
+)
+@click.option("--faults", metavar="KINDS", help="Inject faults: all, or kinds of faults, comma-separated.")
+@click.option(
+    "--seeds", type=click.IntRange(1), metavar="N", help="Under faults: number of seeds to try, starting at --seed."
+)
+@click.option("--for", "seconds", type=Duration(), help="Under faults: try new seeds for this long.")
 @click.option(
     "--again",
     "failing",
@@ -55,7 +59,7 @@ ONLY_TRACES = ("form", "jobs", "hosts", "machines", "arrivals")
     default=Path("failing.yaml"),
     show_default=True,
     metavar="FILE",
-    help="Under faults: where a scenario goes that fails again.",
+    help="Under faults: file to write a minimal failing scenario to.",
 )
 def simulate(
     scenario: str | None,

@@ -20,10 +20,10 @@ MIB = 1 << 20
 
 @click.group()
 def snapshot() -> None:
-    """Keep stores of machines elsewhere, and bring them back.
+    """Back up and restore state stores.
 
     A snapshot is the store of a machine after one of its rounds. With one at hand, a processor on a new machine reads
-    only what came after it. The place is a folder or a URL such as s3://bucket/paceline.
+    only later records. The location is a folder or a URL such as s3://bucket/paceline.
     """
 
 
@@ -33,9 +33,15 @@ def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     @data_option
     @log_options
     @click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
-    @click.option("--snapshots", metavar="URL", help="Where the snapshots are. [default: the setting]")
+    @click.option("--snapshots", metavar="URL", help="Location of the snapshots. [default: the setting]")
     @click.option(
-        "-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True, help="Form."
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(("table", "json")),
+        default="table",
+        show_default=True,
+        help="Output format.",
     )
     @wraps(function)
     def command(
@@ -61,7 +67,7 @@ def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @with_place
 def create(settings: "Settings", machines: "dict[str, Machine]", form: str) -> None:
-    """Take snapshots of the stores in the data folder, whether their processors run or not."""
+    """Take snapshots of the stores in the data folder; their processors may be running."""
     from paceline.client.errors import PacelineError
     from processors.runtime.snapshots import SnapshotFault, take_from
 
@@ -85,7 +91,7 @@ def create(settings: "Settings", machines: "dict[str, Machine]", form: str) -> N
 @snapshot.command("list", epilog=examples("paceline snapshot list", "paceline snapshot list --machine placement"))
 @with_place
 def list_(settings: "Settings", machines: "dict[str, Machine]", form: str) -> None:
-    """List the snapshots, the newest of each machine first; their files are not looked at."""
+    """List the snapshots, the newest of each machine first, without checking their files."""
     from processors.runtime.snapshots import stored
 
     snapshots = [each for name in machines for each in stored(settings.snapshots, settings.cell, name)]
@@ -101,7 +107,7 @@ def list_(settings: "Settings", machines: "dict[str, Machine]", form: str) -> No
 @snapshot.command(epilog=examples("paceline snapshot verify", "paceline snapshot verify --machine lifecycle -o json"))
 @with_place
 def verify(settings: "Settings", machines: "dict[str, Machine]", form: str) -> int:
-    """Check snapshots whole: files, rows, and that the log has their round. Exits with 1 where one is not good."""
+    """Verify snapshots: their files, rows, and that the log has their round. Exits with 1 if one is damaged."""
     from processors.runtime.snapshots import verify as verify_all
 
     snapshots = [
@@ -123,9 +129,9 @@ def verify(settings: "Settings", machines: "dict[str, Machine]", form: str) -> i
 )
 @with_place
 def restore(settings: "Settings", machines: "dict[str, Machine]", form: str) -> int:
-    """Put the newest good snapshots into the data folder; a store that is there stays, and is an error.
+    """Restore the newest valid snapshots into the data folder; an existing store is an error and is kept.
 
-    Exits with 1 where a machine has no good snapshot.
+    Exits with 1 if a machine has no valid snapshot.
     """
     from paceline.client.errors import PacelineError
     from processors.runtime.snapshots import restore as restore_one

@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 @data_option
 @click.option("--listen", metavar="HOST:PORT", help="Address of the API. [default: 127.0.0.1:7117]")
 @kafka_options
-@click.option("--cell", type=click.IntRange(0), metavar="N", help="Which cell on Kafka: its partition. [default: 0]")
-@click.option("--sim-hosts", type=click.IntRange(0), metavar="N", help="Simulate so many hosts.")
 @click.option(
-    "--agent/--no-agent", default=None, help="An agent of this machine. [default: unless hosts are simulated]"
+    "--cell", type=click.IntRange(0), metavar="N", help="Number of the cell, its partition on Kafka. [default: 0]"
+)
+@click.option("--sim-hosts", type=click.IntRange(0), metavar="N", help="Number of simulated hosts.")
+@click.option(
+    "--agent/--no-agent", default=None, help="Run an agent for this machine. [default: unless hosts are simulated]"
 )
 @click.option("--run-as", metavar="USER", help="User to run tasks as; needs root. [default: the user of this process]")
-@click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Show this stretch of history.")
-@click.option("--read-only", is_flag=True, help="Show a stretch of history; nothing goes on, commands are refused.")
+@click.option("--history", type=click.Path(path_type=Path), metavar="FILE", help="Serve this exported log range.")
+@click.option(
+    "--read-only", is_flag=True, help="Serve an exported log range; no scheduling takes place, commands are refused."
+)
 def up(
     data: Path | None,
     config: Path | None,
@@ -45,10 +49,11 @@ def up(
 ) -> int:
     """Run a cell in this process: processors, views, API, gateway, and an agent of this machine.
 
-    Everything is kept in the data folder. Ctrl-C ends the cell; tasks go on, and the next `paceline up` finds them.
+    Everything is kept in the data folder. Ctrl-C ends the cell; tasks keep running, and the next `paceline up` adopts
+    them.
 
-    With --read-only it shows the views of a stretch of history as they were at its end: of --history FILE, which
-    `paceline log export` wrote, or of the data folder that one was brought to by `paceline log import`.
+    With --read-only, serve the views as of the end of an exported log range: of --history FILE, which `paceline log
+    export` wrote, or of a data folder that `paceline log import` wrote.
     """
     from paceline.history.start_state import is_history
     from paceline.services.settings import for_up, load

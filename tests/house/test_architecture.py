@@ -1,0 +1,26 @@
+"""The map of the code names files that exist."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_every_file_of_the_newcomers_walk_exists() -> None:
+    walk = PAGE.partition("## A newcomer's walk")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([\w/]+\.py)`", line) for line in walk.splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    for first, *others in rows:
+        folder = (ROOT / first).parent
+        assert (ROOT / first).is_file(), first
+        for name in others:
+            assert (ROOT / name).is_file() or (folder / name).is_file(), name
+
+
+def test_every_folder_of_the_packages_exists() -> None:
+    packages = PAGE.partition("## Packages")[2].partition("\n## ")[0]
+    for line in packages.splitlines():
+        if line.startswith("| `"):
+            folder = re.findall(r"`([\w/]+)/`", line)[0]
+            assert (ROOT / folder).is_dir(), folder
