@@ -389,7 +389,8 @@ class Entitlement:
         return False
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
-        rows = [longs(getattr(event, meaning)).reshape(len(event.pools), -1).tolist() for meaning in MEANINGS]
+        shape = len(event.pools), len(event.resources)
+        rows = [longs(getattr(event, meaning)).reshape(shape).tolist() for meaning in MEANINGS]
         for at, path in enumerate(event.pools):
             if path in self.pools:
                 self.said.put(path, SaidRow(*(tuple(row[at]) for row in rows)))

@@ -92,7 +92,7 @@ class Jobs:
     def change_instances(self, event: InstancesChanged, now: int) -> None:
         """Instances of a job are added or removed; the runs of those that are removed are over."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
-        added, removed, _ = instance_change(event)
+        state, (added, removed, _) = job_state(row), instance_change(event)
         gone = row.base + removed
         row.run_floor = max(row.run_floor, int(arena["run"][gone].max(initial=0)))
         self.move(gone, TaskState.NONE)
@@ -106,6 +106,8 @@ class Jobs:
         row.counts[TaskState.NONE] += event.instances - sum(row.counts)
         arena.set("traits", start + added, traits(row, gang=False))
         self._count_open(row, row.tasks - before)
+        if job_state(row) != state:
+            row.changed_by = self._tasks.input.cause
         self._touched[event.job_id] = None
 
     def _count_open(self, row: JobRow, tasks: int) -> None:
@@ -119,8 +121,9 @@ class Jobs:
         """
         row = self.table.change(job_id)
         row.stopping, row.changed_by = True, self._tasks.input.cause
-        slots = np.arange(row.base, row.base + row.instances)
-        self._tasks.arena.set("goal", self._tasks.happened(Happening.STOP, slots), Goal.STOP)
+        there = self._tasks.arena["state"][row.base : row.base + row.instances] != TaskState.NONE
+        slots = self._tasks.happened(Happening.STOP, np.flatnonzero(there) + row.base)
+        self._tasks.arena.set("goal", slots, Goal.STOP)
         self._touched[job_id] = None
 
     def gang_failures(self, slots: I64, outcome: np.ndarray[Any, Any]) -> None:

@@ -229,8 +229,6 @@ class Sla:
         row.base = change_instances(self.arena, row.base, row.instances, event)
         row.instances = event.instances
         self._at[row.base] = event.job_id
-        if event.job_id in self._waiting:
-            self._note_news(event.job_id)
 
     def _available(self, event: RunsAvailable) -> None:
         slots, run = self._locate(event)

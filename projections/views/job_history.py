@@ -65,8 +65,8 @@ def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(event, JobsForgotten):
         return []
     if isinstance(event, InstancesChanged):
-        added, removed = map(len, instance_change(event))
-        return [(event.job_id, {"added": added, "removed": removed})]
+        change = instance_change(event)
+        return [(event.job_id, {"added": len(change.added), "removed": len(change.removed)})]
     if hasattr(event, "job_ids"):
         return _of_many(event)
     if hasattr(event, "job_id"):
