@@ -203,7 +203,6 @@ def test_the_time_of_a_failure_is_said_to_the_millisecond(tmp_path, capsys):
         ("host h has 3", "must go on with is or runs"),
         ("pool /p allocation cpu == ", "must be: pool PATH"),
         ("pool /p used cpu == 1", "used is none of"),
-        ("pool /p demand tape == 1", "tape is none of"),
         ("pool /p demand memory == 1", "1 must be"),
         ("cell hosts == 1", "must go on with tasks or preempted"),
         ("events JobAccepted, Nothing", "Nothing is the name of no event"),

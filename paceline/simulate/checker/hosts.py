@@ -10,6 +10,7 @@ from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilen
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint
 from events.records.placement import GangsReturned, HostLost, HostRemoved, TasksPlaced
+from events.records.pools import CellConfigured
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import (
@@ -43,6 +44,8 @@ class Hosts:
     def __init__(self) -> None:
         self._jobs: dict[str, JobAccepted] = {}
         self._hosts: dict[str, Host] = {}
+        self._licences: set[str] = set()
+        """Resources that belong to the cell and to no host."""
         self._ended: dict[Task, int] = {}
         self._waits: dict[Task, int] = {}
         self._gangs: dict[Task, Range] = {}
@@ -82,6 +85,8 @@ class Hosts:
 
     def _take(self, event: Event) -> None:
         match event:
+            case CellConfigured():
+                self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
             case JobAccepted():
                 self._jobs[event.job_id] = event
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
@@ -166,7 +171,7 @@ class Hosts:
             if not _meets(condition, attributes):
                 raise Violation(f"{what}, which doesn't meet {condition}: {attributes}")
         host.used.update(shape.resources)
-        for name in shape.resources:
+        for name in [name for name in shape.resources if name not in self._licences]:
             capacity = host.offer.capacity.get(name, 0)
             if host.used[name] > capacity:
                 raise Violation(f"{what}: {host.used[name]} of {capacity} {name}")

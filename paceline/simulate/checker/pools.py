@@ -9,7 +9,7 @@ from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import GangsReturned
-from events.records.pools import PoolDefined, PoolRemoved
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.items import FINAL, Range, Task, gangs_of, ranges_of, runs_of, tasks_of
@@ -32,6 +32,8 @@ class Pools:
         self._allocated: dict[str, dict[str, int]] = {}
         self._non_preemptible: dict[str, dict[str, int]] = {}
         """What pools hold, with what is below them: all of it, and what isn't preemptible."""
+        self._licences: dict[str, int] = {}
+        """What the whole cell has of each."""
         self._may_use: dict[str, dict[str, int]] = {}
         self._grown: set[tuple[str, str]] = set()
         self._non_preemptible_grown: set[tuple[str, str]] = set()
@@ -154,6 +156,8 @@ class Pools:
         fact = self._history.fact("paceline.pools", event.pools_offset)
         if event.code == "DONE" and isinstance(fact, PoolDefined) and fact.cell == self._cell:
             self._pools[fact.path] = fact
+        elif event.code == "DONE" and isinstance(fact, CellConfigured):
+            self._licences |= {kind.name: kind.amount for kind in fact.resources if kind.amount is not None}
         elif event.code == "DONE" and isinstance(fact, PoolRemoved):
             self._pools.pop(fact.path, None)
             self._may_use.pop(fact.path, None)
@@ -191,6 +195,10 @@ class Pools:
                 raise Violation(
                     f"{round_}: {non_preemptible} {name} of {path} aren't preemptible, it reserves {reservation}"
                 )
+        for name in sorted({name for _, name in self._grown} & self._licences.keys()):
+            held = sum(amounts.get(name, 0) for path, amounts in self._allocated.items() if _parent(path) == "/")
+            if held > self._licences[name]:
+                raise Violation(f"{round_}: {held} of {name} are held, the cell has {self._licences[name]}")
         for path, has in self._may_use.items():
             below = [amount for child, amount in self._may_use.items() if _parent(child) == path]
             for name in dict.fromkeys(name for each in below for name in each):

@@ -27,9 +27,10 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from events.codes import Code, JobState, TaskState
-from events.quantities import Mebibytes, Milli, write_mib, write_milli
+from events.quantities import Mebibytes, Milli, OtherAmount, write_amount
 from events.records import BY_NAME
 from events.records.lifecycle import JobChanged
+from events.resources import STANDARD, Unit
 from paceline.simulate.world.log_summary import HostSnapshot, ObservedEvents
 from processors.entitlement.machine import Entitlement
 from processors.lifecycle.machine import Lifecycle
@@ -45,7 +46,7 @@ OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-RESOURCES = ("cpu", "memory", "disk", "gpu")
+RESOURCES = tuple(STANDARD)
 TASK_STATES = tuple(state.name for state in TaskState if state is not TaskState.NONE)
 WAITS = (
     Code.NO_SUCH_POOL,
@@ -258,24 +259,32 @@ def _runs(cell_state: CellState, host_id: str) -> int:
 def _pool(text: str, words: list[str]) -> Assertion:
     if len(words) != 6:
         raise Malformed("must be: pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT")
-    path, kind = words[1], _one_of(words[2], ("entitlement", "allocation", "demand"))
-    at = RESOURCES.index(_one_of(words[3], RESOURCES))
+    path, kind, resource = words[1], _one_of(words[2], ("entitlement", "allocation", "demand")), words[3]
     test, amount = _compared(words[4:])
     number = re.fullmatch(r"\d+(\.\d+)?", amount)
-    memory = at in (1, 2)
     try:
-        value = float(amount) if number and not memory else amount
-        expected: int = TypeAdapter[int](Mebibytes if memory else Milli).validate_python(value)
+        value = float(amount) if number and STANDARD.get(resource) is not Unit.MIB else amount
+        expected: int = _AMOUNTS[STANDARD.get(resource)].validate_python(value)
     except ValidationError as error:
         raise Malformed(f"{amount} {error.errors()[0]['msg']}") from error
 
     def evaluate(cell_state: CellState) -> Observation:
         row = cell_state.entitlement.shares().get(path)
-        have = getattr(row, kind)[at] if row is not None else 0
-        shown = write_mib(have) if memory else write_milli(have)
-        return Observation(test(have, expected), f"pool {path} {kind} {RESOURCES[at]} {shown}")
+        kinds = cell_state.lifecycle.kinds
+        amounts = dict(zip(kinds.names, getattr(row, kind), strict=False)) if row is not None else {}
+        have = amounts.get(resource, 0)  # one machine may know a resource before another
+        shown = write_amount(have, kinds.units.get(resource, Unit.MILLI))
+        return Observation(test(have, expected), f"pool {path} {kind} {resource} {shown}")
 
-    return Assertion(text, evaluate, {"pool": (path,)})
+    return Assertion(text, evaluate, {"pool": (path,), "resource": (resource,)})
+
+
+_AMOUNTS: dict[Unit | None, TypeAdapter[int]] = {
+    Unit.MILLI: TypeAdapter(Milli),
+    Unit.MIB: TypeAdapter(Mebibytes),
+    None: TypeAdapter(OtherAmount),
+}
+"""Read amounts of the four by their units, and of any other resource as it is written."""
 
 
 def _cell(text: str, words: list[str]) -> Assertion:

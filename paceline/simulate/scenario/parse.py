@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 
+from events.resources import STANDARD
 from paceline.client.errors import Faults
 from paceline.job_files import Document, Fault, read_jobs, read_one, stem
 from paceline.simulate.scenario.parts import ScenarioJob
@@ -154,7 +155,8 @@ def _check_names(scenario: Scenario, document: Document, jobs: set[str], hosts: 
     pools = {pool.path for pool in scenario.pools} | {e.pool.path for e in scenario.events if e.pool} | {"/"}
     pairs = {f"hostname={host}" for host in hosts}
     pairs |= {f"{name}={value}" for group in scenario.hosts for name, value in group.attributes.items()}
-    known = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools}
+    resources = {*STANDARD} | {kind.name for kind in (scenario.cell.resources if scenario.cell else ())}
+    known = {"job": jobs, "host": hosts, "host with": pairs, "pool": pools, "resource": resources}
     for index, expectation in enumerate(scenario.expect):
         for kind, names in expectation.assertion().names.items():
             for name in names:

@@ -3,17 +3,20 @@
 import math
 import random
 from statistics import NormalDist
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from events import spec_parts
 from events.bounds import INT_MAX
-from events.quantities import Mebibytes, Milli, Milliseconds
+from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount
 from events.records.jobs import JobSubmitted
+from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured
-from events.resources import Amounts
+from events.resources import in_order, kinds_fault
 from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
-from events.spec_parts import Sim, Spec, Text, Word, at
+from events.spec_parts import ResourceName, Sim, Spec, Text, Word, at
 from hostagent.fleet import SimHost
 
 DRAWN_MAX = 1000
@@ -40,19 +43,14 @@ class ScenarioPart(Spec):
         return value
 
 
-class HostResources(ScenarioPart):
+class HostResources(spec_parts.Amounts):
     """What a host lends to tasks."""
 
-    later: ClassVar[dict[str, str]] = {"gpus": "Paceline knows GPUs as one amount per host, `gpu`, not by type"}
-
+    __pydantic_extra__: dict[ResourceName, OtherAmount]
     cpu: Annotated[Milli, Field(ge=1)]
     memory: Mebibytes = 65_536
     disk: Mebibytes = 1_000_000
     gpu: Milli = 0
-
-    def amounts(self) -> Amounts:
-        """As a record has it."""
-        return {"cpu": self.cpu, "memory": self.memory, "disk": self.disk, "gpu": self.gpu}
 
 
 class HostGroup(ScenarioPart):
@@ -90,7 +88,7 @@ class HostGroup(ScenarioPart):
     def sim_host(self, first: int, count: int) -> SimHost:
         """Some of its hosts."""
         pattern = self.pattern or f"{self.name}-#"
-        return SimHost(count, self.resources.amounts(), dict(self.attributes), pattern, first)
+        return SimHost(count, in_order(self.resources.named()), dict(self.attributes), pattern, first)
 
 
 class LogNormal(Spec):
@@ -179,8 +177,18 @@ class ScenarioPool(PoolSpec):
     path: Pool
 
 
+class Kind(Spec):
+    """A resource that the cell knows beside the four. `amount`: what the whole cell has of a licence."""
+
+    name: ResourceName
+    unit: Literal["milli", "MiB"] = "milli"
+    amount: OtherAmount | None = None
+
+
 class Settings(Spec):
     """Settings of the cell; what isn't said is as Paceline has it."""
+
+    resources: Annotated[list[Kind], Field(default=[])]
 
     host_lost_after: Milliseconds | None = None
     host_lost_percent_per_minute: Annotated[int, Field(ge=0, le=100)] | None = None
@@ -195,9 +203,18 @@ class Settings(Spec):
     forget_after: Milliseconds | None = None
     ended_jobs_max: Annotated[int, Field(ge=0, le=INT_MAX)] | None = None
 
+    @field_validator("resources")
+    @classmethod
+    def _may_be_added(cls, resources: list[Kind]) -> list[Kind]:
+        if fault := kinds_fault((), resources):
+            raise PydanticCustomError("resources", "{what}", {"what": fault})
+        return resources
+
     def fact(self, command_id: str) -> CellConfigured:
         """The fact to append."""
         given = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
         plain = CellConfigured.__struct_fields__
         fields = {name if name in plain else f"{name}_ms": value for name, value in sorted(given.items())}
+        if "resources" in fields:
+            fields["resources"] = tuple(ResourceKind(*dict(each).values()) for each in self.resources)
         return CellConfigured(command_id=command_id, **fields)
