@@ -13,10 +13,13 @@ hosts:
   - {name: h, count: 2, resources: {cpu: 4, gpu/a100: 2, scratch: 4GiB, tpu: 1}}
 pools:
   - {path: /p}
+  - {path: /p/a}
+  - {path: /p/b}
+  - {path: /p/c}
 jobs:
-  - {job_id: a, pool: /p, instances: 5, resources: {cpu: 0.1, gpu/a100: 1}, sim: {duration: 10s}}
-  - {job_id: b, pool: /p, instances: 3, resources: {cpu: 0.1, scratch: 3GiB}, sim: {duration: 10s}}
-  - {job_id: c, pool: /p, instances: 2, resources: {cpu: 0.1, matlab: 1}, sim: {duration: 10s}}
+  - {job_id: a, pool: /p/a, instances: 5, resources: {cpu: 0.1, gpu/a100: 1}, sim: {duration: 10s}}
+  - {job_id: b, pool: /p/b, instances: 3, resources: {cpu: 0.1, scratch: 3GiB}, sim: {duration: 10s}}
+  - {job_id: c, pool: /p/c, instances: 2, resources: {cpu: 0.1, matlab: 1}, sim: {duration: 10s}}
 """
 
 
