@@ -11,7 +11,7 @@ from events.log.embedded import EmbeddedLog
 from processors.runtime.bootstrap import begin
 from processors.runtime.driver import Driver
 from processors.runtime.replay import replay
-from processors.runtime.snapshots import SnapshotFault, held, take
+from processors.runtime.snapshots import SnapshotFault, stored, take
 from processors.runtime.store import RocksStore
 from processors.state.conversion import Conversions
 from processors.state.table import RowChange, Table
@@ -97,7 +97,7 @@ def test_the_store_of_the_last_release_is_converted_and_not_folded_anew(taken: E
 def test_a_new_owner_converts_the_newest_snapshot_and_reads_only_the_tail(taken: EmbeddedLog, tmp_path: Path) -> None:
     counting, folder = Counting(taken), tmp_path / "second" / "left"
     said = begin(counting, Next(), folder, str(tmp_path / "kept")).notice
-    newest = next(held(str(tmp_path / "kept"), 0, "left"))
+    newest = next(stored(str(tmp_path / "kept"), 0, "left"))
     assert f"the snapshot of round {newest.round}" in said
     hash_ = run(Next(), counting, folder)
     assert counting.read[JOBS] == 10, "the facts that came after the snapshot"
@@ -108,7 +108,7 @@ def test_a_history_whose_start_is_gone_is_gone_on_with_by_a_release_that_convert
     taken: EmbeddedLog, tmp_path: Path
 ) -> None:
     folder, kept = tmp_path / "second" / "left", str(tmp_path / "kept")
-    newest = next(held(kept, 0, "left")).manifest
+    newest = next(stored(kept, 0, "left")).manifest
     assert newest is not None
     hash_ = replay(Next(), taken).hash
     for topic, start in newest.needs().items():
