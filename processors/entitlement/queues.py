@@ -77,12 +77,12 @@ class Queues:
             row = self.jobs[job_id]
             self.open_jobs[row.pool] += 1
             for shape, part in row.parts.items():
-                self._account(row, *self._amount(row, shape, "held", part.held))
+                self._account(row.pool, row.preemptible, *self._amount(row, shape, "held", part.held))
                 if part.aside:
                     self._stand_aside((job_id, shape), part)
                 elif part.queued:
                     self._stand((job_id, shape), row)
-                    self._wait(row, *self._amount(row, shape, "queued", part.queued))
+                    self._wait(row.pool, row.preemptible, *self._amount(row, shape, "queued", part.queued))
         self.changes += 1
 
     def widen(self, kinds: Kinds) -> None:
@@ -155,7 +155,7 @@ class Queues:
             self.count_slots(np.flatnonzero(self.arena["queued"][stretch]) + row.base, -1, 0)
             self.count_slots(np.flatnonzero(self.arena["held"][stretch]) + row.base, 0, -1)
         self.open_jobs[row.pool] -= 1
-        self.shapes.give_back_job(self.arena, row.base, row.instances)
+        self.shapes.give_back_job({shape: part.tasks for shape, part in row.parts.items()})
         self.arena.give_back(row.base, row.instances)
         self.jobs.remove(job_id)
         self._numbers.give_back(row.number)
@@ -165,16 +165,25 @@ class Queues:
         """Tasks began (1) or ceased (-1) to wait, or to hold; the columns say so already."""
         if not len(slots):
             return
+        sums: dict[tuple[str, bool, bool, Vector], int] = {}
         bases, times = counted(self.arena["owner"][slots] - 1)
         for base, tasks in zip(bases.tolist(), times.tolist(), strict=True):
             job_id = self.at[base]
             row = self.jobs.change(job_id)
-            if row.shape != MIXED:
-                self._count((job_id, row.shape), row, tasks * queued, tasks * held)
-                continue
-            for shape, part in self.split(row, slots[self.arena["owner"][slots] == base + 1]):
-                amount = self.asks(row, part)
-                self._count((job_id, shape), row, len(part) * queued, len(part) * held, amount)
+            shape = row.shape
+            if shape != MIXED:
+                parts = [(shape, tasks, self.need(shape), tasks)]
+            else:
+                mine = self.split(row, slots[self.arena["owner"][slots] == base + 1])
+                parts = [(number, len(part), self.asks(row, part), 1) for number, part in mine]
+            for shape, count, need, often in parts:
+                waited = self._count((job_id, shape), row, count * queued, count * held)
+                for waits, by in ((True, waited), (False, held)):
+                    if by:
+                        key = (row.pool, row.preemptible, waits, need)
+                        sums[key] = sums.get(key, 0) + by * often
+        for (pool, preemptible, waits, need), count in sums.items():
+            (self._wait if waits else self._account)(pool, preemptible, need, count)
         self.changes += 1
 
     def split(self, row: JobRow, slots: I64) -> Iterator[tuple[int, I64]]:
@@ -215,7 +224,7 @@ class Queues:
             self._forget_aside(part, what)
         else:
             need, tasks = self._amount(row, part[1], "queued", what.queued)
-            self._wait(row, need, -tasks)
+            self._wait(row.pool, row.preemptible, need, -tasks)
             self._leave(part, row)
         what.not_before_ms, what.for_change, what.returned = not_before_ms, not not_before_ms, code
         self._stand_aside(part, what)
@@ -292,32 +301,33 @@ class Queues:
         row = self.jobs.get(part[0])
         return row is not None and part[1] in row.parts and row.parts[part[1]].not_before_ms == due
 
-    def _count(self, part: Part, row: JobRow, queued: int, held: int, amount: Vector | None = None) -> None:
-        """Tasks of a part began or ceased to wait or to hold; `amount`: what they need together, if not the same."""
-        what, need = row.parts[part[1]], amount or self.need(part[1])
-        if held:
-            what.held += held
-            self._account(row, need, held if amount is None else held // abs(held))
-        if queued:
-            had, what.queued = what.queued, what.queued + queued
-            if what.aside:
-                if not what.queued:
-                    self._forget_aside(part, what)
-                return
-            if not had:
-                self._stand(part, row)
-            self._wait(row, need, queued if amount is None else queued // abs(queued))
+    def _count(self, part: Part, row: JobRow, queued: int, held: int) -> int:
+        """Tasks of a part began or ceased to wait or to hold. Returns 1 where they are in line now and weren't, -1
+        where they were and aren't any more, else 0.
+        """
+        what = row.parts[part[1]]
+        what.held += held
+        if not queued:
+            return 0
+        had, what.queued = what.queued, what.queued + queued
+        if what.aside:
             if not what.queued:
-                self._leave(part, row)
+                self._forget_aside(part, what)
+            return 0
+        if not had:
+            self._stand(part, row)
+        if not what.queued:
+            self._leave(part, row)
+        return 1 if queued > 0 else -1
 
-    def _account(self, row: JobRow, need: Vector, tasks: int) -> None:
-        self.allocation[row.pool] = add(self.allocation.get(row.pool, self.nothing), need, tasks)
-        if not row.preemptible:
-            self.firm[row.pool] = add(self.firm.get(row.pool, self.nothing), need, tasks)
+    def _account(self, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
+        self.allocation[pool] = add(self.allocation.get(pool, self.nothing), need, tasks)
+        if not preemptible:
+            self.firm[pool] = add(self.firm.get(pool, self.nothing), need, tasks)
 
-    def _wait(self, row: JobRow, need: Vector, tasks: int) -> None:
-        waiting = self.waiting if row.preemptible else self.firm_waiting
-        waiting[row.pool] = add(waiting.get(row.pool, self.nothing), need, tasks)
+    def _wait(self, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
+        waiting = self.waiting if preemptible else self.firm_waiting
+        waiting[pool] = add(waiting.get(pool, self.nothing), need, tasks)
 
     def _stand(self, part: Part, row: JobRow) -> None:
         order = self.order if row.preemptible else self.firm_order
@@ -346,7 +356,7 @@ class Queues:
         row = self.jobs.change(part[0])
         self._forget_aside(part, row.parts[part[1]])
         self._stand(part, row)
-        self._wait(row, *self._amount(row, part[1], "queued", row.parts[part[1]].queued))
+        self._wait(row.pool, row.preemptible, *self._amount(row, part[1], "queued", row.parts[part[1]].queued))
         self.changes += 1
 
 

@@ -6,6 +6,7 @@ from events.codes import Code
 from events.records.parts import Cause
 from events.records.placement import HostAnswered
 from processors.state.causes import CauseRow
+from processors.state.shapes import MIXED
 
 NEVER = -1
 """No session: those of hosts are 0 or more."""
@@ -40,14 +41,14 @@ class HostRow(msgspec.Struct, array_like=True):
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `number` counts arrivals; `base` is its first slot, `instances` its highest instance plus 1; `shape` is
-    the number of the shape that all its tasks have, or `MIXED`.
+    """A job. `number` counts arrivals; `base` is its first slot, `instances` its highest instance plus 1; `shapes` says
+    how many of its tasks have which shape.
     """
 
     number: int
     base: int
     instances: int
-    shape: int
+    shapes: dict[int, int]
     gang: int
     """Size of the gang of the first instances; 0: none."""
     priority: int
@@ -55,6 +56,11 @@ class JobRow(msgspec.Struct, array_like=True):
     """Returns with a back-off since one of its tasks was placed."""
     said: str = ""
     """The code last given for tasks that wait now."""
+
+    @property
+    def shape(self) -> int:
+        """The number of the shape that all its tasks have, or `MIXED`."""
+        return next(iter(self.shapes)) if len(self.shapes) == 1 else MIXED
 
 
 class CellRow(msgspec.Struct, array_like=True):

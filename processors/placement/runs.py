@@ -113,7 +113,6 @@ class Runs:
             return
         cell = self._cell.change("cell")
         base = self.arena.take(event.instances)
-        numbers = [*self.shapes.take_job(self.arena, base, event, shapes)]
         self.arena.fill("ended", base, event.instances, event.first_run - 1)
         self._at[base] = event.job_id
         self.jobs.put(
@@ -122,7 +121,7 @@ class Runs:
                 number=cell.jobs,
                 base=base,
                 instances=event.instances,
-                shape=numbers[0] if len(numbers) == 1 else MIXED,
+                shapes=self.shapes.take_job(self.arena, base, event, shapes),
                 gang=min(event.gang_min, event.instances) if event.gang_min > 1 else 0,
                 priority=event.priority,
             ),
@@ -187,7 +186,7 @@ class Runs:
         if row is None or event.state not in ENDED_JOBS:
             return
         self._let_go(np.arange(row.base, row.base + row.instances))
-        self.shapes.give_back_job(self.arena, row.base, row.instances)
+        self.shapes.give_back_job(row.shapes)
         self.arena.give_back(row.base, row.instances)
         del self._at[row.base]
         self.jobs.remove(event.job_id)
@@ -201,8 +200,8 @@ class Runs:
         self._let_go(row.base + instance_change(event).removed)
         del self._at[row.base]
         start, more = self.shapes.change_job(self.arena, row.base, row.instances, event, shapes)
-        if any(number != row.shape for number in more):
-            row.shape = MIXED
+        tasks = {number: row.shapes.get(number, 0) + more.get(number, 0) for number in row.shapes | more}
+        row.shapes = {number: count for number, count in tasks.items() if count}
         self._at[start] = event.job_id
         if start != row.base:
             slots = np.arange(start, start + event.instances)

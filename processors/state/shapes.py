@@ -18,7 +18,7 @@ from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.records.parts import TaskShape
 from events.resources import Kinds, UnknownResource, Vector
 from events.task_shapes import shape_index
-from processors.state.arena import REMOVED, Arena, change_instances
+from processors.state.arena import Arena, change_instances
 from processors.state.record_rows import ConstraintRow, row_of
 from processors.state.table import Table, struct_table
 
@@ -85,7 +85,8 @@ class Shapes:
         """
         if not event.shape:
             number = self.take(shapes[0], event.instances)
-            arena.fill("shape", base, event.instances, number)
+            if number:  # slots that were taken are 0
+                arena.fill("shape", base, event.instances, number)
             return {number: event.instances}
         return self._take(arena, np.arange(base, base + event.instances), shape_index(event), shapes)
 
@@ -102,10 +103,10 @@ class Shapes:
             more[number] = more.get(number, 0) + count
         return start, more
 
-    def give_back_job(self, arena: Arena, base: int, instances: int) -> None:
-        """The tasks of a job have gone; those that were removed before had no shape any more."""
-        slots = np.arange(base, base + instances)
-        self._give_back(arena, slots[arena["ended"][slots] != REMOVED])
+    def give_back_job(self, tasks: Mapping[int, int]) -> None:
+        """A job has gone that had so many tasks of which shape."""
+        for number, count in tasks.items():
+            self.give_back(number, count)
 
     def _take(self, arena: Arena, slots: I64, index: I64, shapes: Sequence[Shape]) -> dict[int, int]:
         taken: dict[int, int] = {}

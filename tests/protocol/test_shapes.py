@@ -80,8 +80,8 @@ def test_equal_jobs_share_one_shape_that_goes_with_the_last_of_them() -> None:
     numbers = [shapes.take_job(arena, base, event, asked) for base in bases]
     assert numbers == [{0: 3}, {0: 3}]
     assert [row.tasks for row in shapes.table.values()] == [6]
-    for base in bases:
-        shapes.give_back_job(arena, base, 3)
+    for tasks in numbers:
+        shapes.give_back_job(tasks)
     assert not len(shapes.table)
 
 
@@ -89,10 +89,11 @@ def test_each_task_of_a_job_of_several_shapes_has_its_own_in_the_column() -> Non
     arena, shapes = Arena("tasks", ("shape", "ended")), Shapes()
     event = job(**mixed((1, LARGE), (4, SMALL), (1, LARGE)))
     base = arena.take(event.instances)
-    assert sorted(shapes.take_job(arena, base, event, shapes_of(event, STANDARD_KINDS.vector)).values()) == [2, 4]
+    tasks = shapes.take_job(arena, base, event, shapes_of(event, STANDARD_KINDS.vector))
+    assert sorted(tasks.values()) == [2, 4]
     assert [shapes[number].need[0] for number in arena["shape"][:6].tolist()] == [4, 1, 1, 1, 1, 4]
     assert sorted(row.tasks for row in shapes.table.values()) == [2, 4]
-    shapes.give_back_job(arena, base, 6)
+    shapes.give_back_job(tasks)
     assert not len(shapes.table)
 
 
