@@ -16,7 +16,7 @@ from events.records.jobs import JobSubmitted
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
-from hostagent.gateway.desired_runs import Wanted
+from hostagent.gateway.desired_runs import DesiredRuns
 from processors.cell_machines import machines
 from processors.machine import Decided, Fact, Machine, PeerRound
 from processors.state.table import State
@@ -34,7 +34,7 @@ class Cell:
     def __init__(self) -> None:
         self.machines: dict[str, Machine] = {name: make() for name, make in machines().items()}
         self._states = [State(machine.tables, machine.peers) for machine in self.machines.values()]
-        self._wanted = Wanted()
+        self._desired_runs = DesiredRuns()
         self._rounds = dict.fromkeys(self.machines, 0)
         pool = PoolDefined(path=POOL, command_id="bench", open_jobs_max=OPEN_MAX, open_tasks_max=OPEN_MAX)
         self.fact("paceline.pools", 0, START_MS, pool)
@@ -46,7 +46,7 @@ class Cell:
             if topic in machine.facts:
                 machine.apply(Fact(topic, offset, at_ms, event))
         if isinstance(event, JobSubmitted):
-            self._wanted.submitted(offset, event)
+            self._desired_runs.submitted(offset, event)
 
     def round(self, name: str, now: int, decisions: Sequence[Event]) -> None:
         """A round of a machine, to that machine and to all that read it; the state is hashed, as at each round."""
@@ -58,7 +58,7 @@ class Cell:
             elif name in machine.peers:
                 machine.apply(PeerRound(name, self._rounds[name], now, tuple(decisions)))
         for decision in decisions if name == "lifecycle" else ():
-            self._wanted.take(decision)
+            self._desired_runs.take(decision)
         for state in self._states:
             state.take_changes()
 

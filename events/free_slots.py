@@ -18,7 +18,7 @@ def slots_kept(size: int, capacity: int) -> int:
     return capacity if 2 * size >= capacity else max(1, room_to_grow(size))
 
 
-class Gaps:
+class FreeSlots:
     """The free stretches below `end`, ascending; neighbours are one, and none reaches `end`. So where the next stretch
     goes depends on nothing but what is taken.
     """

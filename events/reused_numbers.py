@@ -4,7 +4,7 @@ from bisect import insort
 from collections.abc import Mapping
 
 
-class Places:
+class ReusedNumbers:
     """Numbers from 0 by id. The lowest free one is given next, so that which one it is depends on nothing but what is
     there: whoever restores goes on alike. `ids` holds the id of each number, "" where it is free; the last is taken.
     """

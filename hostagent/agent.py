@@ -44,7 +44,7 @@ from hostagent.messages import (
     Welcome,
     page_headers,
 )
-from hostagent.order_stream import Reading, read
+from hostagent.order_stream import ParsedOrders, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
 from hostagent.run_as import NoSuchUser, check, described, environment, task_user
 from hostagent.run_record import RunKey
@@ -63,7 +63,7 @@ CONNECT_S = 2.0
 """So long a gateway may take to accept a connection."""
 REPORTS_MAX = 10_000
 """Most runs in one report."""
-READ = Reading(None)
+READ = ParsedOrders(None)
 """Nothing that could not be read."""
 
 log = logging.getLogger("paceline.agent")
@@ -110,7 +110,7 @@ class Agent:
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = settings.folder / "agent.json"
         self._machine = identity(settings.folder)
-        self.standing = load(self._path)
+        self.state = load(self._path)
         self._say = say
         try:
             self._user = task_user(settings.run_as) if settings.run_as else None
@@ -210,7 +210,7 @@ class Agent:
         await self._connect(session)
         self.connected = True
         self._troubles.clear()
-        self._say(f"follows cell {self.standing.cell} through {self._gateway()}")
+        self._say(f"follows cell {self.state.cell} through {self._gateway()}")
         reporting = asyncio.create_task(self._report(session))
         following = asyncio.create_task(self._follow(session))
         try:
@@ -223,14 +223,14 @@ class Agent:
 
     def _next_session(self) -> int:
         """A session higher than any before, on disk before it is used."""
-        before = self.standing.session if self.standing.session < SESSION_MAX else 0
-        self.standing.session = max(before + 1, time.time_ns() // 1_000_000)
-        self._remember()
-        return self.standing.session
+        before = self.state.session if self.state.session < SESSION_MAX else 0
+        self.state.session = max(before + 1, time.time_ns() // 1_000_000)
+        self._save_state()
+        return self.state.session
 
     def _take_ports(self, held: ExitStack) -> None:
         """The ports to hand out: those of the last time first, as runs of then may have some."""
-        settings, before = self.settings, self.standing.port_first
+        settings, before = self.settings, self.state.port_first
         first, last, moved = settings.port_first, settings.port_last, settings.ports_moved
         try:
             ports = take_ports(first, last, moved, before, self.runs.ports(), settings.port_locks)
@@ -240,7 +240,7 @@ class Agent:
         if ports.first != first:
             self._say(f"other ports are in use by another agent of this machine: hands out {ports.first}-{ports.last}")
         self._ports = ports.first, ports.last
-        self.standing.port_first = ports.first
+        self.state.port_first = ports.first
 
     def _note(self, trouble: str) -> None:
         """Says a trouble that was not said since there was contact."""
@@ -248,8 +248,8 @@ class Agent:
             self._troubles.add(trouble)
             self._say(trouble)
 
-    def _remember(self) -> None:
-        save(self._path, self.standing)
+    def _save_state(self) -> None:
+        save(self._path, self.state)
 
     async def _connect(self, session: int) -> None:
         settings = self.settings
@@ -260,21 +260,21 @@ class Agent:
             port_last=self._ports[1],
             attributes=capacity.attributes() | settings.attributes,
             runs=self.runs.inventory(),
-            position=self.standing.position,
-            cell=self.standing.cell,
-            log=self.standing.log,
+            position=self.state.position,
+            cell=self.state.cell,
+            log=self.state.log,
             machine=self._machine,
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
             newer = msgspec.json.decode(response.content, type=known(Refused)).session
             if newer < SESSION_MAX:
-                self.standing.session = max(self.standing.session, newer)
+                self.state.session = max(self.state.session, newer)
         self._check(response)
-        if self.standing.cell is None or not self.standing.log:
+        if self.state.cell is None or not self.state.log:
             welcome = msgspec.json.decode(response.content, type=known(Welcome))
-            self.standing.cell, self.standing.log = welcome.cell, welcome.log
-            self._remember()
+            self.state.cell, self.state.log = welcome.cell, welcome.log
+            self._save_state()
 
     def _gateway(self) -> str:
         urls = self.settings.urls
@@ -285,7 +285,7 @@ class Agent:
 
     def _check(self, response: httpx2.Response) -> None:
         if response.status_code != httpx2.codes.OK:
-            raise SessionLost(_said(response))
+            raise SessionLost(_error_text(response))
         self.runs.contact()
 
     async def _report(self, session: int) -> None:
@@ -316,21 +316,21 @@ class Agent:
                     await self._take(read(text))
         raise SessionLost("the stream of orders ended")
 
-    async def _take(self, reading: Reading) -> None:
+    async def _take(self, reading: ParsedOrders) -> None:
         for fault in reading.unnamed:
             self._note(f"an order was ignored, which this agent can't read: {fault}")
         if isinstance(reading.line, OrdersLine):
-            await self._obey(reading.line, reading)
+            await self._carry_out(reading.line, reading)
         elif isinstance(reading.line, LogLine):
             await self._answer(reading.line)
 
-    async def _obey(self, orders: OrdersLine, reading: Reading = READ) -> None:
+    async def _carry_out(self, orders: OrdersLine, reading: ParsedOrders = READ) -> None:
         """Does what orders ask, unless their position was reached before. What can't be read is refused for its run."""
-        if orders.position < self.standing.position or (orders.position == self.standing.position and not orders.whole):
+        if orders.position < self.state.position or (orders.position == self.state.position and not orders.whole):
             return
-        if orders.position > self.standing.position:
-            self.standing.position = orders.position
-            self._remember()
+        if orders.position > self.state.position:
+            self.state.position = orders.position
+            self._save_state()
         if orders.whole and not reading.unnamed:  # else a run that is there may be one that can't be told
             wanted = {RunKey(orders.jobs[item.job].job_id, item.instance, item.run) for item in orders.items}
             self.runs.keep_only(wanted | {each.key for each in reading.refused})
@@ -370,7 +370,7 @@ class Agent:
         await self._client.post(self._at(f"logs/{ask.request}"), content=content, headers=page_headers(page))
 
 
-def _said(response: httpx2.Response) -> str:
+def _error_text(response: httpx2.Response) -> str:
     """Why a gateway refuses, in its words where it has any."""
     with suppress(msgspec.DecodeError, httpx2.ResponseNotRead, KeyError, TypeError):
         return str(msgspec.json.decode(response.content)["title"])

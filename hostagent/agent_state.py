@@ -12,7 +12,7 @@ class AgentFault(Exception):
     """An agent can't run; the message says why and what to do."""
 
 
-class Standing(msgspec.Struct):
+class AgentState(msgspec.Struct):
     """The last session of an agent, up to which position it has followed orders, its first port, and the cell and the
     log that all this is of.
     """
@@ -24,16 +24,16 @@ class Standing(msgspec.Struct):
     log: str = ""
 
 
-def load(path: Path) -> Standing:
+def load(path: Path) -> AgentState:
     """What was remembered; nothing yet where there is no file. Raises `AgentFault` where it is damaged."""
     try:
-        return msgspec.json.decode(shim.read_file(path), type=known(Standing))
+        return msgspec.json.decode(shim.read_file(path), type=known(AgentState))
     except FileNotFoundError:
-        return Standing()
+        return AgentState()
     except (OSError, ValueError, RecursionError) as error:
         raise AgentFault(f"{path} is damaged: {error}. Remove it; the runs are kept beside it.") from error
 
 
-def save(path: Path, standing: Standing) -> None:
+def save(path: Path, state: AgentState) -> None:
     """Remembers, on disk before it returns. Raises `OSError`."""
-    shim.write_durably(str(path), msgspec.json.encode(standing).decode())
+    shim.write_durably(str(path), msgspec.json.encode(state).decode())

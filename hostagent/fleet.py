@@ -88,7 +88,7 @@ class Fleet:
         """Hosts whose old link, if any, may close: a new one is on its way."""
         self._heartbeat_ms = heartbeat_ms
         self._beat_at = 0
-        self._welcomed: dict[str, int] = {}
+        self._accepted_sessions: dict[str, int] = {}
         self._refused: list[Reports] = []
         self._live: dict[str, int] = {}
         """Of each job the tasks whose newest run is not forgotten."""
@@ -105,14 +105,14 @@ class Fleet:
             self._report(reports)
         orders, self._orders = self._orders, []
         for each in orders:
-            self._obey(each, now)
+            self._carry_out(each, now)
         while self._later and self._later[0][0] <= now:
             self._due(heapq.heappop(self._later)[2])
         return busy
 
     def wait_ms(self) -> int | None:
         """Milliseconds until it wants to be stepped."""
-        if self._to_connect or self._welcomed or self._refused or self._orders:
+        if self._to_connect or self._accepted_sessions or self._refused or self._orders:
             return 0
         due = [self._later[0][0]] if self._later else []
         if self._heartbeat_ms is not None:
@@ -125,7 +125,7 @@ class Fleet:
     def move(self, gateway: Gateway) -> None:
         """All hosts connect to another gateway; their runs go on."""
         self._gateway = gateway
-        self._orders, self._welcomed = [], {}
+        self._orders, self._accepted_sessions = [], {}
         self._to_connect = list(self._host_ids)
         self._connecting = set(self._host_ids)
 
@@ -151,10 +151,10 @@ class Fleet:
 
     def _connect(self) -> None:
         """Says hello for hosts without a session, and follows orders for those whose session is taken."""
-        if self._welcomed:
-            self._gateway.post(Attach(self._welcomed, self))
-            self._connecting.difference_update(self._welcomed)
-            self._welcomed = {}
+        if self._accepted_sessions:
+            self._gateway.post(Attach(self._accepted_sessions, self))
+            self._connecting.difference_update(self._accepted_sessions)
+            self._accepted_sessions = {}
         waiting, self._to_connect = self._to_connect, []
         for host_id in waiting:
             self._sessions[host_id] += 1
@@ -174,7 +174,7 @@ class Fleet:
             self._sessions[host_id] = max(self._sessions[host_id], answer.session)
             self._to_connect.append(host_id)
         else:
-            self._welcomed[host_id] = self._sessions[host_id]
+            self._accepted_sessions[host_id] = self._sessions[host_id]
 
     def _inventory(self, number: int) -> list[RunState]:
         here = np.flatnonzero((self._slots["host"] == number) & (self._slots["state"] > 0))
@@ -188,7 +188,7 @@ class Fleet:
         reports, codes = self._slots["report"][here].tolist(), self._slots["code"][here].tolist()
         return [RunState(*each) for each in zip(jobs, instances, runs, reports, codes, strict=True)]
 
-    def _obey(self, orders: Orders, now: int) -> None:
+    def _carry_out(self, orders: Orders, now: int) -> None:
         numbers = np.array([self._numbers[host_id] for host_id in orders.host_ids], dtype=np.int32)
         news = self._positions[numbers] <= orders.position - (0 if orders.whole else 1)
         self._positions[numbers[news]] = orders.position
@@ -230,9 +230,9 @@ class Fleet:
         self._slots["report"][slots] = RunReport.STARTED
         self._slots["code"][slots] = 0
         self.started += len(items)
-        self._play(orders, items, slots, now)
+        self._simulate(orders, items, slots, now)
 
-    def _play(self, orders: Orders, items: Column, slots: Column, now: int) -> None:
+    def _simulate(self, orders: Orders, items: Column, slots: Column, now: int) -> None:
         """Settles how runs that start now go on."""
         plays = [(spec.simulated if spec is not None else None) or DEFAULT for spec in orders.jobs]
         job, run = orders.job[items], orders.run[items]
@@ -295,12 +295,14 @@ class Fleet:
         state = RunReport(int(reports.state[0]))
         columns = (reports.job_ids, reports.job, reports.instance, reports.run)
         if state is RunReport.STARTED:
-            going = self._going(*columns)[1]
+            going = self._is_running(*columns)[1]
         else:
             going = self._finish(*columns, state, reports.exit_code)
         self._report(_taken(reports, np.flatnonzero(going)))
 
-    def _going(self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column) -> tuple[Column, Column]:
+    def _is_running(
+        self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column
+    ) -> tuple[Column, Column]:
         """The slots of runs, and which of them still go on (bool)."""
         slots, known = self._slots.find(job_ids, job, instance)
         return slots, known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == RUNNING)
@@ -309,7 +311,7 @@ class Fleet:
         self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column, report: RunReport, code: I32 | int
     ) -> Column:
         """Marks runs ended; returns which of them went on until now (bool)."""
-        slots, going = self._going(job_ids, job, instance, run)
+        slots, going = self._is_running(job_ids, job, instance, run)
         self._slots["state"][slots[going]] = ENDED
         self._slots["report"][slots[going]] = report
         self._slots["code"][slots[going]] = np.broadcast_to(code, len(going))[going]

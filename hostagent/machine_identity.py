@@ -19,7 +19,7 @@ from hostagent.run_record import read_json
 SYSTEM_ID = Path("/etc/machine-id")
 
 
-class Kept(msgspec.Struct):
+class StoredIdentity(msgspec.Struct):
     """The id, and a digest of what it is bound to."""
 
     id: str = ""
@@ -33,11 +33,11 @@ def identity(folder: Path, system_id: Path = SYSTEM_ID) -> Machine:
     with suppress(OSError):
         system = system_id.read_text().strip()
     bound = _digest(system, stands.st_ino)
-    kept = read_json(path, Kept) or Kept()
-    if not kept.id or kept.bound != bound:
-        kept = Kept(secrets.token_hex(8), bound)
-        shim.write_durably(str(path), msgspec.json.encode(kept).decode())
-    return Machine(kept.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
+    stored = read_json(path, StoredIdentity) or StoredIdentity()
+    if not stored.id or stored.bound != bound:
+        stored = StoredIdentity(secrets.token_hex(8), bound)
+        shim.write_durably(str(path), msgspec.json.encode(stored).decode())
+    return Machine(stored.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
 
 
 def _digest(*parts: object) -> str:

@@ -23,7 +23,7 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedOrders:
     """A line of the stream. `line` None: of a kind that this agent doesn't know; `refused`: the runs of orders that it
     can't read; `unnamed`: why orders can't be read that don't even name a run.
     """
@@ -33,7 +33,7 @@ class Reading:
     unnamed: list[str] = field(default_factory=list)
 
 
-def read(text: bytes) -> Reading:
+def read(text: bytes) -> ParsedOrders:
     """Reads a line. Raises `msgspec.DecodeError` where it is no JSON or names no position: then the whole set has to be
     asked for again.
     """
@@ -42,7 +42,7 @@ def read(text: bytes) -> Reading:
         if not isinstance(line, OrdersLine) or (
             all(NAME.fullmatch(job.job_id) for job in line.jobs) and all(run.job < len(line.jobs) for run in line.items)
         ):
-            return Reading(line)
+            return ParsedOrders(line)
         value: Any = json.loads(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         try:
@@ -51,12 +51,12 @@ def read(text: bytes) -> Reading:
             raise msgspec.DecodeError(f"a line of orders is no JSON: {error}") from error
         kind = value.get("kind") if isinstance(value, dict) else None
         if kind != "orders":
-            return Reading(None, unnamed=[f"a line of the kind {kind!r}: {fault}"])
+            return ParsedOrders(None, unnamed=[f"a line of the kind {kind!r}: {fault}"])
     orders = msgspec.convert(value, known(_Orders))
     jobs = [_converted(each, JobOrder) for each in orders.jobs]
     named = [job or JobOrder(_job_id(each)) for (job, _), each in zip(jobs, orders.jobs, strict=True)]
     readable: list[RunOrder] = []
-    reading = Reading(OrdersLine(orders.position, orders.whole, named, readable))
+    reading = ParsedOrders(OrdersLine(orders.position, orders.whole, named, readable))
     for each in orders.items:
         item, fault_ = _converted(each, RunOrder)
         if (run := item or _loosely(each)) is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from events.free_slots import Gaps, room_to_grow, slots_kept
+from events.free_slots import FreeSlots, room_to_grow, slots_kept
 
 Column = NDArray[Any]
 
@@ -19,16 +19,16 @@ class Slots:
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns: dict[str, Column] = {name: np.zeros(1024, dtype=kind) for name, kind in columns.items()}
-        self._stretches: dict[str, tuple[int, int, int]] = {}
+        self._ranges: dict[str, tuple[int, int, int]] = {}
         """Of each job: first slot, tasks, and slots, some of which may be spare."""
-        self._gaps = Gaps()
+        self._free_slots = FreeSlots()
 
     def __getitem__(self, column: str) -> Column:
         """The whole column; it is replaced when the slots grow, so it isn't kept."""
         return self._columns[column]
 
     def __contains__(self, job_id: str) -> bool:
-        return job_id in self._stretches
+        return job_id in self._ranges
 
     def take(self, job_id: str, tasks: int) -> None:
         """Gives a job its slots: the first free stretch that is large enough."""
@@ -36,23 +36,23 @@ class Slots:
 
     def size(self, job_id: str) -> int:
         """How many tasks a job has; 0 where it isn't known."""
-        return self._stretches.get(job_id, (0, 0, 0))[1]
+        return self._ranges.get(job_id, (0, 0, 0))[1]
 
     def slots_of(self, job_id: str) -> Column:
         """The slots of the tasks of a job that has some."""
-        start, size, _ = self._stretches[job_id]
+        start, size, _ = self._ranges[job_id]
         return np.arange(start, start + size)
 
     def resize(self, job_id: str, tasks: int) -> bool:
         """Gives a job that has slots so many as are wanted; it keeps what its tasks hold. Where the slots behind it are
         taken, it moves, with slots to spare; returns whether it did.
         """
-        start, size, capacity = self._stretches[job_id]
-        if tasks > capacity and not self._gaps.take_behind(start + capacity, tasks - capacity):
+        start, size, capacity = self._ranges[job_id]
+        if tasks > capacity and not self._free_slots.take_behind(start + capacity, tasks - capacity):
             held = {name: column[start : start + size].copy() for name, column in self._columns.items()}
             self._put(job_id, tasks, max(tasks, room_to_grow(capacity)))
             self._free(start, capacity)
-            start = self._stretches[job_id][0]
+            start = self._ranges[job_id][0]
             for name, column in self._columns.items():
                 column[start : start + size] = held[name]
             return True
@@ -63,55 +63,60 @@ class Slots:
                 column[start + tasks : start + size] = 0
             self._free(start + kept, capacity - kept)
         self._grow()
-        self._stretches[job_id] = (start, tasks, kept)
+        self._ranges[job_id] = (start, tasks, kept)
         return False
 
     def give_back(self, job_id: str) -> None:
         """Frees the slots of a job, if it has any; their columns are 0 again."""
-        start, _, capacity = self._stretches.pop(job_id, (0, 0, 0))
+        start, _, capacity = self._ranges.pop(job_id, (0, 0, 0))
         self._free(start, capacity)
 
     def find(self, job_ids: Sequence[str], job: Column, instance: Column) -> tuple[Column, Column]:
         """The slots of tasks given by index into `job_ids` and instance, and which of them there are (bool)."""
         if not len(job_ids):
             return np.zeros(len(job), dtype=np.int64), np.zeros(len(job), dtype=np.bool_)
-        stretches = np.array([self._stretches.get(job_id, (0, 0, 0))[:2] for job_id in job_ids], dtype=np.int64)
+        stretches = np.array([self._ranges.get(job_id, (0, 0, 0))[:2] for job_id in job_ids], dtype=np.int64)
         known = (instance >= 0) & (instance < stretches[job, 1])
         return np.where(known, stretches[job, 0] + instance, 0), known
 
     def owners(self) -> tuple[tuple[str, ...], Column, Column]:
         """Job ids in the order of their slots, with first slot and number of tasks of each."""
-        ordered = sorted(self._stretches.items(), key=lambda item: item[1])
+        ordered = sorted(self._ranges.items(), key=lambda item: item[1])
         starts, sizes = np.array([place[:2] for _, place in ordered], dtype=np.int64).reshape(-1, 2).T
         return tuple(job_id for job_id, _ in ordered), starts, sizes
 
     def dump(self) -> dict[str, Any]:
         """All there is, as plain values."""
-        columns = {name: column[: self._gaps.end].tobytes() for name, column in self._columns.items()}
-        return {"end": self._gaps.end, "stretches": self._stretches, "free": self._gaps.free, "columns": columns}
+        columns = {name: column[: self._free_slots.end].tobytes() for name, column in self._columns.items()}
+        return {
+            "end": self._free_slots.end,
+            "stretches": self._ranges,
+            "free": self._free_slots.free,
+            "columns": columns,
+        }
 
     def load(self, dumped: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        self._stretches = {job_id: tuple(place) for job_id, place in dumped["stretches"].items()}
-        self._gaps = Gaps(dumped["end"], ((start, tasks) for start, tasks in dumped["free"]))
+        self._ranges = {job_id: tuple(place) for job_id, place in dumped["stretches"].items()}
+        self._free_slots = FreeSlots(dumped["end"], ((start, tasks) for start, tasks in dumped["free"]))
         self._grow()
         for name, column in self._columns.items():
-            column[: self._gaps.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
+            column[: self._free_slots.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
 
     def _put(self, job_id: str, tasks: int, slots: int) -> None:
-        start = self._gaps.take(slots)
+        start = self._free_slots.take(slots)
         self._grow()
-        self._stretches[job_id] = (start, tasks, slots)
+        self._ranges[job_id] = (start, tasks, slots)
 
     def _free(self, start: int, slots: int) -> None:
         if slots:
             for column in self._columns.values():
                 column[start : start + slots] = 0
-            self._gaps.give_back(start, slots)
+            self._free_slots.give_back(start, slots)
 
     def _grow(self) -> None:
         for name, column in self._columns.items():
-            if self._gaps.end > len(column):
-                grown = np.zeros(max(self._gaps.end, 2 * len(column)), dtype=column.dtype)
+            if self._free_slots.end > len(column):
+                grown = np.zeros(max(self._free_slots.end, 2 * len(column)), dtype=column.dtype)
                 grown[: len(column)] = column
                 self._columns[name] = grown

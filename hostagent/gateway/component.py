@@ -30,11 +30,11 @@ from events.structs import known
 from events.topics import HOSTS, JOBS, ROUND_BYTES_MAX, rounds_of
 from hostagent.gateway import checkpoint, facts
 from hostagent.gateway.connections import AskLog, Attach, Connect, Detach, Link, Post, Report, split
-from hostagent.gateway.desired_runs import Piece, Wanted, only
+from hostagent.gateway.desired_runs import DesiredRuns, HostOrders, only
 from hostagent.gateway.hosts import Hosts
-from hostagent.gateway.liveness import NEVER_MS, Watch
+from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.metrics import Metrics
-from hostagent.gateway.output_requests import Questions
+from hostagent.gateway.output_requests import OutputRequests
 from hostagent.messages import LogPage, Refused, Reports, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")
@@ -77,9 +77,9 @@ class Gateway:
         self._log = log
         self._clock = clock
         self._path = path
-        self._watch = Watch(name, clock.monotonic_ms() if watches else NEVER_MS)
-        self._wanted = Wanted()
-        self._hosts = Hosts(name, self._wanted.host)
+        self._watch = LivenessWatch(name, clock.monotonic_ms() if watches else NEVER_MS)
+        self._desired_runs = DesiredRuns()
+        self._hosts = Hosts(name, self._desired_runs.host)
         self._chains = {machine: Chain() for machine in MACHINES}
         positions = dict.fromkeys((JOBS.name, HOSTS.name, *map(rounds_of, MACHINES)), 0)
         self._inbox = Inbox(positions, {}, self._chains, log.cell)
@@ -92,7 +92,7 @@ class Gateway:
         self._after: list[Callable[[], None]] = []
         self._waiting: dict[str, None] = {}
         """Hosts whose link has not got the whole wanted set yet."""
-        self._questions = Questions()
+        self._output_requests = OutputRequests()
         self._metrics = Metrics(log.cell, name)
         self._checkpoint_at = clock.monotonic_ms() + CHECKPOINT_MS if path else NEVER_MS
         self._ends: dict[str, int] | None = None
@@ -114,13 +114,13 @@ class Gateway:
         """Asks for a piece of the output of a run; thread-safe. `host_id`: where it ran, needed for runs that are not
         the newest of their task. The future may be cancelled; it may fail with `LogMissing`.
         """
-        asked = self._questions.ask(job_id, instance, run, stream, offset, limit, host_id)
+        asked = self._output_requests.ask(job_id, instance, run, stream, offset, limit, host_id)
         self.post(asked)
         return asked.answer
 
     def answer(self, request: str, page: LogPage | None) -> None:
         """The answer to a request for output, None: the host knows nothing of that run; thread-safe."""
-        self._questions.answer(request, page)
+        self._output_requests.answer(request, page)
 
     def step(self) -> bool:
         """Folds the log, takes posts, looks for silence, writes facts. Returns whether there may be more at once."""
@@ -134,7 +134,7 @@ class Gateway:
         # while facts wait for the log nobody is heard, so nobody is silent
         if self.serving and not self._records and now >= self._watch.due_at():
             self._records += self._watch.look(now, self._hosts)
-            self._metrics.stands(self._hosts.values())
+            self._metrics.set_hosts(self._hosts.values())
         busy |= self._write(now)
         if now >= self._checkpoint_at:
             self.checkpoint()
@@ -180,7 +180,7 @@ class Gateway:
                 "positions": self._inbox.positions,
                 "known": self._inbox.known,
                 "chains": msgspec.to_builtins(self._chains, builtin_types=(bytes,)),
-                "wanted": self._wanted.dump(),
+                "wanted": self._desired_runs.dump(),
                 "peers": self._watch.peers.dump(),
                 "hosts": self._hosts.dump(),
             },
@@ -199,7 +199,7 @@ class Gateway:
         self.log_id = kept["log"]
         self._chains = msgspec.convert(kept["chains"], known(dict[str, Chain]))
         self._inbox = Inbox(kept["positions"], kept["known"], self._chains, self._log.cell)
-        self._wanted.load(kept["wanted"])
+        self._desired_runs.load(kept["wanted"])
         self._watch.peers.load(kept["peers"])
         self._hosts.load(kept["hosts"])
 
@@ -256,9 +256,9 @@ class Gateway:
 
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
-        if reason := host.intruder(post.host_id, post.hello.machine, self._wanted.runs):
-            intruder = Refused(host.session, reason)
-            self._after.append(lambda: post.done(intruder))
+        if reason := host.conflict(post.host_id, post.hello.machine, self._desired_runs.runs):
+            conflict = Refused(host.session, reason)
+            self._after.append(lambda: post.done(conflict))
             return
         if post.hello.session <= host.session:
             refused = Refused(host.session) if host.session < SESSION_MAX else Refused(host.session, LAST_SESSION)
@@ -281,9 +281,9 @@ class Gateway:
 
     def _ask(self, post: AskLog) -> None:
         line, host_id = post.line, post.host_id
-        if not host_id and (number := self._wanted.where(line.job_id, line.instance, line.run)) is not None:
-            host_id = self._wanted.host_ids[number]
-        self._questions.pass_on(post, host_id or None, self._hosts.link)
+        if not host_id and (number := self._desired_runs.host_of(line.job_id, line.instance, line.run)) is not None:
+            host_id = self._desired_runs.host_ids[number]
+        self._output_requests.pass_on(post, host_id or None, self._hosts.link)
 
     def _has_caught_up(self, now: int) -> bool:
         """Whether all is folded that was in the log when this gateway began."""
@@ -319,7 +319,7 @@ class Gateway:
         event, position = delivered.event, delivered.record.offset + 1
         match event:
             case JobSubmitted():
-                self._wanted.submitted(delivered.record.offset, event)
+                self._desired_runs.submitted(delivered.record.offset, event)
             case HostConnected():
                 self._watch.peers.heard(event.gateway)
                 self._hosts.connected(event)
@@ -334,7 +334,7 @@ class Gateway:
             case RoundCommitted(machine="placement"):
                 for decision in map(decode, event.decisions):
                     if isinstance(decision, HostRemoved) and self._hosts.removed(decision):
-                        self._wanted.removed(decision.host_id)
+                        self._desired_runs.removed(decision.host_id)
             case RoundCommitted():
                 self._take_round(event, position)
 
@@ -344,16 +344,16 @@ class Gateway:
             if isinstance(decision, HostReconciled):
                 host = self._hosts[decision.host_id]
                 host.reconciled = max(host.reconciled, decision.session)
-            elif piece := self._wanted.take(decision):
+            elif piece := self._desired_runs.take(decision):
                 pieces.append(piece)
         self._deliver(position, pieces)
 
-    def _deliver(self, position: int, pieces: list[Piece]) -> None:
+    def _deliver(self, position: int, pieces: list[HostOrders]) -> None:
         """Sends what a round asks of hosts, one message for each link, to those that have the whole set."""
         if not pieces:
             return
         named = distinct(np.concatenate([piece.host for piece in pieces])).tolist()
-        ready = [number for number in named if self._hosts.ready(self._wanted.host_ids[number])]
+        ready = [number for number in named if self._hosts.ready(self._desired_runs.host_ids[number])]
         if len(ready) < len(named):
             pieces = [only(piece, ready) for piece in pieces]
         if ready:
@@ -374,10 +374,10 @@ class Gateway:
                 host.ready = True
                 due.append(host.number)
         if due:
-            self._send(position, True, due, self._wanted.whole(due))
+            self._send(position, True, due, self._desired_runs.whole(due))
 
-    def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[Piece]) -> None:
-        orders = self._wanted.orders(position, whole, hosts, pieces)
+    def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[HostOrders]) -> None:
+        orders = self._desired_runs.orders(position, whole, hosts, pieces)
         self._metrics.orders.inc(len(orders.job))
         for link, part in split(orders, [self._hosts.link(host_id) for host_id in orders.host_ids]):
             if link is not None:

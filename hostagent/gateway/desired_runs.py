@@ -23,17 +23,17 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Simulated
-from events.reused_numbers import Places
+from events.reused_numbers import ReusedNumbers
 from events.runs_by_host import RunsByHost
 from events.structs import known
 from hostagent.messages import Kind, Orders
 from hostagent.task_columns import Column, Slots
 
-STARTING, STOPPING, OVER = 1, 2, 3
+STARTING, STOPPING, ENDED = 1, 2, 3
 """Of the newest run of a task that was ordered: wanted, wanted to stop, over (kept to know where it was)."""
 
 
-class Piece(NamedTuple):
+class HostOrders(NamedTuple):
     """Items of one decision; columns of equal length. `job` indexes `job_ids`, `host` is the number of a host."""
 
     kind: Kind
@@ -45,11 +45,11 @@ class Piece(NamedTuple):
     ports: I32
 
 
-class Wanted:
+class DesiredRuns:
     """The wanted runs of all hosts. The number of a host is its place in `host_ids`."""
 
     def __init__(self) -> None:
-        self._places = Places()
+        self._places = ReusedNumbers()
         self._host_numbers: dict[str, int] = {}
         self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
         self._by_host = RunsByHost(self._host_of)
@@ -74,14 +74,14 @@ class Wanted:
         """A host has left; where its last runs were is known no more."""
         number = self._host_numbers.pop(host_id)
         slots = self._by_host.of(np.array([number]))
-        self._slots["state"][slots[self._slots["state"][slots] == OVER]] = 0
+        self._slots["state"][slots[self._slots["state"][slots] == ENDED]] = 0
         self._places.give_back(number)
 
     def submitted(self, offset: int, job: JobSubmitted) -> None:
         """A job that lifecycle has not answered yet."""
         self._submitted[offset] = job
 
-    def take(self, decision: Event) -> Piece | None:
+    def take(self, decision: Event) -> HostOrders | None:
         """Folds one decision of an accepted round; returns what it asks of hosts."""
         match decision:
             case JobAccepted():
@@ -102,7 +102,7 @@ class Wanted:
                 self._ports.pop(decision.job_id, None)
         return None
 
-    def where(self, job_id: str, instance: int, run: int) -> int | None:
+    def host_of(self, job_id: str, instance: int, run: int) -> int | None:
         """The number of the host that has or had this run, if it is the newest of its task. For an earlier one too: the
         next run often is where the last one was.
         """
@@ -117,7 +117,7 @@ class Wanted:
         state = self._slots["state"][self._by_host.of(np.array([number]))]
         return int(np.count_nonzero((state == STARTING) | (state == STOPPING)))
 
-    def whole(self, hosts: Sequence[int]) -> list[Piece]:
+    def whole(self, hosts: Sequence[int]) -> list[HostOrders]:
         """All that is wanted on these hosts, one piece to start and one to stop."""
         pieces = []
         here = self._by_host.of(distinct(np.asarray(hosts, dtype=np.int64)))
@@ -130,10 +130,10 @@ class Wanted:
                 instance = slots - starts[job]
                 ports = self._ports_of(job_ids, job, instance) if kind == Kind.START else np.zeros((0, 0), np.int32)
                 host, run = self._slots["host"][slots], self._slots["run"][slots]
-                pieces.append(Piece(kind, job_ids, host, job, instance, run, ports))
+                pieces.append(HostOrders(kind, job_ids, host, job, instance, run, ports))
         return pieces
 
-    def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[Piece]) -> Orders:
+    def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[HostOrders]) -> Orders:
         """Pieces as one message to some hosts, in the order given."""
         names = Names()
         specs: dict[str, JobSubmitted] = {}
@@ -219,7 +219,7 @@ class Wanted:
         slots, known = self._slots.find(decision.job_ids, job, instance)
         return job, instance, run, slots, known
 
-    def _ordered(self, decision: RunsOrdered) -> Piece | None:
+    def _ordered(self, decision: RunsOrdered) -> HostOrders | None:
         job, instance, run, slots, known = self._find(decision)
         host = self._numbers(decision.host_ids)[ints(decision.host)]
         # A later run may be known already, where lifecycle orders and ends within a round: orders never go back.
@@ -231,25 +231,25 @@ class Wanted:
         self._slots["state"][slots] = STARTING
         self._by_host.add(slots)
         ports = self._ports_of(decision.job_ids, job, instance)
-        return Piece(Kind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
+        return HostOrders(Kind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
 
-    def _stopping(self, decision: RunsStopping) -> Piece:
+    def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
         job, instance, run, slots, known = self._find(decision)
         marked = slots[known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
         self._slots["state"][marked] = STOPPING
         host = self._numbers(decision.host_ids)[ints(decision.host)]
-        return Piece(Kind.STOP, decision.job_ids, host, job, instance, run, np.zeros((0, 0), np.int32))
+        return HostOrders(Kind.STOP, decision.job_ids, host, job, instance, run, np.zeros((0, 0), np.int32))
 
-    def _ended(self, decision: RunsEnded) -> Piece | None:
+    def _ended(self, decision: RunsEnded) -> HostOrders | None:
         job, instance, run, slots, known = self._find(decision)
         state = self._slots["state"][slots]
         ended = known & (self._slots["run"][slots] == run) & ((state == STARTING) | (state == STOPPING))
         job, instance, run, slots = job[ended], instance[ended], run[ended], slots[ended]
-        self._slots["state"][slots] = OVER
+        self._slots["state"][slots] = ENDED
         host = self._slots["host"][slots]
         none = np.zeros((0, 0), np.int32)
-        return Piece(Kind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
+        return HostOrders(Kind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
 
     def _host_of(self, slots: I64) -> I64:
         hosts: I64 = np.where(self._slots["state"][slots] > 0, self._slots["host"][slots], -1)
@@ -304,7 +304,7 @@ def _later(simulated: Simulated, runs: int) -> Simulated:
     return msgspec.structs.replace(simulated, fail_runs=fails + runs if fails else 0, fail_run=one + runs if one else 0)
 
 
-def only(piece: Piece, hosts: Sequence[int]) -> Piece:
+def only(piece: HostOrders, hosts: Sequence[int]) -> HostOrders:
     """The items of a piece that are for these hosts."""
     mine: Column = np.isin(piece.host, np.asarray(hosts, dtype=np.int32))
     return piece._replace(
@@ -320,7 +320,7 @@ def _join(columns: Sequence[Column]) -> I32:
     return np.concatenate(columns).astype(np.int32, copy=False) if columns else np.zeros(0, np.int32)
 
 
-def _join_ports(pieces: Sequence[Piece]) -> I32:
+def _join_ports(pieces: Sequence[HostOrders]) -> I32:
     total = sum(len(piece.job) for piece in pieces)
     width = max((piece.ports.shape[1] for piece in pieces), default=0)
     out = np.zeros((total, width), dtype=np.int32)

@@ -9,14 +9,25 @@ from hostagent.gateway.connections import Link
 from hostagent.messages import Machine
 
 
-class HostStanding:
+class HostConnection:
     """What the gateway knows of a host. Session, gateway, silence and `anew` are folds of the topic of hosts;
     `reconciled` (the last session that lifecycle has settled) of lifecycle's rounds; the rest lasts as long as this
     process.
     """
 
     __slots__ = (
-        *("anew", "floor", "gateway", "heard_ms", "link", "machine", "number", "ready", "reconciled", "session"),
+        *(
+            "floor",
+            "gateway",
+            "heard_ms",
+            "link",
+            "machine",
+            "must_reconnect",
+            "number",
+            "ready",
+            "reconciled",
+            "session",
+        ),
         "silent",
     )
 
@@ -28,7 +39,7 @@ class HostStanding:
         self.machine = Machine()
         """The machine of the agent that has the session."""
         self.silent = False
-        self.anew = False
+        self.must_reconnect = False
         """It must connect anew before its word counts: it was said to be silent, and may have been given up since."""
         self.reconciled = 0
         self.link: Link | None = None
@@ -40,14 +51,14 @@ class HostStanding:
 
     def current(self, gateway: str, session: int) -> bool:
         """Whether what it says to this gateway in this session counts."""
-        return self.gateway == gateway and self.session == session and not self.anew
+        return self.gateway == gateway and self.session == session and not self.must_reconnect
 
     def connected(self, session: int, gateway: str, machine: Machine) -> None:
         """A session begins."""
-        self.session, self.gateway, self.silent, self.anew = session, gateway, False, False
+        self.session, self.gateway, self.silent, self.must_reconnect = session, gateway, False, False
         self.machine = machine
 
-    def intruder(self, host_id: str, machine: Machine, runs: Callable[[int], int]) -> str:
+    def conflict(self, host_id: str, machine: Machine, runs: Callable[[int], int]) -> str:
         """Why an agent on this machine can't speak for the host now, empty: it may. The one that has the session keeps
         it while it is heard; then its machine may come back after a restart; another has to wait until the runs are
         over, of which `runs` counts those of a number.
@@ -60,8 +71,8 @@ class HostStanding:
             again = "a machine that was restarted is let in 10 s after it was last heard"
             return f"{two}, and the other is heard: give each its own --host-id. Else, {again}"
         if had.id != machine.id and (left := runs(self.number)):
-            gone = "if the other is gone for good, `paceline host confirm-loss` and `paceline host remove`"
-            return f"{two}, and {left} runs of the other are not over: give this one another --host-id or, {gone}"
+            lost = "if the other is gone for good, `paceline host confirm-loss` and `paceline host remove`"
+            return f"{two}, and {left} runs of the other are not over: give this one another --host-id or, {lost}"
         return ""
 
     def cut(self, host_id: str) -> None:
@@ -77,16 +88,16 @@ class Hosts:
     def __init__(self, gateway: str, number: Callable[[str], int]) -> None:
         self._gateway = gateway
         self._number = number
-        self._hosts: dict[str, HostStanding] = {}
+        self._hosts: dict[str, HostConnection] = {}
 
-    def __getitem__(self, host_id: str) -> HostStanding:
+    def __getitem__(self, host_id: str) -> HostConnection:
         """A host, which is known from when it is first asked for."""
         host = self._hosts.get(host_id)
         if host is None:
-            host = self._hosts[host_id] = HostStanding(self._number(host_id))
+            host = self._hosts[host_id] = HostConnection(self._number(host_id))
         return host
 
-    def get(self, host_id: str) -> HostStanding | None:
+    def get(self, host_id: str) -> HostConnection | None:
         """A host that is known."""
         return self._hosts.get(host_id)
 
@@ -106,15 +117,15 @@ class Hosts:
             if host.link is link:
                 host.link, host.ready = None, False
 
-    def items(self) -> ItemsView[str, HostStanding]:
+    def items(self) -> ItemsView[str, HostConnection]:
         """All hosts with their ids."""
         return self._hosts.items()
 
-    def values(self) -> ValuesView[HostStanding]:
+    def values(self) -> ValuesView[HostConnection]:
         """All hosts."""
         return self._hosts.values()
 
-    def speaking(self, host_ids: Sequence[str], sessions: Sequence[int]) -> list[HostStanding] | None:
+    def speaking(self, host_ids: Sequence[str], sessions: Sequence[int]) -> list[HostConnection] | None:
         """The hosts, if what all of them say to this gateway in these sessions counts."""
         found = []
         for host_id, session in zip(host_ids, sessions, strict=True):
@@ -141,7 +152,7 @@ class Hosts:
         host.silent = True
         if host.gateway == self._gateway:
             host.cut(event.host_id)
-            host.anew = True
+            host.must_reconnect = True
 
     def back(self, event: HostBack) -> None:
         """A host is heard again within its session: who doesn't connect anew then will be silent again."""
@@ -162,7 +173,7 @@ class Hosts:
         """The folds, as plain values."""
         return {
             host_id: (
-                *(host.session, host.gateway, host.silent, host.anew, host.reconciled),
+                *(host.session, host.gateway, host.silent, host.must_reconnect, host.reconciled),
                 *(host.machine.id, host.machine.boot, host.machine.name),
             )
             for host_id, host in self._hosts.items()
@@ -172,5 +183,5 @@ class Hosts:
         """Takes what `dump` gave."""
         for host_id, standing in dumped.items():
             host = self[host_id]
-            host.session, host.gateway, host.silent, host.anew, host.reconciled, *machine = standing
+            host.session, host.gateway, host.silent, host.must_reconnect, host.reconciled, *machine = standing
             host.machine = Machine(*machine)

@@ -11,7 +11,7 @@ from typing import Any
 from events.log.port import NewRecord
 from events.records.hosts import GatewayBeat, HostBack, HostSilent
 from hostagent.gateway import facts
-from hostagent.gateway.hosts import Hosts, HostStanding
+from hostagent.gateway.hosts import HostConnection, Hosts
 
 BEAT_MS = 10_000
 SILENT_MS = 10_000
@@ -19,7 +19,7 @@ SILENT_MS = 10_000
 WATCH_MS = 1_000
 """So often silence is looked for. A longer pause between two looks was the gateway's own and isn't counted."""
 NEVER_MS = 1 << 60
-GONE_MS = 3 * BEAT_MS
+LOST_MS = 3 * BEAT_MS
 """A gateway is gone when it was not heard for so long by the clock of the log, counting only while own beats arrive."""
 
 
@@ -28,13 +28,13 @@ class Peers:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._unheard: dict[str, int] = {}
+        self._unheard_ms: dict[str, int] = {}
         self._own_beat_ms = 0
 
     def heard(self, gateway: str) -> None:
         """The log says that a gateway lives."""
         if gateway != self._name:
-            self._unheard[gateway] = 0
+            self._unheard_ms[gateway] = 0
 
     def beat(self, gateway: str, at_ms: int) -> None:
         """A beat in the log. Own beats further apart than usual were held up, as those of the others may have been, so
@@ -45,26 +45,26 @@ class Peers:
             return
         passed = min(at_ms - self._own_beat_ms, BEAT_MS) if self._own_beat_ms else 0
         self._own_beat_ms = at_ms
-        for peer in self._unheard:
-            self._unheard[peer] += passed
+        for peer in self._unheard_ms:
+            self._unheard_ms[peer] += passed
 
-    def take_gone(self) -> list[str]:
+    def take_lost(self) -> list[str]:
         """The gateways that are gone, each once; one that is heard again may go again."""
-        gone = [peer for peer, unheard_ms in self._unheard.items() if unheard_ms >= GONE_MS]
-        for peer in gone:
-            del self._unheard[peer]
-        return gone
+        lost = [peer for peer, unheard_ms in self._unheard_ms.items() if unheard_ms >= LOST_MS]
+        for peer in lost:
+            del self._unheard_ms[peer]
+        return lost
 
     def dump(self) -> dict[str, Any]:
         """All there is, as plain values."""
-        return {"unheard": self._unheard, "own_beat_ms": self._own_beat_ms}
+        return {"unheard": self._unheard_ms, "own_beat_ms": self._own_beat_ms}
 
     def load(self, dumped: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        self._unheard, self._own_beat_ms = dict(dumped["unheard"]), dumped["own_beat_ms"]
+        self._unheard_ms, self._own_beat_ms = dict(dumped["unheard"]), dumped["own_beat_ms"]
 
 
-class Watch:
+class LivenessWatch:
     """Says which facts are due: beats, hosts that fell silent, hosts that are back.
 
     `now`: its clock, in ms, or NEVER_MS for one that never has anything to do.
@@ -92,28 +92,31 @@ class Watch:
         if now - self._look_at > WATCH_MS:
             self._counted_from = now
         self._look_at = now + WATCH_MS
-        gone = self.peers.take_gone()
+        lost = self.peers.take_lost()
         for host_id, host in hosts.items():
             if host.gateway == self._name:
-                edge = self._edge(host_id, host, now)
+                edge = self._connectivity_change(host_id, host, now)
             else:
-                edge = _silent(host_id, host) if host.gateway in gone and not host.silent else None
+                edge = _mark_silent(host_id, host) if host.gateway in lost and not host.silent else None
             if edge is not None:
                 out.append(facts.fact(edge, host_id))
         return out
 
-    def _edge(self, host_id: str, host: HostStanding, now: int) -> HostSilent | HostBack | None:
+    def _connectivity_change(self, host_id: str, host: HostConnection, now: int) -> HostSilent | HostBack | None:
         """Whether an own host went silent or is back."""
         heard = max(host.heard_ms, host.link.heard_ms if host.link is not None else 0)
         if not host.silent:
-            return _silent(host_id, host) if now - max(heard, self._counted_from) >= SILENT_MS else None
-        if host.anew or not heard or now - heard >= SILENT_MS:
+            return _mark_silent(host_id, host) if now - max(heard, self._counted_from) >= SILENT_MS else None
+        if host.must_reconnect or not heard or now - heard >= SILENT_MS:
             return None
-        host.silent, host.anew = False, True  # it may have been given up meanwhile, which only a new session mends
+        host.silent, host.must_reconnect = (
+            False,
+            True,
+        )  # it may have been given up meanwhile, which only a new session mends
         host.cut(host_id)
         return HostBack(host_id=host_id, session=host.session)
 
 
-def _silent(host_id: str, host: HostStanding) -> HostSilent:
+def _mark_silent(host_id: str, host: HostConnection) -> HostSilent:
     host.silent = True
     return HostSilent(host_id=host_id, session=host.session)

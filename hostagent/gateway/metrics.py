@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge
 
-from hostagent.gateway.hosts import HostStanding
+from hostagent.gateway.hosts import HostConnection
 
 LABELS = ("cell", "gateway")
 HOSTS = Gauge("paceline_gateway_hosts", "Hosts that follow orders of this gateway.", LABELS)
@@ -21,6 +21,6 @@ class Metrics:
         self.reports = REPORTS.labels(**labels)
         self.orders = ORDERS.labels(**labels)
 
-    def stands(self, hosts: Iterable[HostStanding]) -> None:
+    def set_hosts(self, hosts: Iterable[HostConnection]) -> None:
         """Where the gateway stands now."""
         self._hosts.set(sum(host.link is not None for host in hosts))

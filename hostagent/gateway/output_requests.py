@@ -8,7 +8,7 @@ from hostagent.gateway.connections import AskLog, Link, LogMissing, NotHere
 from hostagent.messages import LogLine, LogPage
 
 
-class Questions:
+class OutputRequests:
     """The requests that wait for an answer, by number. `ask` and `answer` belong to any thread."""
 
     def __init__(self) -> None:

@@ -68,7 +68,7 @@ def run_gateway(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     folder.mkdir(parents=True, exist_ok=True)
     with listening, _hold(folder):
-        turning = Turning(log, folder, name, sim_hosts, on_ready, stop)
+        turning = GatewayThread(log, folder, name, sim_hosts, on_ready, stop)
         server = Server(_app(turning.gateway, token, trouble), GRACE_S)
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
         stepping = threading.Thread(target=turning.run, name="gateway", daemon=True)
@@ -78,8 +78,8 @@ def run_gateway(
         while not stop.wait(LOOK_S):
             if still.hangs(turning.steps, LOOK_S, HANG_S):
                 faulthandler.dump_traceback(2)  # stderr
-                where = place(stepping)
-                turning.fault = GatewayHangs(f"The gateway hangs at {where}: it ends, its agents go to another.")
+                host_of = place(stepping)
+                turning.fault = GatewayHangs(f"The gateway hangs at {host_of}: it ends, its agents go to another.")
                 break
         stop.set()
         stepping.join(END_S)
@@ -90,7 +90,7 @@ def run_gateway(
 
 
 @dataclass
-class Turning:
+class GatewayThread:
     """What the thread that steps does: the gateway and the simulated hosts in turn, and sleep in between."""
 
     log: Log
@@ -148,9 +148,9 @@ def _app(gateway: Gateway, token: str, trouble: Callable[[], str]) -> FastAPI:
     app.include_router(output_routes(gateway, token))
     app.add_middleware(Proving, token=token)
 
-    def standing(word: str, holds: bool, **detail: Any) -> Response:
-        said = {word: holds, "gateway": gateway.name, "cell": gateway.cell, **detail}
-        return JSONResponse(said, 200 if holds else 503)
+    def health(word: str, holds: bool, **detail: Any) -> Response:
+        trouble_text = {word: holds, "gateway": gateway.name, "cell": gateway.cell, **detail}
+        return JSONResponse(trouble_text, 200 if holds else 503)
 
     @app.get("/livez")
     async def livez() -> dict[str, bool]:
@@ -159,16 +159,16 @@ def _app(gateway: Gateway, token: str, trouble: Callable[[], str]) -> FastAPI:
     @app.get("/readyz")
     def readyz() -> Response:
         try:
-            said, lag = trouble(), gateway.lag(now=True)
-        except LogUnavailable as away:
-            said, lag = str(away), 0
-        if said:
-            return standing("ready", False, trouble=said)
-        return standing("ready", gateway.serving and lag <= BEHIND_MAX, lag=lag)
+            trouble_text, lag = trouble(), gateway.lag(now=True)
+        except LogUnavailable as unavailable:
+            trouble_text, lag = str(unavailable), 0
+        if trouble_text:
+            return health("ready", False, trouble=trouble_text)
+        return health("ready", gateway.serving and lag <= BEHIND_MAX, lag=lag)
 
     @app.get("/startupz")
     async def startupz() -> Response:
-        return standing("started", gateway.serving, lag=gateway.lag())
+        return health("started", gateway.serving, lag=gateway.lag())
 
     @app.get("/metrics")
     def metrics() -> Response:

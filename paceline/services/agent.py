@@ -51,7 +51,7 @@ def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
     agent: Agent | None = None
 
     def on_message(text: str) -> None:
-        cell = None if agent is None else agent.standing.cell
+        cell = None if agent is None else agent.state.cell
         say(text, **({} if cell is None else {"cell": cell}))
 
     agent = Agent(resolved, on_message)
@@ -109,9 +109,7 @@ async def _serve(agent: Agent, listening: socket.socket) -> None:
     host_id = agent.settings.host_id
     RUNS.labels(host_id).set_function(lambda: len(agent.runs.alive()))
     CONNECTED.labels(host_id).set_function(lambda: agent.connected)
-    server = Server(
-        pages(lambda: Health(True, agent.connected, {"host": host_id, "cell": agent.standing.cell})), GRACE_S
-    )
+    server = Server(pages(lambda: Health(True, agent.connected, {"host": host_id, "cell": agent.state.cell})), GRACE_S)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     following = asyncio.create_task(agent.run())
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -17,7 +17,7 @@ from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
 from processors.entitlement.rows import JobRow, PartRow
 from processors.state.arena import Arena
-from processors.state.sequence import Numbers
+from processors.state.sequence import SequenceNumbers
 from processors.state.shapes import MIXED, Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
@@ -60,7 +60,7 @@ class Queues:
         """The parts aside that were not told so."""
         self._later: list[tuple[int, int, int, Part]] = []
         self._for_change: dict[Part, None] = {}
-        self._numbers = Numbers(lambda: (row.number for row in self.jobs.values()))
+        self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
 
     def restored(self, kinds: Kinds) -> None:
         """Finds again what is derived; `kinds`: those that the cell knows."""

@@ -11,7 +11,7 @@ from events.records.lifecycle import HostReconciled, RunsStopping
 from events.records.parts import Cause
 from events.records.placement import HostLost, HostRemoved
 from events.records.tasks import HostInventory, RunsReported
-from events.reused_numbers import Places
+from events.reused_numbers import ReusedNumbers
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans
@@ -32,7 +32,7 @@ class Hosts:
         self.table: Table[str, HostRow] = struct_table("hosts", HostRow)
         self._tasks = tasks
         self._stretch = stretch
-        self._places = Places()
+        self._places = ReusedNumbers()
         self._inventories: dict[str, None] = {}
 
     def restored(self) -> None:

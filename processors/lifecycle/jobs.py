@@ -23,7 +23,7 @@ from processors.lifecycle.task_table import ENDED, GANG_WAIT, STATES, Happening
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
 from processors.state.cell_settings import SettingsRow
-from processors.state.sequence import Numbers
+from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
 
 FORGET_MAX = 1000
@@ -43,7 +43,7 @@ class Jobs:
         self._pools = pools
         self._touched: dict[str, None] = {}
         self._gangs: dict[str, None] = {}
-        self._numbers = Numbers(lambda: (row.number for row in self.table.values()))
+        self._numbers = SequenceNumbers(lambda: (row.number for row in self.table.values()))
 
     def restored(self) -> None:
         """Finds again what is derived."""

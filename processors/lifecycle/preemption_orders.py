@@ -22,7 +22,7 @@ from processors.lifecycle.run_decisions import Lookup, packed, run_columns
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import Happening
 from processors.lifecycle.tasks import Tasks
-from processors.state.sequence import Numbers
+from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
 
 
@@ -34,7 +34,7 @@ class PreemptionOrders:
         self._tasks = tasks
         self._current = current
         self._touched: dict[int, None] = {}
-        self._numbers = Numbers(lambda: iter(self.table))
+        self._numbers = SequenceNumbers(lambda: iter(self.table))
 
     def restored(self) -> None:
         """Looks at all of them again."""

@@ -15,7 +15,7 @@ from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilen
 from events.records.lifecycle import HostReconciled
 from events.records.placement import CapacityChanged, HostLost, HostRemoved
 from events.resources import Kinds, in_order
-from events.reused_numbers import Places
+from events.reused_numbers import ReusedNumbers
 from processors.placement.constraints import Constraints
 from processors.placement.packing import Mask
 from processors.placement.rows import NEVER, CellRow, HostRow
@@ -44,7 +44,7 @@ class Hosts:
         self._clear()
 
     def _clear(self) -> None:
-        self.places = Places()
+        self.places = ReusedNumbers()
         self.constraints = Constraints()
         self.taken: list[dict[int, None]] = []
         """The port numbers that runs hold, per host."""

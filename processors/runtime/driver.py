@@ -249,7 +249,7 @@ class Driver:
         return self._log.append([record])[0]
 
     def _judge(self, record: LogRecord, own_offset: int | None) -> bool:
-        """Judges a record of the own topic; True where it is our own round at offset `mine`. A claim is believed by its
+        """Judges a record of the own topic; True where it is our own round at `own_offset`. A claim is believed by its
         key alone.
         """
         try:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from events.bounds import INT_MAX
 from events.columns import FEW, I32, I64, distinct, ints, spread
-from events.free_slots import Gaps, room_to_grow, slots_kept
+from events.free_slots import FreeSlots, room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged
 from processors.state.table import Table
@@ -36,7 +36,7 @@ class Arena:
         self._index = {column: at for at, column in enumerate(("owner", *columns))}
         self._width = len(self._index)
         self._matrix = np.zeros((self._width, BLOCK), dtype=np.int32)
-        self._gaps = Gaps()
+        self._gaps = FreeSlots()
         self.table: Table[int, I32] = Table(name, np.ndarray.tobytes, self._unpack, int)
         self.table.columns = tuple(self._index)
 
@@ -105,7 +105,7 @@ class Arena:
         self._point()
         taken = np.flatnonzero(self["owner"])
         end = int(taken[-1]) + 1 if len(taken) else 0
-        self._gaps = Gaps(end, _gaps(self["owner"], end))
+        self._gaps = FreeSlots(end, _gaps(self["owner"], end))
 
     def _unpack(self, row: bytes) -> I32:
         return np.frombuffer(row, dtype="<i4").reshape(self._width, BLOCK).copy()

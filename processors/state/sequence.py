@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 
-class Numbers:
+class SequenceNumbers:
     """Gives each new row a number above those that are there. Which one it is depends on nothing but what is there, so
     a restored machine goes on alike: when the newest has gone its number is given again.
     """

@@ -14,11 +14,11 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
-from projections.api.jobs import JobsWanted, Wanted
+from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
 from projections.queries import entities
-from projections.queries.entities import Some
+from projections.queries.entities import RowsPage
 from projections.queries.job_list import page_text
 from projections.queries.resources import kinds_json, kinds_of
 from projections.views.reader import reached, write_positions
@@ -109,7 +109,7 @@ def _routes(asked: Callable[..., Any], cells: Callable[..., Any], served: list[i
 
 def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/jobs")
-    async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: Wanted) -> Response:
+    async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: JobsQuery) -> Response:
         """Jobs of all cells, the newest first, without their specs."""
         at = marks(page, Place, *wanted.words)
         return await read(lambda found: _jobs(found, page, wanted, at))  # type: ignore[no-any-return]
@@ -132,7 +132,7 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
         return await read(lambda found: _quarantine(found, page, at))  # type: ignore[no-any-return]
 
 
-def _jobs(found: Cells, page: Paging, wanted: JobsWanted, at: dict[int, int]) -> bytes:
+def _jobs(found: Cells, page: Paging, wanted: JobsRequest, at: dict[int, int]) -> bytes:
     rows = {
         cell: each.context.texts.page(each.connection, wanted.filter, page.size, at.get(cell, -1))
         for cell, each in found.items()
@@ -167,7 +167,7 @@ def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> d
     return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
 
 
-def spliced(found: Mapping[int, Some[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
+def spliced(found: Mapping[int, RowsPage[R]], size: int, order: Callable[[R], Any]) -> list[tuple[int, R]]:
     """The first of the lists of several cells, taken together; each list keeps its own order. Where one has more than
     was read of it, nothing after that is taken.
     """
@@ -188,7 +188,7 @@ def marks(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
 
 
 def onward(
-    found: Mapping[int, Some[R]],
+    found: Mapping[int, RowsPage[R]],
     taken: Sequence[tuple[int, R]],
     at: Mapping[int, Any],
     mark: Callable[[R], Any],

@@ -12,7 +12,7 @@ from projections.api import hosts, jobs, pools, stream, system
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
-from projections.api.log_loss import WholeLog
+from projections.api.log_loss import LossCheckedLog
 from projections.api.problems import PROBLEMS
 from projections.views.reader import Views
 
@@ -39,7 +39,7 @@ def create_app(
     Handlers run in threads of their own beside the components of the cell.
     """
     app = FastAPI(title="Paceline", version="1", docs_url=None, redoc_url=None)
-    context = Context(views, log, WholeLog(views, log), cell_info, task_log, streams_max, list(others))
+    context = Context(views, log, LossCheckedLog(views, log), cell_info, task_log, streams_max, list(others))
     app.state.context = context
     app.state.guards = {"token": token, "listen": listen}
     app.include_router(system.probes(), responses=PROBLEMS)

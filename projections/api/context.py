@@ -22,7 +22,7 @@ from events.records.base import Event
 from events.topics import POOLS
 from projections.api.log_loss import Appends
 from projections.api.problems import Problem, wrong_cell
-from projections.api.request_limits import Places
+from projections.api.request_limits import ConcurrencyLimit
 from projections.queries import entities
 from projections.queries.job_list import JobTexts
 from projections.views.reader import BadPosition, Views, reached, read_positions, write_positions
@@ -98,7 +98,7 @@ class Context:
     others: list[Appends] = field(default_factory=list)
     beside: "list[Context]" = field(default_factory=list)
     texts: JobTexts = field(default_factory=JobTexts)
-    waiting: Places = field(default_factory=lambda: Places(READS_MAX, "reads", "wait"))
+    waiting: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(READS_MAX, "reads", "wait"))
 
     @property
     def cell(self) -> int:

@@ -48,25 +48,25 @@ _STATUS = {
 States = Annotated[str, Query(description="States, separated by commas.")]
 
 
-class JobsWanted(NamedTuple):
+class JobsRequest(NamedTuple):
     """Which jobs a list is of: the filter, and the words it was asked in, which its page tokens hold for."""
 
     filter: JobFilter
     words: tuple[list[str], str, list[str]]
 
 
-async def jobs_wanted(
+async def jobs_request(
     state: States = "",
     pool: Annotated[str, Query(max_length=WORD_MAX)] = "",
     label: Annotated[list[str] | None, Query(max_length=LABELS_MAX, description="key:value; all must hold.")] = None,
-) -> JobsWanted:
+) -> JobsRequest:
     """The parameters of the list of jobs."""
     states = _states(state, JOB_STATES)
     labels = [_label(each) for each in label or ()]
-    return JobsWanted(JobFilter(states, pool, labels), (states, pool, label or []))
+    return JobsRequest(JobFilter(states, pool, labels), (states, pool, label or []))
 
 
-Wanted = Annotated[JobsWanted, Depends(jobs_wanted)]
+JobsQuery = Annotated[JobsRequest, Depends(jobs_request)]
 
 
 def routes(context: Context) -> APIRouter:
@@ -197,7 +197,7 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
 
 def _reads(router: APIRouter) -> None:
     @router.get("")
-    async def jobs(read: Reading, page: Pages, wanted: Wanted) -> Response:
+    async def jobs(read: Reading, page: Pages, wanted: JobsQuery) -> Response:
         """Jobs, the newest first, without their specs."""
         before = page.after(Place, *wanted.words)
 

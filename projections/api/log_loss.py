@@ -26,7 +26,7 @@ class Appends(Protocol):
         ...
 
 
-class WholeLog:
+class LossCheckedLog:
     """Appends to the log of a cell as long as that is whole."""
 
     def __init__(self, views: Views, log: Log) -> None:

@@ -11,7 +11,7 @@ OF_CLIENT_MAX = 16
 RETRY_S = "5"
 
 
-class Places:
+class ConcurrencyLimit:
     """`most` places for `things` that `do` something: streams that are open, reads that wait. Who finds no place gets
     the problem `TOO_MANY_STREAMS`, `TOO_MANY_READS`.
     """

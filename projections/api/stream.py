@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 from events.log.port import LogGap
 from projections.api.context import LOOK_S, Context, client_of
 from projections.api.problems import Problem
-from projections.api.request_limits import Places
-from projections.queries.follow import BadCursor, Tail, Told
+from projections.api.request_limits import ConcurrencyLimit
+from projections.queries.follow import BadCursor, StreamedEvent, Tail
 
 PING_S = 15.0
 RETRY_MS = 1000
@@ -35,7 +35,7 @@ class Streams:
     """The places of open streams, and the threads that they read in."""
 
     def __init__(self, most: int) -> None:
-        self.places = Places(most, "streams", "are open")
+        self.places = ConcurrencyLimit(most, "streams", "are open")
         self._threads: CapacityLimiter | None = None
 
     async def read(self, look: Callable[[], T]) -> T:
@@ -84,7 +84,7 @@ def routes(context: Context) -> APIRouter:
     return router
 
 
-async def _follow(context: Context, streams: Streams, tail: Tail, batch: list[Told]) -> AsyncIterator[bytes]:
+async def _follow(context: Context, streams: Streams, tail: Tail, batch: list[StreamedEvent]) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
     said_at = time.monotonic()
     while True:

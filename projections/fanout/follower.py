@@ -20,7 +20,7 @@ from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.structs import known
 from events.topics import rounds_of
-from projections.fanout.unfold import OUTPUTS, Message, Out, unfold
+from projections.fanout.unfold import OUTPUTS, Message, OutputMessage, unfold
 
 FORMAT = 1
 TAIL = 100
@@ -31,7 +31,7 @@ IGNORED = Counter(
 ROUND = Gauge("paceline_fanout_round", "The last round published.", ("cell", "machine"))
 
 
-class Kept(msgspec.Struct):
+class FollowerState(msgspec.Struct):
     """What the file holds: all rounds up to `chain.round` are published, the rounds topic is read up to `position`;
     `ends` are the ends of the fan-out's topics after that.
     """
@@ -51,7 +51,7 @@ class Follower:
         self,
         log: Log,
         machine: str,
-        publish: Callable[[Iterable[Out]], None],
+        publish: Callable[[Iterable[OutputMessage]], None],
         path: Path,
         go_on: Callable[[], None] = lambda: None,
     ) -> None:
@@ -99,7 +99,7 @@ class Follower:
         """Writes the file, if there is something new to keep. Raises `LogError`."""
         if self.position != self._saved:
             ends = self._log.ends(self._outputs)
-            self._write(msgspec.msgpack.encode(Kept(FORMAT, self.position, self.chain, ends)))
+            self._write(msgspec.msgpack.encode(FollowerState(FORMAT, self.position, self.chain, ends)))
             self._saved = self.position
 
     def _next(self, record: LogRecord) -> None:
@@ -124,12 +124,12 @@ class Follower:
         except OSError as error:
             raise LogFault(f"can't write {self._path}: {error}") from error
 
-    def _load(self) -> Kept | None:
+    def _load(self) -> FollowerState | None:
         """What was kept, if it is of this format and the topics still hold what it is about. Raises `LogGap` where
         the rounds that were read are gone.
         """
         try:
-            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=known(Kept))
+            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=known(FollowerState))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         if kept.format != FORMAT:

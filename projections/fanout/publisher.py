@@ -12,7 +12,7 @@ from events.codec import encode, wire
 from events.log.kafka.append import PATIENCE_SECONDS
 from events.log.kafka.connection import PRODUCER, Link
 from events.log.port import AppendUnknown
-from projections.fanout.unfold import Out
+from projections.fanout.unfold import OutputMessage
 
 ID_HEADER = "paceline-event-id"
 POLL_S = 0.1
@@ -40,7 +40,7 @@ class Publisher:
         """Where the topics of the fan-out end, before it is read what stands there."""
         self._ends = dict(ends)
 
-    def publish(self, messages: Iterable[Out]) -> None:
+    def publish(self, messages: Iterable[OutputMessage]) -> None:
         """Returns once all are in the log. Raises `LogUnavailable` where nothing was sent,
         `AppendUnknown` where it isn't known what was, `LogFault`.
         """
@@ -63,7 +63,7 @@ class Publisher:
         self._producer, self._waiting, self._failed = None, 0, ""
         self._ends = {}
 
-    def _send(self, out: Out) -> None:
+    def _send(self, out: OutputMessage) -> None:
         headers: list[tuple[str, str | bytes | None]] = [(ID_HEADER, out.event_id.encode())]
         value = wire(encode(out.event))
         producer = self._reach()

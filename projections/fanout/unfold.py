@@ -51,7 +51,7 @@ ENDED = "ENDED"
 _OUTCOMES = {int(outcome): outcome.name for outcome in Outcome}
 
 
-class Out(NamedTuple):
+class OutputMessage(NamedTuple):
     """A message: its topic, its key, its event id and the record."""
 
     topic: str
@@ -94,7 +94,7 @@ class Place:
         )
 
 
-def unfold(round_: RoundCommitted, offset: int) -> Iterator[Out]:
+def unfold(round_: RoundCommitted, offset: int) -> Iterator[OutputMessage]:
     """The messages of an accepted round that stands at `offset`, in order. A decision that can't be decoded, or whose
     columns don't fit together, is named like a record that was skipped.
     """
@@ -105,7 +105,7 @@ def unfold(round_: RoundCommitted, offset: int) -> Iterator[Out]:
         place = Place(round_, index)
         try:
             decision = decode(raw)
-            turn = _TURNS.get(type(decision))
+            turn = _UNFOLDERS.get(type(decision))
             if turn:
                 yield from turn(place, decision)
         except (ValueError, IndexError) as error:
@@ -113,7 +113,7 @@ def unfold(round_: RoundCommitted, offset: int) -> Iterator[Out]:
             yield _quarantined(place.head(SKIPPED), Skipped(rounds_of(round_.machine), offset, reason, digest(raw)))
 
 
-def _quarantined(head: Head, skipped: Skipped) -> Out:
+def _quarantined(head: Head, skipped: Skipped) -> OutputMessage:
     event = RecordQuarantined(
         **head,
         record_topic=skipped.topic,
@@ -121,10 +121,10 @@ def _quarantined(head: Head, skipped: Skipped) -> Out:
         reason=skipped.reason,
         digest=skipped.digest.hex(),
     )
-    return Out(event.topic, f"{skipped.topic}:{skipped.offset}", head["event_id"], event)
+    return OutputMessage(event.topic, f"{skipped.topic}:{skipped.offset}", head["event_id"], event)
 
 
-def _job_accepted(place: Place, event: JobAccepted) -> Iterator[Out]:
+def _job_accepted(place: Place, event: JobAccepted) -> Iterator[OutputMessage]:
     yield _job(
         place,
         event.job_id,
@@ -136,7 +136,7 @@ def _job_accepted(place: Place, event: JobAccepted) -> Iterator[Out]:
     )
 
 
-def _job_rejected(place: Place, event: JobRejected) -> Iterator[Out]:
+def _job_rejected(place: Place, event: JobRejected) -> Iterator[OutputMessage]:
     # Where the id is another job's, that job goes on: what is rejected is the submission alone.
     key = f"{JOBS.name}:{event.jobs_offset}" if event.code == Code.ID_TAKEN else event.job_id
     yield _job(
@@ -150,7 +150,7 @@ def _job_rejected(place: Place, event: JobRejected) -> Iterator[Out]:
     )
 
 
-def _job_changed(place: Place, event: JobChanged) -> Iterator[Out]:
+def _job_changed(place: Place, event: JobChanged) -> Iterator[OutputMessage]:
     yield _job(
         place,
         event.job_id,
@@ -162,15 +162,15 @@ def _job_changed(place: Place, event: JobChanged) -> Iterator[Out]:
     )
 
 
-def _job(place: Place, key: str, job_id: str, **said: Any) -> Out:
+def _job(place: Place, key: str, job_id: str, **said: Any) -> OutputMessage:
     head = place.head(0)
     none = {"code": "", "message": "", "jobs_offset": None, "pool": None, "instances": None}
     counts = {"succeeded": 0, "failed": 0, "killed": 0}
     event = JobStateChanged(**head, job_id=job_id, **{**none, **counts, **said})
-    return Out(event.topic, key, head["event_id"], event)
+    return OutputMessage(event.topic, key, head["event_id"], event)
 
 
-def _queued(place: Place, event: GangsQueued) -> Iterator[Out]:
+def _queued(place: Place, event: GangsQueued) -> Iterator[OutputMessage]:
     job, first, count, run = map(ints, (event.job, event.first, event.count, event.run))
     starts = np.cumsum(count) - count
     instance = np.arange(int(count.sum())) + np.repeat(first - starts, count)
@@ -183,15 +183,15 @@ def _queued(place: Place, event: GangsQueued) -> Iterator[Out]:
     )
 
 
-def _ordered(place: Place, event: RunsOrdered) -> Iterator[Out]:
+def _ordered(place: Place, event: RunsOrdered) -> Iterator[OutputMessage]:
     yield from _task_states(place, *_runs(event), TaskState.ORDERED.name, hosts=_named(event.host_ids, event.host))
 
 
-def _available(place: Place, event: RunsAvailable) -> Iterator[Out]:
+def _available(place: Place, event: RunsAvailable) -> Iterator[OutputMessage]:
     yield from _task_states(place, *_runs(event), TaskState.RUNNING.name)
 
 
-def _stopping(place: Place, event: RunsStopping) -> Iterator[Out]:
+def _stopping(place: Place, event: RunsStopping) -> Iterator[OutputMessage]:
     yield from _task_states(
         place,
         *_runs(event),
@@ -201,7 +201,7 @@ def _stopping(place: Place, event: RunsStopping) -> Iterator[Out]:
     )
 
 
-def _ended(place: Place, event: RunsEnded) -> Iterator[Out]:
+def _ended(place: Place, event: RunsEnded) -> Iterator[OutputMessage]:
     codes = [None if code < 0 else code for code in ints(event.exit_code).tolist()]
     yield from _task_states(place, *_runs(event), ENDED, outcomes=_outcomes(event.outcome), exit_codes=codes)
 
@@ -215,7 +215,7 @@ def _task_states(
     hosts: Sequence[str | None] = (),
     outcomes: Sequence[str | None] = (),
     exit_codes: Sequence[int | None] = (),
-) -> Iterator[Out]:
+) -> Iterator[OutputMessage]:
     nobody = [None] * len(job_ids)
     columns = zip(job_ids, instances, runs, hosts or nobody, outcomes or nobody, exit_codes or nobody, strict=True)
     for item, (job_id, instance, run, host_id, outcome, exit_code) in enumerate(columns):
@@ -230,10 +230,10 @@ def _task_states(
             outcome=outcome,
             exit_code=exit_code,
         )
-        yield Out(event.topic, f"{job_id}/{instance}", head["event_id"], event)
+        yield OutputMessage(event.topic, f"{job_id}/{instance}", head["event_id"], event)
 
 
-def _admitted(place: Place, event: GangsAdmitted) -> Iterator[Out]:
+def _admitted(place: Place, event: GangsAdmitted) -> Iterator[OutputMessage]:
     item = 0
     columns = (ints(column).tolist() for column in (event.job, event.first, event.count, event.run, event.gang))
     for job, first, count, run, gang in zip(*columns, strict=True):
@@ -242,11 +242,11 @@ def _admitted(place: Place, event: GangsAdmitted) -> Iterator[Out]:
             head = place.head(item)
             job_id = event.job_ids[job]
             admitted = GangAdmitted(**head, job_id=job_id, first=start, count=size, run=run)
-            yield Out(admitted.topic, f"{job_id}/{start}", head["event_id"], admitted)
+            yield OutputMessage(admitted.topic, f"{job_id}/{start}", head["event_id"], admitted)
             item += 1
 
 
-def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[Out]:
+def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[OutputMessage]:
     for item, (job_id, instance, run) in enumerate(zip(*_runs(event), strict=True)):
         head = place.head(item)
         preempted = TaskPreempted(
@@ -258,10 +258,10 @@ def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[Out]:
             from_pool=event.from_pool,
             code=event.code,
         )
-        yield Out(preempted.topic, f"{job_id}/{instance}", head["event_id"], preempted)
+        yield OutputMessage(preempted.topic, f"{job_id}/{instance}", head["event_id"], preempted)
 
 
-def _placed(place: Place, event: TasksPlaced) -> Iterator[Out]:
+def _placed(place: Place, event: TasksPlaced) -> Iterator[OutputMessage]:
     sessions = np.frombuffer(event.host_session, "<i8")[ints(event.host)].tolist()
     columns = zip(*_runs(event), _named(event.host_ids, event.host), sessions, _ports(event), strict=True)
     for item, (job_id, instance, run, host_id, session, ports) in enumerate(columns):
@@ -269,7 +269,7 @@ def _placed(place: Place, event: TasksPlaced) -> Iterator[Out]:
         placed = TaskPlaced(
             **head, job_id=job_id, instance=instance, run=run, host_id=host_id, host_session=session, ports=ports
         )
-        yield Out(placed.topic, f"{job_id}/{instance}", head["event_id"], placed)
+        yield OutputMessage(placed.topic, f"{job_id}/{instance}", head["event_id"], placed)
 
 
 def _ports(event: TasksPlaced) -> list[tuple[int, ...]]:
@@ -293,7 +293,7 @@ def _outcomes(column: bytes) -> list[str | None]:
     return [_OUTCOMES.get(code) for code in ints(column).tolist()]
 
 
-_TURNS: dict[type[Event], Callable[[Place, Any], Iterator[Out]]] = {
+_UNFOLDERS: dict[type[Event], Callable[[Place, Any], Iterator[OutputMessage]]] = {
     JobAccepted: _job_accepted,
     JobRejected: _job_rejected,
     JobChanged: _job_changed,

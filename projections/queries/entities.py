@@ -33,7 +33,7 @@ class Page(NamedTuple):
     next: Any
 
 
-class Some(NamedTuple, Generic[R]):
+class RowsPage(NamedTuple, Generic[R]):
     """The first rows that a query finds, and whether there are more."""
 
     rows: list[R]
@@ -42,7 +42,7 @@ class Some(NamedTuple, Generic[R]):
 
 def some(
     connection: Connection, row: Callable[..., R], query: Select[Any], size: int, weigh: Callable[[R], int]
-) -> Some[R]:
+) -> RowsPage[R]:
     """At most `size` rows, and not many more bytes than an answer may have: `weigh` tells those of a row that have no
     bound of their own.
     """
@@ -50,16 +50,16 @@ def some(
     return first_of(rows, size, weigh)
 
 
-def first_of(found: Iterable[R], size: int, weigh: Callable[[R], int]) -> Some[R]:
+def first_of(found: Iterable[R], size: int, weigh: Callable[[R], int]) -> RowsPage[R]:
     """The same of rows that a query for one more finds."""
     rows: list[R] = []
     weight = 0
     for row in found:
         if len(rows) == size or weight > PAGE_BYTES_MAX:
-            return Some(rows, True)
+            return RowsPage(rows, True)
         rows.append(row)
         weight += weigh(row)
-    return Some(rows, False)
+    return RowsPage(rows, False)
 
 
 def rows_of(connection: Connection, row: Any, query: Select[Any]) -> list[Any]:
@@ -221,7 +221,7 @@ def host_row(connection: Connection, host_id: str) -> HostRow | None:
     return found
 
 
-def host_rows(connection: Connection, size: int, after: str) -> Some[HostRow]:
+def host_rows(connection: Connection, size: int, after: str) -> RowsPage[HostRow]:
     """Hosts by id."""
     query = select(tables.hosts).where(tables.hosts.c.host_id > after).order_by(tables.hosts.c.host_id)
     return some(connection, HostRow, query, size, lambda row: len(row.attributes))
@@ -281,7 +281,7 @@ def round_offset(connection: Connection, machine: str, number: int) -> int | Non
     return found
 
 
-def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> Some[Json]:
+def quarantine_rows(connection: Connection, size: int, after: Sequence[Any] | None) -> RowsPage[Json]:
     """Records that were skipped, by topic and offset."""
     records = tables.quarantine.c
     key = (records.topic, records.offset)

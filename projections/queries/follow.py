@@ -31,7 +31,7 @@ class BadCursor(ValueError):
     """A cursor that can't be read."""
 
 
-class Told(NamedTuple):
+class StreamedEvent(NamedTuple):
     """One event: the cursor after it, its kind, its content."""
 
     cursor: str
@@ -61,10 +61,10 @@ class Tail:
         self._waiting: dict[str, deque[LogRecord]] = {topic.name: deque() for topic in ALL}
         self._held = dict.fromkeys(self._waiting, 0)
 
-    def batch(self) -> list[Told]:
+    def batch(self) -> list[StreamedEvent]:
         """The next events, none where there are none yet."""
         self._fill()
-        out: list[Told] = []
+        out: list[StreamedEvent] = []
         with self._views.read() as connection:
             ends = folded(connection)
             depths = {topic: self._depths(connection, topic, ends.get(topic, 0)) for topic in self._waiting}
@@ -130,23 +130,25 @@ class Tail:
         )
         return dict(map(tuple, connection.execute(query)))
 
-    def _events(self, record: LogRecord) -> Iterator[Told]:
+    def _events(self, record: LogRecord) -> Iterator[StreamedEvent]:
         try:
             event = decode(record.value)
         except CodecError:
             return
         if not isinstance(event, RoundCommitted):
             if event.topic == record.topic:
-                yield self._told(record, event, None, 0, 0)
+                yield self._streamed(record, event, None, 0, 0)
             return
         last = len(event.decisions) - 1
         topic, given = self._part
         self._part = ("", 0) if topic == record.topic else self._part
         for place, value in enumerate(event.decisions):
             if topic != record.topic or place >= given:
-                yield self._told(record, decode(value), event, place, 0 if place == last else place + 1)
+                yield self._streamed(record, decode(value), event, place, 0 if place == last else place + 1)
 
-    def _told(self, record: LogRecord, event: Event, of: RoundCommitted | None, place: int, after: int) -> Told:
+    def _streamed(
+        self, record: LogRecord, event: Event, of: RoundCommitted | None, place: int, after: int
+    ) -> StreamedEvent:
         positions = {**self.positions, record.topic: record.offset + (after == 0)}
         data = {
             "position": f"{record.topic}:{record.offset}",
@@ -158,7 +160,7 @@ class Tail:
             "data": brief(event),
         }
         part = (record.topic, after) if after else self._part
-        return Told(write_cursor(positions, *part), type(event).__name__, data)
+        return StreamedEvent(write_cursor(positions, *part), type(event).__name__, data)
 
 
 def write_cursor(positions: dict[str, int], topic: str, place: int) -> str:

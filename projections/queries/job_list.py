@@ -12,7 +12,7 @@ import orjson
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_JOBS
-from projections.queries.entities import Some, first_of, jobs_json, rows_of
+from projections.queries.entities import RowsPage, first_of, jobs_json, rows_of
 from projections.views import tables
 from projections.views.reader import rows_as_text
 from projections.views.rows import JobRow
@@ -53,17 +53,17 @@ class JobTexts:
     def __init__(self) -> None:
         self._kept: dict[Key, bytes] = {}
 
-    def page(self, connection: Connection, wanted: JobFilter, size: int, before: int) -> Some[Listed]:
+    def page(self, connection: Connection, wanted: JobFilter, size: int, before: int) -> RowsPage[Listed]:
         """Jobs, the newest first, from before a job's number on, -1: from the newest."""
         values: list[Any] = [*wanted.states, *filter(None, [wanted.pool]), *chain(*wanted.labels)]
         values += [before] if before >= 0 else []
         query = _keys(len(wanted.states), bool(wanted.pool), len(wanted.labels), before >= 0)
-        found: Some[Any] = first_of(rows_as_text(connection, query, (*values, size + 1)), size, itemgetter(WEIGHT))
+        found: RowsPage[Any] = first_of(rows_as_text(connection, query, (*values, size + 1)), size, itemgetter(WEIGHT))
         texts = {key: text for key in found.rows if (text := self._kept.get(key))}
         missing = [key for key in found.rows if key not in texts]
         if missing:
             texts.update(zip(missing, self._rendered(connection, missing), strict=True))
-        return Some([Listed(key[NUMBER], key[SUBMITTED], texts[key]) for key in found.rows], found.more)
+        return RowsPage([Listed(key[NUMBER], key[SUBMITTED], texts[key]) for key in found.rows], found.more)
 
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
         numbers = [key[NUMBER] for key in keys]

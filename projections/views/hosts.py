@@ -5,7 +5,7 @@ from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.placement import HostAnswered, HostLost, HostRemoved
 from projections.views.cache import Cache
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, to_json
 
 CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
@@ -18,7 +18,7 @@ class HostFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
-    def fact(self, moment: Moment, event: Event) -> None:
+    def fact(self, moment: RecordContext, event: Event) -> None:
         """Folds a fact of the topic of hosts."""
         if not isinstance(event, HostConnected | HostOffered | HostSilent | HostBack):
             return
@@ -43,7 +43,7 @@ class HostFold:
             case HostBack():
                 row.silent_ms = 0
 
-    def decision(self, moment: Moment, event: Event) -> None:
+    def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of placement."""
         match event:
             case HostLost():

@@ -13,7 +13,7 @@ from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import InstancesChanged, JobAccepted, JobRejected, JobsForgotten, RunsEnded
 from events.topics import JOBS, RANK
 from projections.views.cache import Cache
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, to_json
 
 HOSTS_SHOWN = 3
@@ -21,7 +21,7 @@ ANSWERS = (JobAccepted, JobRejected)
 _LEFT_OUT = frozenset(("job_id", "jobs_offset", "constraints", "hosts_by_reason", "nearest", "need"))
 
 
-def record(cache: Cache, moment: Moment, event: Event) -> list[str]:
+def record(cache: Cache, moment: RecordContext, event: Event) -> list[str]:
     """Adds the rows of one fact or decision; of a decision only those about jobs that it `concerns`. Returns
     the jobs.
     """
@@ -44,7 +44,7 @@ def record(cache: Cache, moment: Moment, event: Event) -> list[str]:
     return [job_id for job_id, _ in details]
 
 
-def concerns(job: JobRow | None, moment: Moment) -> bool:
+def concerns(job: JobRow | None, moment: RecordContext) -> bool:
     """Whether a decision that names the id of a job is about that job: its machine knew that it was accepted."""
     return job is not None and job.base >= 0 and (moment.machine == "lifecycle" or moment.seen > job.accepted)
 

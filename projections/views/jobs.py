@@ -18,7 +18,7 @@ from events.records.lifecycle import (
 from projections.views import job_history
 from projections.views.cache import Cache
 from projections.views.reasons import KINDS
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
 from projections.views.tasks import TaskFold
 
@@ -37,7 +37,7 @@ class JobFold:
         """Finds again what is derived from rows."""
         self._tasks.restore(connection)
 
-    def fact(self, moment: Moment, event: Event, value: bytes) -> None:
+    def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of jobs."""
         if isinstance(event, JobSubmitted):
             submission = SubmissionRow(moment.offset, event.job_id, moment.at_ms, value)
@@ -45,7 +45,7 @@ class JobFold:
             if self._cache.jobs.get(event.job_id) is None:
                 self._cache.jobs.put(row_of(moment.offset, moment.offset, moment.at_ms, event))
 
-    def decision(self, moment: Moment, event: Event) -> None:
+    def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of lifecycle."""
         match event:
             case JobAccepted():
@@ -65,12 +65,14 @@ class JobFold:
             case _:
                 self._tasks.take(moment, event)
 
-    def _answer(self, moment: Moment, offset: int, job_id: str, command_id: str, code: str, message: str) -> None:
+    def _answer(
+        self, moment: RecordContext, offset: int, job_id: str, command_id: str, code: str, message: str
+    ) -> None:
         self._cache.answers.add(
             "paceline.jobs", offset, job_id, command_id, code, message, moment.machine, moment.round
         )
 
-    def _show(self, moment: Moment, job_id: str, offset: int) -> JobRow | None:
+    def _show(self, moment: RecordContext, job_id: str, offset: int) -> JobRow | None:
         """The row of a job, showing the submission at an offset from now on."""
         row = self._cache.jobs.change(job_id)
         submission = self._cache.submissions.get(offset)
@@ -84,7 +86,7 @@ class JobFold:
         row.position = moment.offset + 1
         return row
 
-    def _accepted(self, moment: Moment, event: JobAccepted) -> None:
+    def _accepted(self, moment: RecordContext, event: JobAccepted) -> None:
         self._answer(moment, event.jobs_offset, event.job_id, "", Code.DONE, "")
         row = self._show(moment, event.job_id, event.jobs_offset)
         if row is None:
@@ -98,7 +100,7 @@ class JobFold:
         row.need = to_json(event.shapes[0].resources)
         self._use(row.pool, 1, event.instances)
 
-    def _instances_changed(self, moment: Moment, event: InstancesChanged) -> None:
+    def _instances_changed(self, moment: RecordContext, event: InstancesChanged) -> None:
         row = self._cache.jobs.change(event.job_id)
         if row is None or row.base < 0:
             return
@@ -106,7 +108,7 @@ class JobFold:
         self._tasks.change_instances(row, event)
         self._use(row.pool, 0, row.tasks - before)
 
-    def _rejected(self, moment: Moment, event: JobRejected) -> None:
+    def _rejected(self, moment: RecordContext, event: JobRejected) -> None:
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.base >= 0:
             # Another job holds the id; this submission leaves no trace but its answer and its history.
@@ -117,7 +119,7 @@ class JobFold:
             row.state, row.code, row.message = REJECTED, event.code, event.message
             row.ended_ms = moment.now
 
-    def _answered(self, moment: Moment, event: CommandAnswered) -> None:
+    def _answered(self, moment: RecordContext, event: CommandAnswered) -> None:
         self._answer(moment, event.jobs_offset, event.job_id, event.command_id, event.code, event.message)
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.offset != event.jobs_offset:
@@ -129,7 +131,7 @@ class JobFold:
             assert row is not None
             row.stopping, row.position = 1, moment.offset + 1
 
-    def _changed(self, moment: Moment, event: JobChanged) -> None:
+    def _changed(self, moment: RecordContext, event: JobChanged) -> None:
         row = self._cache.jobs.change(event.job_id)
         if row is None:
             return

@@ -11,7 +11,7 @@ from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import in_order, with_added
 from projections.views.cache import Cache
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import RESOURCES_META, MetaRow, PoolFactRow, PoolRow, to_json
 
 
@@ -21,7 +21,7 @@ class PoolFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
-    def fact(self, moment: Moment, event: Event, value: bytes) -> None:
+    def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of pools."""
         match event:
             case PoolDefined(path=path) | PoolRemoved(path=path):
@@ -29,7 +29,7 @@ class PoolFold:
             case CellConfigured():
                 self._cache.pool_facts.put(PoolFactRow(moment.offset, "/", value))
 
-    def decision(self, moment: Moment, event: Event) -> None:
+    def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of entitlement."""
         match event:
             case PoolAnswered():
@@ -37,7 +37,7 @@ class PoolFold:
             case EntitlementsSet():
                 self._set(moment, event)
 
-    def _answered(self, moment: Moment, event: PoolAnswered) -> None:
+    def _answered(self, moment: RecordContext, event: PoolAnswered) -> None:
         self._cache.answers.add(
             "paceline.pools",
             event.pools_offset,
@@ -63,7 +63,7 @@ class PoolFold:
             known = msgspec.json.decode(added.value, type=list[ResourceKind]) if added else []
             self._cache.meta.put(MetaRow(RESOURCES_META, to_json(with_added(known, fact.resources))))
 
-    def _set(self, moment: Moment, event: EntitlementsSet) -> None:
+    def _set(self, moment: RecordContext, event: EntitlementsSet) -> None:
         shape = len(event.pools), len(event.resources)
         kinds = {
             kind: longs(getattr(event, kind)).reshape(shape).tolist()

@@ -34,8 +34,8 @@ from projections.views.jobs import JobFold
 from projections.views.pools import PoolFold
 from projections.views.reader import Views
 from projections.views.reasons import ReasonFold
-from projections.views.record_context import Moment, of_fact
-from projections.views.retention import Leaving
+from projections.views.record_context import RecordContext, of_fact
+from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, PositionRow, to_json
 from projections.views.run_reports import reasons_of
 
@@ -109,7 +109,7 @@ class Projector:
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._reasons = ReasonFold(self._cache)
-        self._leaving = Leaving(self._cache)
+        self._leaving = JobRetention(self._cache)
         self._retry_ms: int | None = None
         self._blocked = False
         self._soon: list[str] = []
@@ -253,7 +253,7 @@ class Projector:
         elif record.topic in (JOBS.name, POOLS.name, HOSTS.name, TASKS.name):
             self._fact(of_fact(record), event, record.value)
 
-    def _fact(self, moment: Moment, event: Event, value: bytes) -> None:
+    def _fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         jobs = job_history.record(self._cache, moment, event)
         if moment.topic == JOBS.name:
             self._jobs.fact(moment, event, value)
@@ -290,12 +290,14 @@ class Projector:
         if machine == "lifecycle":
             self._leaving.covered(covered.get(TASKS.name, 0))
         known = next((each.position for each in round_.seen if each.topic == rounds_of("lifecycle")), 0)
-        first = Moment(record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known)
+        first = RecordContext(
+            record.topic, record.offset, record.at_ms, round_.now, depth, machine, round_.round, seen=known
+        )
         for place, value in enumerate(round_.decisions):
             self._decision(first._replace(place=place), decode(value))
         self._leaving.sweep(first, covered)
 
-    def _decision(self, moment: Moment, event: Event) -> None:
+    def _decision(self, moment: RecordContext, event: Event) -> None:
         job_history.record(self._cache, moment, event)
         self._reasons.decision(moment, event)
         if isinstance(event, JobsForgotten):

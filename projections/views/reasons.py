@@ -20,7 +20,7 @@ from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import ExplanationRow, to_json
 
 WAITS = ("held", "unplaced")
@@ -34,7 +34,7 @@ class ReasonFold:
         self._rows = cache.explanations
         self._jobs = cache.jobs
 
-    def decision(self, moment: Moment, event: Event) -> None:
+    def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of any machine."""
         match event:
             case GangsHeld():
@@ -61,7 +61,7 @@ class ReasonFold:
                 self._settle("disruption", event)
 
     def _say(
-        self, moment: Moment, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None
+        self, moment: RecordContext, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None
     ) -> None:
         """Sets a reason; `since` stays while the code does, and so do the numbers where there are no new ones.
 
@@ -76,7 +76,7 @@ class ReasonFold:
         since = before.since_ms if before is not None and same else moment.now
         self._rows.put(ExplanationRow(job_id, kind, moment.machine, code, tasks, since, moment.round, text))
 
-    def _returned(self, moment: Moment, event: GangsReturned) -> None:
+    def _returned(self, moment: RecordContext, event: GangsReturned) -> None:
         for job_id, tasks in _per_job(event, ints(event.count)):
             before = self._rows.get((job_id, "unplaced"))
             numbers = msgspec.json.decode(before.numbers) if before else {}

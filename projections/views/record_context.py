@@ -6,7 +6,7 @@ from events.log.port import LogRecord
 from events.topics import RANK
 
 
-class Moment(NamedTuple):
+class RecordContext(NamedTuple):
     """The place of a fact or a decision. `now` is the logical time of its round, for facts the time of the log."""
 
     topic: str
@@ -27,6 +27,6 @@ class Moment(NamedTuple):
         return RANK[self.topic]
 
 
-def of_fact(record: LogRecord) -> Moment:
+def of_fact(record: LogRecord) -> RecordContext:
     """The moment of a fact."""
-    return Moment(record.topic, record.offset, record.at_ms, record.at_ms)
+    return RecordContext(record.topic, record.offset, record.at_ms, record.at_ms)

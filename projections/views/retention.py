@@ -18,7 +18,7 @@ from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
 from projections.views import tables
 from projections.views.cache import KEYS_MAX, Cache
 from projections.views.jobs import REJECTED, row_of
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 
 KEPT_MS = 7 * 24 * 3600 * 1000
@@ -32,7 +32,7 @@ Unread = tuple[int, str, int, int]
 """Offset in the topic of tasks, job, instance and run; instance and run are 0 where it isn't about a reason."""
 
 
-class Leaving:
+class JobRetention:
     """See above."""
 
     def __init__(self, cache: Cache) -> None:
@@ -85,7 +85,7 @@ class Leaving:
         rows = [row for row in map(self._cache.jobs.get, found) if row is not None and row.state in ENDED_JOBS]
         self._drop(rows, covered)
 
-    def sweep(self, moment: Moment, covered: Mapping[str, int]) -> None:
+    def sweep(self, moment: RecordContext, covered: Mapping[str, int]) -> None:
         """After a round of a machine: what it wrote too long ago goes."""
         if moment.round % SWEEP_ROUNDS:
             return

@@ -15,7 +15,7 @@ from events.records.lifecycle import GangsQueued, InstancesChanged, RunsAvailabl
 from events.resources import in_order
 from projections.views import tables
 from projections.views.cache import LIVE, Cache
-from projections.views.record_context import Moment
+from projections.views.record_context import RecordContext
 from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amounts_in, to_json
 
 STATES = 9
@@ -95,7 +95,7 @@ class TaskFold:
         if row.ports:
             self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
 
-    def take(self, moment: Moment, event: Event) -> None:
+    def take(self, moment: RecordContext, event: Event) -> None:
         """Folds one decision of lifecycle; those that are about no run change nothing."""
         match event:
             case GangsQueued():
@@ -112,7 +112,7 @@ class TaskFold:
             case RunsEnded():
                 self._ended(moment, event)
 
-    def _jobs(self, moment: Moment, job_ids: tuple[str, ...]) -> list[JobRow]:
+    def _jobs(self, moment: RecordContext, job_ids: tuple[str, ...]) -> list[JobRow]:
         jobs = self._cache.jobs
         jobs.load(job_ids)
         rows = [row for row in map(jobs.change, job_ids) if row is not None]
@@ -120,7 +120,7 @@ class TaskFold:
             row.position = moment.offset + 1
         return rows
 
-    def _named(self, moment: Moment, event: Any) -> Named:
+    def _named(self, moment: RecordContext, event: Any) -> Named:
         """The tasks of a record with the columns job and instance, without those that no view knows of."""
         rows = self._jobs(moment, event.job_ids)
         job = ints(event.job).astype(np.int64)
@@ -155,7 +155,7 @@ class TaskFold:
                 row = named.jobs[at // STATES]
                 setattr(row, name, getattr(row, name) + int(counted[at]))
 
-    def _queued(self, moment: Moment, event: GangsQueued) -> None:
+    def _queued(self, moment: RecordContext, event: GangsQueued) -> None:
         rows = self._jobs(moment, event.job_ids)
         job, first, count, run, gang = (
             ints(column).astype(np.int64) for column in (event.job, event.first, event.count, event.run, event.gang)
@@ -180,7 +180,7 @@ class TaskFold:
             row, run = named.jobs[named.job[at]], tasks["run"][named.places[at]]
             self._cache.past_runs.add(row.job_id, int(named.instance[at]), int(run), int(hosts[at]))
 
-    def _ordered(self, moment: Moment, event: RunsOrdered) -> None:
+    def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
         named = self._named(moment, event)
         hosts = [self._host(host_id) for host_id in event.host_ids]
         index = ints(event.host)[named.at]
@@ -194,7 +194,7 @@ class TaskFold:
         if event.ports:
             self._note_ports(named, ints(event.ports), ints(event.port_count).astype(np.int64))
 
-    def _stopping(self, moment: Moment, event: RunsStopping) -> None:
+    def _stopping(self, moment: RecordContext, event: RunsStopping) -> None:
         named = self._named(moment, event)
         tasks = self._cache.tasks
         state = tasks["state"][named.places]
@@ -202,7 +202,7 @@ class TaskFold:
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
         self._move(_some(named, current), TaskState.STOPPING)
 
-    def _ended(self, moment: Moment, event: RunsEnded) -> None:
+    def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
         named = self._named(moment, event)
         tasks = self._cache.tasks
         outcome = ints(event.outcome)[named.at]

@@ -45,7 +45,7 @@ def known(cell: Cell) -> dict[str, list[str]]:
         "placement": sorted(placement.hosts.table),
         "lifecycle": sorted(cell.lifecycle.hosts.table),
         "gateway": sorted(host_id for host_id, _ in cell.gateway._hosts.items()),
-        "wanted": sorted(filter(None, cell.gateway._wanted.host_ids)),
+        "wanted": sorted(filter(None, cell.gateway._desired_runs.host_ids)),
     }
 
 
@@ -182,12 +182,12 @@ def test_a_gateway_that_restarts_from_its_checkpoint_knows_the_same_hosts(tmp_pa
     cell.run(1000)
     before = known(cell)
     assert before["gateway"] == ["sim-1", "sim-3"]
-    numbers = {host_id: cell.gateway._wanted.host(host_id) for host_id in before["gateway"]}
+    numbers = {host_id: cell.gateway._desired_runs.host(host_id) for host_id in before["gateway"]}
     cell.gateway.close()
     cell.gateway = Gateway(cell.log, tmp_path / "gateway", cell.clock, "g")
     cell.run(100)
     assert known(cell) == before
-    assert {host_id: cell.gateway._wanted.host(host_id) for host_id in before["gateway"]} == numbers
+    assert {host_id: cell.gateway._desired_runs.host(host_id) for host_id in before["gateway"]} == numbers
 
 
 def test_views_that_follow_and_views_that_are_built_anew_show_the_same_hosts(tmp_path: Path) -> None:

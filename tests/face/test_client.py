@@ -174,7 +174,7 @@ def test_waiting_for_several_jobs_ends_when_all_have_come_to_an_end(cell, client
 
 
 def test_waiting_goes_on_while_the_cell_is_away(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SILENCE_SAID_S", 0.0)
+    monkeypatch.setattr(progress, "SILENCE_NOTE_S", 0.0)
     cell = FakeCell()
     with running(cell), Client(cell.address) as client:
         cell.answer("GET", "/v1/jobs/a", job())

@@ -225,7 +225,7 @@ def test_ended_runs_are_not_started_again_when_the_whole_set_still_names_them(si
     whole = site.cell.decide()
     site.run(shell("k", "true"))
     site.says("k", 0, 1, "EXITED", 0)
-    assert agent.standing.position > whole
+    assert agent.state.position > whole
     assert site.output("j") == "once\n"
 
 
@@ -259,7 +259,7 @@ def test_an_old_order_is_ignored(site: Site) -> None:
 
     def obey(position: int, job_id: str, whole: bool = False) -> None:
         jobs = [JobOrder(job_id, command=("true",))]
-        asyncio.run(agent._obey(OrdersLine(position, whole, jobs, [RunOrder(Kind.START, 0, 0, 1)])))
+        asyncio.run(agent._carry_out(OrdersLine(position, whole, jobs, [RunOrder(Kind.START, 0, 0, 1)])))
 
     obey(7, "new", whole=True)
     obey(7, "same")
@@ -267,7 +267,7 @@ def test_an_old_order_is_ignored(site: Site) -> None:
     obey(6, "old-whole", whole=True)
     obey(8, "next")
     assert [run.key.job_id for run in agent.runs._runs.values()] == ["new", "next"]
-    assert Agent(site.settings()).standing.position == 8
+    assert Agent(site.settings()).state.position == 8
 
 
 def test_a_run_is_out_of_reach_of_the_terminal_and_of_its_shim(site: Site) -> None:

@@ -11,7 +11,7 @@ from events.records.base import Event
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
-from hostagent.gateway.desired_runs import Wanted
+from hostagent.gateway.desired_runs import DesiredRuns
 from hostagent.task_columns import Slots
 from tests.hostagent.cell import Cell, Task, TestClock, ended, ordered, stopping
 from tests.hostagent.test_gateway import Host, settle
@@ -136,7 +136,7 @@ PORTS = 3
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=25))
 def test_tasks_keep_their_ports_while_their_job_grows_and_shrinks(steps: list[tuple[int, bool]]) -> None:
-    wanted, job = Wanted(), JobSubmitted(job_id="j", pool="/p", ports=("a", "b", "c"))
+    wanted, job = DesiredRuns(), JobSubmitted(job_id="j", pool="/p", ports=("a", "b", "c"))
     wanted.submitted(0, job)
     shapes = (TaskShape({}, PORTS),)
     wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=1, shapes=shapes))
@@ -157,7 +157,7 @@ def test_tasks_keep_their_ports_while_their_job_grows_and_shrinks(steps: list[tu
             there.remove(task)
         if reload:
             dumped = msgspec.msgpack.decode(msgspec.msgpack.encode(wanted.dump()), strict=False)
-            wanted = Wanted()
+            wanted = DesiredRuns()
             wanted.load(dumped)
         pieces = wanted.whole([wanted.host("h")])
         told = {int(at): tuple(piece.ports[row].tolist()) for piece in pieces for row, at in enumerate(piece.instance)}

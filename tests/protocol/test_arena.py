@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.free_slots import Gaps
+from events.free_slots import FreeSlots
 from processors.state.arena import Arena, _gaps
 from processors.state.table import RowChange, State
 
@@ -83,7 +83,7 @@ class Twin:
             1 for tasks in self.jobs.values() for run in tasks if run
         )
         end = max(held, default=-1) + 1
-        copy = Gaps(end, _gaps(self.arena["owner"], end))
+        copy = FreeSlots(end, _gaps(self.arena["owner"], end))
         gaps = self.arena._gaps
         assert (gaps.end, gaps.free) == (copy.end, copy.free), "what is free follows from what is taken"
         self._state.take_changes()

@@ -20,7 +20,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.rounds import key_of
-from hostagent.gateway.desired_runs import Piece, Wanted
+from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import Kind
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
@@ -55,7 +55,7 @@ def no_read_back(patch: pytest.MonkeyPatch) -> None:
         self.fold.own.follow(key, event, offset + 1)
 
     patch.setattr(Driver, "_read_back", read_back)
-    patch.setattr(Driver, "_look", lambda self, record, mine: False)
+    patch.setattr(Driver, "_judge", lambda self, record, own_offset: False)
 
 
 def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
@@ -254,13 +254,13 @@ def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
 
 def columns_out_of_step(patch: pytest.MonkeyPatch) -> None:
     """The gateway sends the orders of a round to one another's hosts."""
-    ordered = Wanted._ordered
+    ordered = DesiredRuns._ordered
 
-    def rolled(self: Wanted, event: RunsOrdered) -> Piece | None:
+    def rolled(self: DesiredRuns, event: RunsOrdered) -> HostOrders | None:
         piece = ordered(self, event)
         return piece and piece._replace(host=np.roll(piece.host, 1))
 
-    patch.setattr(Wanted, "_ordered", rolled)
+    patch.setattr(DesiredRuns, "_ordered", rolled)
 
 
 def inputs_hashed_without_time(patch: pytest.MonkeyPatch) -> None:
@@ -271,12 +271,12 @@ def inputs_hashed_without_time(patch: pytest.MonkeyPatch) -> None:
 
 def stops_what_is_wanted(patch: pytest.MonkeyPatch) -> None:
     """The gateway leaves out what shall run when it tells a host that comes back all that is wanted there."""
-    whole = Wanted.whole
+    whole = DesiredRuns.whole
 
-    def only_stops(self: Wanted, hosts: Sequence[int]) -> list[Piece]:
+    def only_stops(self: DesiredRuns, hosts: Sequence[int]) -> list[HostOrders]:
         return [piece for piece in whole(self, hosts) if piece.kind == Kind.STOP]
 
-    patch.setattr(Wanted, "whole", only_stops)
+    patch.setattr(DesiredRuns, "whole", only_stops)
 
 
 def ends_unheard(patch: pytest.MonkeyPatch) -> None:

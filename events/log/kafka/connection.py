@@ -139,13 +139,13 @@ class Link:
         self.closing = False
         """Nothing is waited for any more."""
         self._extra = dict(extra or {})
-        self._met = False
+        self._ever_connected = False
         self._refusal = ""
         self._stalled = ""
         self._leaderless: set[str] = set()
-        self._said = ""
-        self._found = -RECENT_SECONDS
-        self._doubted = 0.0
+        self._reported = ""
+        self._last_answer_at = -RECENT_SECONDS
+        self._doubted_at = 0.0
         self._on_trouble = on_trouble
         self._changing = threading.Lock()
 
@@ -164,7 +164,7 @@ class Link:
     @property
     def refused(self) -> bool:
         """Whether security is in the way, and has been from the start: waiting won't help."""
-        return bool(self._refusal) and not self._met
+        return bool(self._refusal) and not self._ever_connected
 
     @property
     def trouble(self) -> str:
@@ -180,10 +180,10 @@ class Link:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             return
         # Old news comes late, from clients that were not asked meanwhile: it counts when nothing answers after it.
-        if time.monotonic() > self._found + RECENT_SECONDS:
+        if time.monotonic() > self._last_answer_at + RECENT_SECONDS:
             self.lost()
-        elif not self._doubted:
-            self._doubted = time.monotonic()
+        elif not self._doubted_at:
+            self._doubted_at = time.monotonic()
 
     def look(self) -> None:
         """Believes a doubt that nothing has dispelled for a while. Raises `LogFault` where waiting won't help,
@@ -191,8 +191,8 @@ class Link:
         """
         if self.closing:
             raise LogUnavailable(f"The line to Kafka at {self.bootstrap} is closed.")
-        if self._doubted and time.monotonic() > self._doubted + RECENT_SECONDS:
-            self._doubted = 0.0
+        if self._doubted_at and time.monotonic() > self._doubted_at + RECENT_SECONDS:
+            self._doubted_at = 0.0
             self.lost()
         if self.refused:
             raise self.failure()
@@ -201,18 +201,18 @@ class Link:
         """The broker doesn't answer. Where waiting won't help, who asks next is told by an error."""
         with self._changing:
             self.away = True
-            said, self._said = self._said, self._sentence()
-        if said != self._said and not self.refused:
-            self._on_trouble(self._said)
+            said, self._reported = self._reported, self._sentence()
+        if said != self._reported and not self.refused:
+            self._on_trouble(self._reported)
 
     def found(self) -> None:
         """The broker has answered."""
-        self._found, self._doubted, self._met = time.monotonic(), 0.0, True
+        self._last_answer_at, self._doubted_at, self._ever_connected = time.monotonic(), 0.0, True
         if not self.away:
             return
         with self._changing:
             said, self.away = not self.away, False
-            self._refusal = self._said = ""
+            self._refusal = self._reported = ""
         if not said:
             self._on_trouble(f"Kafka at {self.bootstrap} answers again.")
 
@@ -281,9 +281,13 @@ class Link:
         """The error for a question that was not answered."""
         if not self._refusal:
             # a listener that asks for TLS only hangs up on who comes without
-            secure = "" if self._met or "security.protocol" in self._extra else " Does it ask for TLS or a password?"
+            secure = (
+                ""
+                if self._ever_connected or "security.protocol" in self._extra
+                else " Does it ask for TLS or a password?"
+            )
             return LogUnavailable(f"Kafka at {self.bootstrap} can't be reached. Start it; it is tried again.{secure}")
-        return LogUnavailable(self._sentence()) if self._met else LogFault(self._sentence())
+        return LogUnavailable(self._sentence()) if self._ever_connected else LogFault(self._sentence())
 
     def _sentence(self) -> str:
         if self._refusal:

@@ -24,10 +24,10 @@ class KafkaReader:
     def __init__(self, offsets: Offsets, positions: Mapping[str, int]) -> None:
         self._offsets = offsets
         self._gap: LogGap | None = None
-        self._heard = time.monotonic()
-        self._short = ""
-        self._deaf = False
-        self._doubted: dict[str, tuple[int, int]] = {}
+        self._last_record_at = time.monotonic()
+        self._truncated_topic = ""
+        self._stalled = False
+        self._suspected_holes: dict[str, tuple[int, int]] = {}
         """Where a topic seemed to have a hole: the offset that was missing, and the one that came."""
         self._holes: set[str] = set()
         """Topics that have holes."""
@@ -46,10 +46,10 @@ class KafkaReader:
             messages += self._consumer.consume(limit - len(messages), 0)
         records = self._records(messages)
         if records:
-            self._heard, self._short, self._deaf = time.monotonic(), "", False
-        elif time.monotonic() > self._heard + SILENCE_SECONDS:
-            self._ask()
-            self._heard = time.monotonic()
+            self._last_record_at, self._truncated_topic, self._stalled = time.monotonic(), "", False
+        elif time.monotonic() > self._last_record_at + SILENCE_SECONDS:
+            self._check_log()
+            self._last_record_at = time.monotonic()
         return records
 
     def ends(self) -> dict[str, int]:
@@ -59,7 +59,7 @@ class KafkaReader:
     def position(self, topic: str) -> int:
         """See `Reader.position`."""
         expected = self._next[topic]
-        if topic in self._doubted and self._doubted[topic][0] == expected:
+        if topic in self._suspected_holes and self._suspected_holes[topic][0] == expected:
             return expected  # asked for again: for a while the client still tells a position past it
         found: int = self._consumer.position([TopicPartition(topic, self._offsets.cell)])[0].offset
         return found if found >= 0 else self._starts[topic]
@@ -78,7 +78,7 @@ class KafkaReader:
         self._consumer = self._offsets.link.client(Consumer, CONSUMER)
         self.assign(positions)
 
-    def _ask(self) -> None:
+    def _check_log(self) -> None:
         """Looks whether the log is there. Raises `LogFault` where a topic is gone, `LogGap` where the log ends before
         what was read: the client itself doesn't tell in every case. One answer may come from a leader of old. A client
         that hears nothing of what is there, twice, is made anew: see `events.log.kafka.connection`.
@@ -89,15 +89,15 @@ class KafkaReader:
             return
         positions = {topic: self.position(topic) for topic in ends}
         short = next((topic for topic, end in ends.items() if end < positions[topic]), "")
-        if short and short == self._short:
+        if short and short == self._truncated_topic:
             self._gap = gap(short, positions[short], 0, ends[short])
             raise self._gap
-        self._short = short
+        self._truncated_topic = short
         behind = any(end > positions[topic] for topic, end in ends.items())
-        if behind and self._deaf:
+        if behind and self._stalled:
             self._consumer.close()
             self._open(positions)
-        self._deaf = behind and not self._deaf
+        self._stalled = behind and not self._stalled
 
     def _records(self, messages: Sequence[Message]) -> list[LogRecord]:
         out = []
@@ -106,7 +106,7 @@ class KafkaReader:
             error = message.error()
             if error is None:
                 record = _record(message)
-                if record.topic in jumped or self._jumps(record.topic, record.offset):
+                if record.topic in jumped or self._skips(record.topic, record.offset):
                     jumped.add(record.topic)
                     continue
                 self._next[record.topic] = record.offset + 1
@@ -126,7 +126,7 @@ class KafkaReader:
             raise self._gap
         return out
 
-    def _jumps(self, topic: str, offset: int) -> bool:
+    def _skips(self, topic: str, offset: int) -> bool:
         """Whether records before this one are to be asked for again. Holes are legal, but when leaders were lost a
         client has been seen to pass over a record that was there: the first hole of a topic is believed when it is met
         again, and from then on each of that topic, to which somebody writes in transactions.
@@ -134,10 +134,10 @@ class KafkaReader:
         expected = self._next[topic]
         if offset <= expected or topic in self._holes:
             return False
-        if self._doubted.get(topic) == (expected, offset):
+        if self._suspected_holes.get(topic) == (expected, offset):
             self._holes.add(topic)
             return False
-        self._doubted[topic] = expected, offset
+        self._suspected_holes[topic] = expected, offset
         return True
 
     def _gap_of(self, message: Message) -> LogGap:
