@@ -95,14 +95,14 @@ jobs:
   - {job_id: c, pool: /p, instances: 2, resources: {cpu: 1, gpu: 1.5}, sim: {duration: 10s}}
   - {job_id: d, pool: /p, instances: 4, resources: {cpu: 1, gpu: 1}, sim: {duration: 10s}}
 """)
-    by_size = {at: "".join(_of_jobs(session.jobs, at)) for at in (0, 3)}
-    assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size[0]) == [
+    by_size = {at: "".join(_of_jobs(session.jobs, at)) for at in ("cpu", "gpu")}
+    assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size["cpu"]) == [
         ("2", "1"),
         ("2.5 - 4", "2"),
         ("32", "1"),
     ]
-    assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size[3]) == [("3 - 4", "2")]
-    assert "GPUs that the whole job asks for" in by_size[3]
+    assert re.findall(r"<title>([\d. -]+): (\d) jobs, median", by_size["gpu"]) == [("3 - 4", "2")]
+    assert "GPUs that the whole job asks for" in by_size["gpu"]
 
 
 class Page(HTMLParser):

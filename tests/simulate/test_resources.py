@@ -1,10 +1,14 @@
 """Named resources in scenarios: what the cell knows, hosts offer, jobs ask for and expectations look at."""
 
+from pathlib import Path
+
 import pytest
 
+from paceline.simulate.report.results import write_series
+from paceline.simulate.report.series import main_resource
 from paceline.simulate.scenario.parse import read_scenario
 from paceline.simulate.session import RunOptions, of_scenario
-from tests.simulate.play import ROOT, faults, verdicts
+from tests.simulate.play import ROOT, faults, play, verdicts
 
 CELL = """
 cell:
@@ -29,6 +33,16 @@ def test_the_example_with_two_gpus_and_a_licence_does_what_it_promises() -> None
     session.run.run_to_end()
     session.finish()
     assert [each.text for each in session.run.watch.verdicts() if not each.holds] == []
+
+
+def test_the_report_has_a_column_for_each_resource_and_plots_the_gpus_that_are_used_most(tmp_path: Path) -> None:
+    session = play(CELL)
+    write_series(session.series.samples, session.jobs, tmp_path)
+    [head, *_] = (tmp_path / "series.csv").read_text().splitlines()
+    assert head.endswith("gpu/a100_used,gpu/a100_capacity,scratch_used,scratch_capacity,matlab_used,matlab_capacity")
+    assert "/p/b,scratch," in (tmp_path / "pools.csv").read_text()
+    assert main_resource(session.series.samples) == "gpu/a100"
+    assert session.body()["figures"]["mean_gpu/a100_used_percent"] > 50
 
 
 def test_each_resource_is_counted_by_itself_and_a_licence_over_the_whole_cell() -> None:

@@ -13,10 +13,8 @@ from paceline.simulate.report.plots import Bar, Range, duration, number
 from paceline.simulate.report.results import Jobs
 from paceline.simulate.report.series import ABSENT, Sample, main_resource
 from paceline.simulate.report.style import PAGE
-from paceline.simulate.scenario.expectations import RESOURCES
 from paceline.simulate.session import Session
 
-GPU = RESOURCES.index("gpu")
 POOLS_MAX = 7
 """Of more pools the largest have a colour of their own, the others one together."""
 COLUMNS_MAX, ROWS_MAX = 200, 60
@@ -30,7 +28,7 @@ def write_report(session: Session, path: Path) -> None:
     """Writes the page of a run that has ended."""
     samples = session.series.samples
     sections = [_tiles(session), _expectations(session)]
-    if len(samples) > 1 and any(samples[-1].capacity or ()):
+    if len(samples) > 1 and any(samples[-1].capacity.values()):
         sections += _over_time(samples)
     sections += _of_jobs(session.jobs, main_resource(samples))
     if len(samples) > 1 and session.series.host_ids():
@@ -39,15 +37,15 @@ def write_report(session: Session, path: Path) -> None:
     path.write_text(PAGE.replace("{title}", title).replace("{body}", "\n".join(sections)), encoding="utf-8")
 
 
-def _unit(at: int) -> str:
-    return "GPUs" if at == GPU else "cores"
+def _unit(resource: str) -> str:
+    return "cores" if resource == "cpu" else f"GPUs {resource.partition('/')[2]}".strip()
 
 
 def _tiles(session: Session) -> str:
     """The figures to look at first."""
     body = session.body()
     figures, states = body["figures"], session.jobs.states
-    resource = RESOURCES[main_resource(session.series.samples)]
+    resource = main_resource(session.series.samples)
     used = figures.get(f"mean_{resource}_used_percent")
     tiles = [
         ("virtual time", span(body["virtual_s"])),
@@ -109,8 +107,8 @@ def _leaves(samples: Sequence[Sample]) -> list[str]:
     held: dict[str, int] = {}
     at = main_resource(samples)
     for sample in samples:
-        for path, row in sample.pools.items():
-            held[path] = held.get(path, 0) + row.allocation[at]
+        for path, row in sample.pools.items() if at in sample.names else ():
+            held[path] = held.get(path, 0) + row.allocation[sample.names.index(at)]
     leaves = [path for path in held if not any(other.startswith(f"{path}/") for other in held)]
     return sorted(leaves, key=lambda path: (-held[path], path))
 
@@ -125,7 +123,7 @@ def _over_time(samples: Sequence[Sample]) -> list[str]:
     if others:
         rest = [_of_pool(samples, path, "allocation", at) for path in others]
         layers.append((OTHERS, "s0", [sum(values) for values in zip(*rest, strict=True)]))
-    most = [each.capacity[at] / 1000 for each in samples]
+    most = [each.capacity.get(at, 0) / 1000 for each in samples]
     legend = _legend([*((name, colour) for name, colour, _ in layers), ("capacity", "most")])
     cluster = _section(
         "The cluster over time", f"{unit} that each pool holds", legend, plots.stacked(times, layers, most, unit)
@@ -138,16 +136,19 @@ def _over_time(samples: Sequence[Sample]) -> list[str]:
     return [cluster, tasks, _shares(samples, times, layers, at)] if layers else [cluster, tasks]
 
 
-def _of_pool(samples: Sequence[Sample], path: str, kind: str, at: int) -> list[float]:
-    rows = [each.pools.get(path) for each in samples]
-    return [0.0 if row is None else getattr(row, kind)[at] / 1000 for row in rows]
+def _of_pool(samples: Sequence[Sample], path: str, kind: str, at: str) -> list[float]:
+    found = []
+    for each in samples:
+        row = each.pools.get(path) if at in each.names else None
+        found.append(0.0 if row is None else getattr(row, kind)[each.names.index(at)] / 1000)
+    return found
 
 
 def _shares(
-    samples: Sequence[Sample], times: list[float], layers: Sequence[tuple[str, str, Sequence[float]]], at: int
+    samples: Sequence[Sample], times: list[float], layers: Sequence[tuple[str, str, Sequence[float]]], at: str
 ) -> str:
     """A plot for each pool, all to the same scale."""
-    whole = max(each.capacity[at] for each in samples) / 1000
+    whole = max(each.capacity.get(at, 0) for each in samples) / 1000
     parts = []
     for path, colour, held in layers:
         if path == OTHERS:
@@ -164,12 +165,12 @@ def _shares(
     return _section("Entitlement and allocation by pool", about, legend, f'<div class="pair">{"".join(parts)}</div>')
 
 
-def _of_jobs(jobs: Jobs, at: int) -> list[str]:
+def _of_jobs(jobs: Jobs, at: str) -> list[str]:
     """What is plotted over jobs that ran."""
     if not jobs.wait_s:
         return []
     wait, slowdown = np.frombuffer(jobs.wait_s), np.frombuffer(jobs.slowdown)
-    size = np.frombuffer(jobs.gpu_milli if at == GPU else jobs.cpu_milli, dtype=np.int64) / 1000
+    size = np.frombuffer(jobs.cpu_milli if at == "cpu" else jobs.gpu_milli, dtype=np.int64) / 1000
     asks = size > 0
     sections = [
         _section("Waiting times", "", plots.bars(_waits(wait), "time between submission and first task", "jobs"))

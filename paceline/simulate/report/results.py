@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from paceline.simulate.report.series import Sample, Totals
-from paceline.simulate.scenario.expectations import RESOURCES
 from paceline.simulate.world.cell import START_MS
 from paceline.simulate.world.log_summary import NEVER, JobSummary
 
@@ -120,12 +119,13 @@ def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
     """
     with (folder / "series.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
-        amounts = [f"{name}_{what}" for name in RESOURCES for what in ("used", "capacity")]
+        names = samples[-1].names if samples else ()  # only ever more of them
+        amounts = [f"{name}_{what}" for name in names for what in ("used", "capacity")]
         since = ["ended_jobs", "mean_wait_s", "mean_bounded_slowdown", "preempted_runs"]
         rows.writerow(["time_s", "running_tasks", "waiting_tasks", "fragmentation", *since, *amounts])
         before = Totals(0, 0)
         for each in samples:
-            pairs = [value for pair in zip(each.used, each.capacity, strict=True) for value in pair]
+            pairs = [part.get(name, 0) for name in names for part in (each.used, each.capacity)]
             now = [each.at_ms / 1000, each.running, each.waiting, round(each.fragmentation, 4)]
             rows.writerow([*now, *_since(before, each.totals, jobs), *pairs])
             before = each.totals
@@ -134,7 +134,7 @@ def write_series(samples: list[Sample], jobs: Jobs, folder: Path) -> None:
         rows.writerow(["time_s", "pool", "resource", "entitlement", "allocation", "demand"])
         for each in samples:
             for path, row in each.pools.items():
-                for at, name in enumerate(RESOURCES):
+                for at, name in enumerate(each.names):
                     held = (row.entitlement[at], row.allocation[at], row.demand[at])
                     if any(held):
                         rows.writerow([each.at_ms / 1000, path, name, *held])

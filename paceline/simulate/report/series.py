@@ -1,5 +1,6 @@
 """A cell over time: samples of what is used, waits and is split up, few enough to keep however long a run is."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64
-from paceline.simulate.scenario.expectations import RESOURCES, CellState
+from events.resources import Amounts
+from paceline.simulate.scenario.expectations import CellState
 from processors.entitlement.rows import SaidRow
 
 SAMPLES_MAX = 1000
@@ -25,11 +27,12 @@ class Totals(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A cell at rest at a moment. Amounts are in the order of RESOURCES."""
+    """A cell at rest at a moment. `names` are its resources, in the order in which rows of pools have them."""
 
     at_ms: int
-    used: tuple[int, ...]
-    capacity: tuple[int, ...]
+    names: tuple[str, ...]
+    used: Amounts
+    capacity: Amounts
     running: int
     """Tasks that hold a host."""
     waiting: int
@@ -42,11 +45,20 @@ class Sample(NamedTuple):
     totals: Totals
 
 
-def main_resource(samples: Sequence[Sample]) -> int:
-    """What is shown of a cell: GPUs where any were ever used or asked for, CPU otherwise."""
-    gpu = RESOURCES.index("gpu")
-    asked = any(each.used[gpu] or any(row.demand[gpu] for row in each.pools.values()) for each in samples)
-    return gpu if asked else RESOURCES.index("cpu")
+def is_gpu(name: str) -> bool:
+    """Whether a resource is a kind of GPUs."""
+    return name == "gpu" or name.startswith("gpu/")
+
+
+def main_resource(samples: Sequence[Sample]) -> str:
+    """What is shown of a cell: the kind of GPUs that was used or asked for most, CPU where none ever was."""
+    sums: Counter[str] = Counter()
+    for each in samples:
+        for at, name in enumerate(each.names):
+            if is_gpu(name):
+                sums[name] += each.used.get(name, 0) + sum(row.demand[at] for row in each.pools.values())
+    most = max(sums, key=lambda name: (sums[name], name), default="")
+    return most if sums[most] else "cpu"
 
 
 class Series:
@@ -59,8 +71,12 @@ class Series:
         self._step_ms = 1
         self._next_ms = 0
         self._at_ms = 0
-        self._amounts = self._over_time = [0] * 2 * len(RESOURCES)
-        """What is used and there since the last look, and both times the milliseconds that they were."""
+        self._used: Amounts = {}
+        self._capacity: Amounts = {}
+        """What is used and there since the last look, by name."""
+        self._used_over_time: Counter[str] = Counter()
+        self._capacity_over_time: Counter[str] = Counter()
+        """Both times the milliseconds that they were."""
 
     def look(self, now_ms: int) -> None:
         """See `Observer.look`."""
@@ -82,8 +98,8 @@ class Series:
     def mean_use(self) -> dict[str, float]:
         """Of each resource that the cell had, the part that was used over all of the time, between samples too."""
         return {
-            f"mean_{name}_used_percent": 100 * used / whole
-            for name, used, whole in zip(RESOURCES, self._over_time, self._over_time[len(RESOURCES) :], strict=False)
+            f"mean_{name}_used_percent": 100 * self._used_over_time[name] / whole
+            for name, whole in self._capacity_over_time.items()
             if whole
         }
 
@@ -91,11 +107,12 @@ class Series:
         """Time has passed since the last look with what was used then."""
         hosts = self._sight.placement.hosts
         passed_ms, self._at_ms = now_ms - self._at_ms, now_ms
-        self._over_time = [
-            before + amount * passed_ms for before, amount in zip(self._over_time, self._amounts, strict=True)
-        ]
-        here = hosts.counts
-        self._amounts = [*hosts.used[:4, here].sum(axis=1).tolist(), *hosts.capacity[:4, here].sum(axis=1).tolist()]
+        if passed_ms:
+            self._used_over_time.update({name: amount * passed_ms for name, amount in self._used.items()})
+            self._capacity_over_time.update({name: amount * passed_ms for name, amount in self._capacity.items()})
+        here, names = hosts.counts, hosts.kinds.names
+        self._used = dict(zip(names, hosts.used[: len(names), here].sum(axis=1).tolist(), strict=True))
+        self._capacity = dict(zip(names, hosts.capacity[: len(names), here].sum(axis=1).tolist(), strict=True))
 
     def host_ids(self) -> list[str]:
         """The hosts by their numbers."""
@@ -105,7 +122,8 @@ class Series:
         hosts, runs = self._sight.placement.hosts, self._sight.placement.runs
         queues = self._sight.entitlement.queues
         up = hosts.counts
-        capacity, used = hosts.capacity[:4, up], hosts.used[:4, up]
+        names = hosts.kinds.names
+        capacity, used = hosts.capacity[: len(names), up], hosts.used[: len(names), up]
         held = int(np.count_nonzero(runs.arena["placed"]))
         waits = int(np.count_nonzero(runs.arena["waiting"])) + int(np.count_nonzero(queues.arena["queued"]))
         share = np.where(capacity > 0, 100 * used / np.maximum(capacity, 1), 0.0).max(axis=0, initial=0.0)
@@ -114,23 +132,26 @@ class Series:
         pools = {path: row for path, row in self._sight.entitlement.shares().items() if path != "/"}
         return Sample(
             at_ms=now_ms,
-            used=tuple(self._amounts[: len(RESOURCES)]),
-            capacity=tuple(self._amounts[len(RESOURCES) :]),
+            names=queues.kinds.names,
+            used=self._used,
+            capacity=self._capacity,
             running=held,
             waiting=waits,
-            fragmentation=self._fragmentation(capacity, capacity - used),
+            fragmentation=self._fragmentation(names, capacity, capacity - used),
             pools=pools,
             hosts=by_host,
             totals=self._totals(),
         )
 
-    def _fragmentation(self, capacity: I64, free: I64) -> float:
-        """By GPUs where the cell has any, by CPU otherwise."""
-        of = RESOURCES.index("gpu") if capacity[3].any() else 0
-        total = int(capacity[of].sum())
+    def _fragmentation(self, names: Sequence[str], capacity: I64, free: I64) -> float:
+        """By the kind of GPUs that the cell has most of, by CPU where it has none."""
+        totals = capacity.sum(axis=1).tolist()
+        gpus = [at for at, name in enumerate(names) if is_gpu(name) and totals[at]]
+        of = max(gpus, key=lambda at: (totals[at], -at), default=0)
+        total = totals[of]
         shapes: dict[tuple[int, ...], int] = {}
         for row in self._sight.placement.runs.shapes.table.values():
-            need = row.shape.need[: len(RESOURCES)]
+            need = row.shape.need[: len(names)]
             shapes[need] = shapes.get(need, 0) + row.tasks
         common = sorted(shapes.items(), key=lambda item: (-item[1], item[0]))[:SHAPES_MAX]
         tasks = sum(count for _, count in common)

@@ -8,7 +8,6 @@ from events.quantities import write_milli
 from paceline.output import Column, span, table
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
 from paceline.simulate.report.series import main_resource
-from paceline.simulate.scenario.expectations import RESOURCES
 from paceline.simulate.session import Session
 from paceline.simulate.world.expectation_watch import Verdict
 from paceline.simulate.world.log_summary import JobSummary
@@ -86,8 +85,8 @@ def _pools(session: Session) -> None:
     last = session.series.samples[-1]
     if not last.pools:
         return
-    at = main_resource(session.series.samples)
-    name = RESOURCES[at]
+    name = main_resource(session.series.samples)
+    at = last.names.index(name)
     click.echo("")
     by_pool = session.jobs.by_pool()
     table(

@@ -46,7 +46,6 @@ OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-RESOURCES = tuple(STANDARD)
 TASK_STATES = tuple(state.name for state in TaskState if state is not TaskState.NONE)
 WAITS = (
     Code.NO_SUCH_POOL,

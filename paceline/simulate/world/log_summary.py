@@ -187,8 +187,15 @@ class LogSummary:
     def _accepted(self, event: JobAccepted, now: int) -> None:
         at_ms = self._submitted.pop(event.jobs_offset, now)
         need = event.shapes[0].resources
+        gpus = sum(amount for name, amount in need.items() if name.partition("/")[0] == "gpu")
         self.open[event.job_id] = JobSummary(
-            event.job_id, event.pool, event.instances, need.get("cpu", 0), need.get("gpu", 0), event.gang_min, at_ms
+            event.job_id,
+            event.pool,
+            event.instances,
+            need.get("cpu", 0),
+            gpus,
+            event.gang_min,
+            at_ms,
         )
 
     def _available(self, event: RunsAvailable, now: int) -> None:
