@@ -17,14 +17,14 @@ from events.columns import I32, I64
 from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from events.records.lifecycle import RunsOrdered
+from events.records.lifecycle import JobAccepted, RunsOrdered
 from events.records.rounds import RoundCommitted
+from events.resources import Vector, add
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import Kind
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import Amount4, JobRow
 from processors.lifecycle.causes import Verdict as CauseVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
@@ -100,8 +100,8 @@ def asked_twice(patch: pytest.MonkeyPatch) -> None:
     """Room within a limit is looked for as if a gang asked for twice as much."""
     within = admission.Admission._within_limit
 
-    def twice(self: admission.Admission, pool: str, asked: Amount4) -> bool:
-        return within(self, pool, admission.plus(asked, asked, 1))
+    def twice(self: admission.Admission, pool: str, asked: Vector) -> bool:
+        return within(self, pool, add(asked, asked))
 
     patch.setattr(admission.Admission, "_within_limit", twice)
 
@@ -155,8 +155,8 @@ def released_twice(patch: pytest.MonkeyPatch) -> None:
     """What a run held is given back twice."""
     account = Queues._account
 
-    def twice(self: Queues, row: JobRow, held: int) -> None:
-        account(self, row, 2 * held if held < 0 else held)
+    def twice(self: Queues, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
+        account(self, pool, preemptible, need, 2 * tasks if tasks < 0 else tasks)
 
     patch.setattr(Queues, "_account", twice)
 
@@ -165,9 +165,9 @@ def never_released(patch: pytest.MonkeyPatch) -> None:
     """What a run held is given back by jobs that hold many only."""
     account = Queues._account
 
-    def kept(self: Queues, row: JobRow, held: int) -> None:
-        if held != -1:
-            account(self, row, held)
+    def kept(self: Queues, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
+        if tasks != -1:
+            account(self, pool, preemptible, need, tasks)
 
     patch.setattr(Queues, "_account", kept)
 
@@ -199,10 +199,10 @@ def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
 
     def candidates(self: Preemption, level: str, but: str) -> list[Unit]:
         return [
-            Unit(job_id, row, slots, gang)
+            unit
             for job_id, row in self._queues.jobs.items()
-            if row.held and row.pool != but and not row.preemptible
-            for _, slots, gang in self._units(row)
+            if row.pool != but and not row.preemptible
+            for _, unit in self._units(job_id, row)
         ]
 
     patch.setattr(Preemption, "_candidates", candidates)
@@ -243,7 +243,10 @@ def constraints_ignored(patch: pytest.MonkeyPatch) -> None:
 def _without_constraints(accepted: Callable[..., None]) -> Callable[..., None]:
     from msgspec.structs import replace
 
-    return lambda self, event, now: accepted(self, replace(event, constraints=()), now)
+    def without(self: Runs, event: JobAccepted, now: int) -> None:
+        accepted(self, replace(event, shapes=tuple(replace(each, constraints=()) for each in event.shapes)), now)
+
+    return without
 
 
 def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
