@@ -89,7 +89,8 @@ def jobs_wait_for_good(cell: Cell) -> None:
     for number in range(MANY):
         cell.submit(name(number), resources={"cpu": 1 << 30})
     cell.run(2000)
-    assert all(row.said for row in cell.drivers["entitlement"].machine.queues.jobs.values())  # type: ignore[attr-defined]
+    jobs = cell.drivers["entitlement"].machine.queues.jobs.values()  # type: ignore[attr-defined]
+    assert all(part.said for row in jobs for part in row.parts.values())
 
 
 def jobs_find_no_place(cell: Cell) -> None:

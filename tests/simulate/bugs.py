@@ -162,7 +162,7 @@ def released_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_released(patch: pytest.MonkeyPatch) -> None:
-    """What a run held is given back by jobs that hold many only."""
+    """What a run held is given back where many end at once only."""
     account = Queues._account
 
     def kept(self: Queues, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
