@@ -121,8 +121,7 @@ class Jobs:
         """
         row = self.table.change(job_id)
         row.stopping, row.changed_by = True, self._tasks.input.cause
-        there = self._tasks.arena["state"][row.base : row.base + row.instances] != TaskState.NONE
-        slots = self._tasks.happened(Happening.STOP, np.flatnonzero(there) + row.base)
+        slots = self._tasks.happened(Happening.STOP, np.arange(row.base, row.base + row.instances))
         self._tasks.arena.set("goal", slots, Goal.STOP)
         self._touched[job_id] = None
 

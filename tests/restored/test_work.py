@@ -17,7 +17,7 @@ from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
-from hostagent.gateway.desired_runs import Wanted
+from hostagent.gateway.desired_runs import DesiredRuns
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues import Queues
 from processors.machine import Decided, Fact
@@ -145,7 +145,7 @@ def test_a_host_that_is_lost_or_lists_its_runs_costs_the_same_among_ten_times_as
 
 def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_times_as_many() -> None:
     def cost(hosts: int) -> int:
-        wanted = Wanted()
+        wanted = DesiredRuns()
         runs = [("j", at, 1) for at in range(10 * hosts)]
         wanted.submitted(0, JobSubmitted(job_id="j", pool="/p", instances=len(runs)))
         shapes = (TaskShape({}),)
