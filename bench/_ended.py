@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 
+from events.codec import encode
 from events.codes import Outcome
 from events.columns import pack_ints
 from events.records.base import Event
@@ -44,7 +45,7 @@ class Cell:
         """A fact, to all machines that read its topic."""
         for machine in self.machines.values():
             if topic in machine.facts:
-                machine.apply(Fact(topic, offset, at_ms, event))
+                machine.apply(Fact(topic, offset, at_ms, event, encode(event)))
         if isinstance(event, JobSubmitted):
             self._desired_runs.submitted(offset, event)
 

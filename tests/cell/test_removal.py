@@ -12,6 +12,7 @@ from events.records.placement import HostAnswered, HostRemoved
 from events.records.pools import CellConfigured
 from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory
+from events.resources import Kinds
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway import Gateway
 from projections.queries import entities
@@ -125,7 +126,7 @@ def test_a_removed_host_that_connects_again_is_a_new_one_and_its_old_runs_end(tm
     assert fleet.running() == 2, "the old runs were ended, and the next ones of the same tasks began"
     assert fleet.started == 4
     [row] = shown(cell, tmp_path / "views")
-    assert entities.host_json(row)["state"] == "UP"
+    assert entities.host_json(row, Kinds())["state"] == "UP"
     cell.verify()
 
 
@@ -209,7 +210,10 @@ def test_views_that_follow_and_views_that_are_built_anew_show_the_same_hosts(tmp
     with live.views.read() as connection:
         rows = entities.host_rows(connection, 100, "").rows
     assert rows == shown(cell, tmp_path / "anew")
-    assert [(row.host_id, entities.host_json(row)["state"]) for row in rows] == [("sim-1", "UP"), ("sim-2", "SILENT")]
+    assert [(row.host_id, entities.host_json(row, Kinds())["state"]) for row in rows] == [
+        ("sim-1", "UP"),
+        ("sim-2", "SILENT"),
+    ]
     live.close()
 
 

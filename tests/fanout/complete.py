@@ -20,7 +20,7 @@ from events.records.rounds import RoundCommitted
 from events.rounds import accept
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.publisher import ID_HEADER
-from projections.fanout.unfold import Out, unfold
+from projections.fanout.unfold import OutputMessage, unfold
 
 PATIENCE_S = 120.0
 READ_RECORDS = 10_000
@@ -70,7 +70,7 @@ def whole(bootstrap: str, cell: int, starts: int | None = None) -> dict[str, int
     return dict(counted)
 
 
-def _compared(where: str, decided: Mapping[str, Out], found: list[Found]) -> Counter[str]:
+def _compared(where: str, decided: Mapping[str, OutputMessage], found: list[Found]) -> Counter[str]:
     """How often each message came again. Raises where one is missing, strange, changed or before its time."""
     times = Counter(each.event_id for each in found)
     missing, strange = decided.keys() - times.keys(), times.keys() - decided.keys()
@@ -84,7 +84,7 @@ def _compared(where: str, decided: Mapping[str, Out], found: list[Found]) -> Cou
     return Counter({event_id: count - 1 for event_id, count in times.items() if count > 1})
 
 
-def _late(decided: Mapping[str, Out], found: list[Found]) -> int:
+def _late(decided: Mapping[str, OutputMessage], found: list[Found]) -> int:
     """Messages after one of a newer round."""
     newest = late = 0
     for each in found:
@@ -112,7 +112,7 @@ def rounds(log: Log, machine: str) -> Iterator[tuple[LogRecord, RoundCommitted]]
             yield record, delivered.event
 
 
-def expected(log: Log) -> dict[str, list[Out]]:
+def expected(log: Log) -> dict[str, list[OutputMessage]]:
     """The messages that the rounds of a cell ask for, by machine."""
     return {
         machine: [out for record, round_ in rounds(log, machine) for out in unfold(round_, record.offset)]

@@ -17,7 +17,7 @@ from events.records.rounds import RoundCommitted
 from events.rounds import sealed
 from events.topics import FANOUT, MACHINES, rounds_of
 from projections.fanout.follower import Follower
-from projections.fanout.unfold import Out
+from projections.fanout.unfold import OutputMessage
 from tests.fanout.complete import expected, rounds
 from tests.fanout.world import history
 
@@ -41,7 +41,7 @@ class Target:
             part = self.source[machine][end : end + records]
             self.log.append([NewRecord(record.topic, record.key, record.value) for record in part])
 
-    def publish(self, outs: Iterable[Out]) -> None:
+    def publish(self, outs: Iterable[OutputMessage]) -> None:
         for out in outs:
             if not self.left:
                 raise Killed
@@ -58,8 +58,8 @@ class Target:
             yield topic.name, [record.value for record in self.log.scan(topic.name, 0)]
 
 
-def wanted(source: MemoryLog) -> dict[str, list[Out]]:
-    by_topic: dict[str, list[Out]] = {topic.name: [] for topic in FANOUT}
+def wanted(source: MemoryLog) -> dict[str, list[OutputMessage]]:
+    by_topic: dict[str, list[OutputMessage]] = {topic.name: [] for topic in FANOUT}
     for outs in expected(source).values():
         for out in outs:
             by_topic[out.topic].append(out)

@@ -26,7 +26,7 @@ from events.records.parts import Skipped
 from events.records.placement import TasksPlaced
 from events.records.rounds import RoundCommitted
 from events.topics import FANOUT, MACHINES
-from projections.fanout.unfold import OUTPUTS, Out, unfold
+from projections.fanout.unfold import OUTPUTS, OutputMessage, unfold
 from tests.fanout.complete import expected, rounds
 from tests.fanout.world import history
 
@@ -65,7 +65,7 @@ def hosts(items: list[tuple[int, int, int, int]]) -> dict[str, Any]:
     return {"host_ids": HOSTS, "host": pack_ints(host for _, _, _, host in items)}
 
 
-def tasks(outs: list[Out]) -> list[tuple[str, int, int]]:
+def tasks(outs: list[OutputMessage]) -> list[tuple[str, int, int]]:
     for out in outs:
         assert out.key == f"{out.event.job_id}/{out.event.instance}"
     return [(out.event.job_id, out.event.instance, out.event.run) for out in outs]
@@ -138,7 +138,7 @@ def test_a_range_of_gangs_is_unfolded_and_a_gang_stays_whole(items: list[tuple[i
     assert_ids(outs)
 
 
-def assert_ids(outs: list[Out]) -> None:
+def assert_ids(outs: list[OutputMessage]) -> None:
     """Ids are those of the values, in both places, and grow."""
     places = [(out.event.round, out.event.index, out.event.item) for out in outs]
     assert places == sorted(set(places))

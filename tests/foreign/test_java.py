@@ -11,7 +11,7 @@ from events.log.kafka.connection import Link
 from events.records.placements import TaskPlaced
 from events.records.rounds import RoundCommitted
 from projections.fanout.publisher import Publisher
-from projections.fanout.unfold import Out, unfold
+from projections.fanout.unfold import OutputMessage, unfold
 from tests.broker import Broker
 from tests.fanout.world import history
 from tests.foreign.java import SOURCES, read_placements
@@ -20,20 +20,20 @@ from tests.processes.site import empty
 CELLS = 2
 
 
-def placements(cell: int) -> list[Out]:
+def placements(cell: int) -> list[OutputMessage]:
     """What the fan-out has to say of a history."""
     rounds = [(decode(record.value), record.offset) for record in history(cell).scan("paceline.placement", 0)]
     found = (out for round_, at in rounds if isinstance(round_, RoundCommitted) for out in unfold(round_, at))
     return [out for out in found if isinstance(out.event, TaskPlaced)]
 
 
-def odd(cell: int) -> Out:
+def odd(cell: int) -> OutputMessage:
     """A message at the ends of what its fields hold."""
     event = TaskPlaced(
         event_id="9/π/1/2/3", cell=cell, machine="π", round=2**63 - 1, index=-(2**31), item=2**31 - 1, at_ms=-(2**63),
         job_id="köln", instance=0, run=1, host_id="", host_session=2**40, ports=(0, 65_535),
     )  # fmt: skip
-    return Out(event.topic, "köln/0", event.event_id, event)
+    return OutputMessage(event.topic, "köln/0", event.event_id, event)
 
 
 def test_a_consumer_in_java_reads_every_placement_with_our_schemas(broker: Broker) -> None:

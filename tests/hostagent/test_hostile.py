@@ -19,7 +19,7 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered, HostSilent
 from events.records.tasks import HostInventory, RunsReported
-from events.resources import Amounts
+from events.resources import Amounts, Kinds
 from events.topics import ROUND_BYTES_MAX
 from hostagent.gateway.connections import Report
 from hostagent.gateway.facts import columns_of, connected
@@ -222,7 +222,7 @@ def test_an_offer_in_the_log_that_counts_as_nothing_is_not_shown_as_up(tmp_path:
         good = entities.host_row(connection, "sim-1")
         assert shown is not None
         assert good is not None
-        shown_, good_ = entities.host_json(shown), entities.host_json(good)
+        shown_, good_ = entities.host_json(shown, Kinds()), entities.host_json(good, Kinds())
     views.close()
     assert (good_["state"], good_["offer_refused"]) == ("UP", None)
     assert shown_["state"] == "RETURNING"

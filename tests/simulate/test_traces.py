@@ -125,7 +125,7 @@ def test_swf_with_a_file_of_machines_asks_for_shares_of_hosts(tmp_path, capsys):
     trace, machines = write(tmp_path, GRID), tmp_path / "machines"
     machines.write_text(MACHINES)
     jobs = list(readers.rigid(grid.jobs(trace, grid.hosts(machines)), Counter()))
-    asked = [(at_ms, job.instances, job.cpu_milli, job.memory_mib, job.gang_min) for at_ms, job in jobs]
+    asked = [(at_ms, job.instances, job.resources["cpu"], job.resources["memory"], job.gang_min) for at_ms, job in jobs]
     assert asked == [
         (0, 1, 2000, 1024, 0),
         (10_000, 2, 4000, 2048, 2),
@@ -254,7 +254,7 @@ def test_pools_and_gangs_of_philly(capsys):
     path = TRACES / "philly_head.csv.gz"
     jobs = [job for _, job in readers.philly(path)]
     gangs = [job for job in jobs if job.gang_min]
-    assert all(job.gang_min == job.instances and job.gpu_milli == 8000 for job in gangs)
+    assert all(job.gang_min == job.instances and job.resources["gpu"] == 8000 for job in gangs)
     found = told(capsys, "--trace", path, "--format", "philly", "--hosts", 3, "--jobs", 120)
     assert sum(found["jobs"].values()) == 120
     assert set(found["pools"]) <= {f"/{name}" for name in readers.philly_pools(path)}
@@ -281,8 +281,8 @@ def test_pods_of_openb_are_placed_at_once_or_dropped(tmp_path, capsys):
     pods, hosts = TRACES / "openb_pods_head.csv.gz", TRACES / "openb_hosts_part.csv"
     arrivals = tmp_path / "arrivals.json"
     arrivals.write_text(json.dumps({"seeds": {"42": {"arrival": [3, 3, 7, *range(100, 150)]}}}))
-    assert [pod.cpu_milli for pod in readers.openb(pods, arrivals, 42)][:2] == [
-        list(readers.openb(pods, None, 0))[3].cpu_milli
+    assert [pod.resources["cpu"] for pod in readers.openb(pods, arrivals, 42)][:2] == [
+        list(readers.openb(pods, None, 0))[3].resources["cpu"]
     ] * 2
     few = tmp_path / "hosts.csv"
     few.write_text("".join(hosts.read_text().splitlines(keepends=True)[:6]))
