@@ -204,7 +204,7 @@ def facts_of(host_id: str, session: int, capacity: Amounts, **offer: Any) -> lis
 @pytest.mark.parametrize(
     "offer",
     [
-        {"capacity": {}},
+        {"capacity": {"cpu": -1}},
         {"capacity": {"cpu": 1 << 62}},
         {"capacity": {}, "port_first": 0},
         {"capacity": {}, "attributes": {str(at): "" for at in range(ATTRIBUTES_MAX + 1)}},
