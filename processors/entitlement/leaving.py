@@ -42,6 +42,8 @@ class Leaving:
         for base in distinct(arena["owner"][stay] - 1).tolist():
             if queues.jobs[queues.at[base]].preempting == ORDERED:
                 queues.jobs.change(queues.at[base]).preempting = DEFERRED
+        if len(stay):  # a pool may have been weighed while these were thought to leave
+            self._weigh_anew(now)
 
     def available(self, event: RunsAvailable, now: int) -> None:
         """Tasks became available: their jobs can give again, and pools that nobody could give anything look anew."""
@@ -51,8 +53,12 @@ class Leaving:
             if row is not None and row.preempting:
                 again |= row.preempting == DEFERRED
                 self._queues.jobs.change(job_id).preempting = 0
-        for pool, row_ in self._pools.items() if again else ():
-            if row_.starving_ms == WEIGHED:
+        if again:
+            self._weigh_anew(now)
+
+    def _weigh_anew(self, now: int) -> None:
+        for pool, row in self._pools.items():
+            if row.starving_ms == WEIGHED:
                 self._pools.change(pool).starve(now, self._current.cause)
 
     def starve(self, now: int) -> None:

@@ -113,7 +113,7 @@ class Answers:
             message = f"jobs of the id {job.job_id} have had all runs up to {first_run - 1}; choose another id"
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
         why = refusal(job, ask.size, self._view.settings.host_lost_after_ms)
-        why = why or self._unknown_resource(job) or self._pool_refusal(job)
+        why = why or self._resources_refusal(job) or self._pool_refusal(job)
         if why and self._may_come(why[0], job, ask.at_ms):
             self._delayed.add(job.job_id)
             return None
@@ -144,10 +144,13 @@ class Answers:
             return spec_digest(row.spec_hash)
         return ended.spec if ended is not None else self._accepted.get(job_id)
 
-    def _unknown_resource(self, job: SubmittedRow) -> tuple[Code, str] | None:
+    def _resources_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         kinds = self._view.kinds
-        unknown = kinds.unknown(job.resources)
-        return (Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))) if unknown else None
+        if unknown := kinds.unknown(job.resources):
+            return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
+        if not job.resources.keys() - kinds.licences.keys() - {"memory", "disk"}:  # any number would fit on a host
+            return Code.INVALID_SPEC, "resources name only licences, memory and disk; a task needs some cpu too"
+        return None
 
     def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)

@@ -41,6 +41,8 @@ class Jobs:
         self.open_tasks = 0
         self._tasks = tasks
         self._pools = pools
+        self.removed_pools: dict[str, PoolRow] = {}
+        """Pools that are gone and have open jobs, by path."""
         self._touched: dict[str, None] = {}
         self._gangs: dict[str, None] = {}
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.table.values()))
@@ -53,6 +55,11 @@ class Jobs:
         self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
         self._numbers.restored()
         self.open_tasks = sum(row.tasks for row in self.table.values())
+        self.removed_pools.clear()
+        for row in self.table.values():
+            if row.pool not in self._pools:
+                pool = self.removed_pools.setdefault(row.pool, PoolRow(0, 0))
+                pool.open_jobs, pool.open_tasks = pool.open_jobs + 1, pool.open_tasks + row.tasks
         self.ended.restored()
 
     def stretch(self, job_id: str) -> tuple[int, int] | None:
@@ -104,7 +111,10 @@ class Jobs:
         row.base, row.instances = start, event.instances
         row.removed = event.instances - (before + len(added) - len(removed))
         row.counts[TaskState.NONE] += event.instances - sum(row.counts)
+        row.ports = max(row.ports, *(shape.ports for shape in event.shapes), 0)
         arena.set("traits", start + added, traits(row, gang=False))
+        if row.stopping:
+            arena.set("goal", self._tasks.happened(Happening.STOP, start + added), Goal.STOP)
         self._count_open(row, row.tasks - before)
         if job_state(row) != state:
             row.changed_by = self._tasks.input.cause
@@ -112,8 +122,24 @@ class Jobs:
 
     def _count_open(self, row: JobRow, tasks: int) -> None:
         self.open_tasks += tasks
-        if row.pool in self._pools:
-            self._pools.change(row.pool).open_tasks += tasks
+        pool = self._pool_of(row)
+        pool.open_tasks += tasks
+
+    def _pool_of(self, row: JobRow) -> PoolRow:
+        """The row of a job's pool, or of one that was removed while the job was accepted into it."""
+        return self._pools.change(row.pool) if row.pool in self._pools else self.removed_pools[row.pool]
+
+    def pool_removed(self, path: str) -> None:
+        """A pool leaves the table. Where jobs are still open in it, its counts are kept: it may be defined again."""
+        if self._pools[path].open_jobs:
+            self.removed_pools[path] = self._pools[path]
+        self._pools.remove(path)
+
+    def pool_defined(self, path: str, open_jobs_max: int, open_tasks_max: int) -> None:
+        """A pool comes into the table."""
+        before = self.removed_pools.pop(path, None)
+        jobs, tasks = (before.open_jobs, before.open_tasks) if before else (0, 0)
+        self._pools.put(path, PoolRow(open_jobs_max, open_tasks_max, jobs, tasks))
 
     def stop(self, job_id: str) -> None:
         """The end of a job was asked for, perhaps in the round that accepts it, before its first runs are queued. So it
@@ -233,8 +259,10 @@ class Jobs:
         del self.at[row.base]
         self._touched.pop(event.job_id, None)
         self._gangs.pop(event.job_id, None)
-        if row.pool in self._pools:
-            self._pools.change(row.pool).open_jobs -= 1
+        pool = self._pool_of(row)
+        pool.open_jobs -= 1
+        if not pool.open_jobs:
+            self.removed_pools.pop(row.pool, None)
 
     def forgettable(self, now: int, settings: SettingsRow, most: int) -> list[Event]:
         """At most `most` ended jobs that are kept no longer."""

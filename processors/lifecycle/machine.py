@@ -250,7 +250,7 @@ class Lifecycle:
         row = self.pools.get(fact.path)
         if fact.removed:
             if row is not None:
-                self.pools.remove(fact.path)
+                self._jobs.pool_removed(fact.path)
                 self._count_child(parent, -1)
             elif fact.path in self.foreign:
                 self.foreign.remove(fact.path)
@@ -259,7 +259,7 @@ class Lifecycle:
             self.foreign.put(fact.path, fact.cell)
             return
         if row is None:
-            self.pools.put(fact.path, PoolRow(fact.open_jobs_max, fact.open_tasks_max))
+            self._jobs.pool_defined(fact.path, fact.open_jobs_max, fact.open_tasks_max)
             self._count_child(parent, 1)
             return
         row = self.pools.change(fact.path)

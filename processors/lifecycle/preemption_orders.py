@@ -48,7 +48,9 @@ class PreemptionOrders:
         victims = self._tasks.happened(Happening.PREEMPT, slots[arena["order"][slots] == 0])
         number = self._numbers.take()
         arena.set("order", victims, number)
-        self.table.put(number, OrderRow(self._tasks.input.cause, len(victims), len(victims)))
+        row = OrderRow(self._tasks.input.cause, len(victims), len(victims))
+        row.deferred = bool((arena["verdict"][victims] == Verdict.DEFERRED).any())  # of an order before this one
+        self.table.put(number, row)
         self._touched[number] = None
 
     def touch(self, slots: I64) -> None:

@@ -228,7 +228,8 @@ def host_rows(connection: Connection, size: int, after: str) -> RowsPage[HostRow
 
 
 def host_json(row: HostRow, kinds: Kinds) -> Json:
-    """A host as the API shows it."""
+    """A host as the API shows it. Licences are the cell's, no host holds them."""
+    on_host = {name: held for name, held in amounts_in(row.allocated).items() if name not in kinds.licences}
     return {
         "host_id": row.host_id,
         "state": host_state(row),
@@ -239,7 +240,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Json:
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
         **offered_json(amounts_in(row.capacity), kinds),
-        "allocated": write_amounts(amounts_in(row.allocated), kinds.units),
+        "allocated": write_amounts(on_host, kinds.units),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},
         "attributes": msgspec.json.decode(row.attributes),

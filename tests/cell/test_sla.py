@@ -21,3 +21,23 @@ def test_preemption_disturbs_no_more_of_a_service_than_its_sla_allows() -> None:
     cell.run(20_000)
     assert cell.lifecycle.jobs["service"].counts[TaskState.RUNNING] == 8
     cell.verify()
+
+
+def test_who_waits_for_a_preemption_gets_another_when_sla_defers_it_late() -> None:
+    cell = Cell(hosts=1)
+    cell.pool("/a")
+    cell.pool("/b", {"cpu": 2000})
+    cell.run(2000)
+    cell.submit("batch", pool="/a", instances=2, resources={"cpu": 1000}, duration_ms=10**8)
+    cell.run(2000)
+    service = {"kind": "stateless", "max_unavailable": 0, "duration_ms": 10**8}
+    cell.submit("service", pool="/a", instances=2, resources={"cpu": 1000}, **service)
+    cell.run(3000)
+    cell.submit("reserved", pool="/b", instances=2, resources={"cpu": 1000}, duration_ms=10**8)
+    sla = cell.drivers.pop("sla")
+    cell.run(10_000)
+    cell.drivers["sla"] = sla
+    cell.run(10_000)
+    assert cell.state("reserved") == "RUNNING", "the batch job leaves, since the service may not"
+    assert cell.state("batch") == "PENDING"
+    cell.verify()

@@ -21,7 +21,7 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Constraint, ResourceKind, Simulated
 from events.records.placement import HostLost, TasksPlaced
-from events.records.pools import CellConfigured, PoolDefined
+from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed
 from tests.lifecycle.harness import World
 from tests.machines import columns, kinds, one, runs_of
@@ -231,6 +231,30 @@ def test_a_pool_takes_so_many_open_jobs() -> None:
     assert one(world.submit("d"), JobRejected).code == "OPEN_JOBS_MAX"
     world.stop("a")
     assert kinds(world.submit("d")) == ["JobAccepted", "GangsQueued"]
+
+
+def test_jobs_of_a_pool_that_was_removed_count_when_it_is_defined_again() -> None:
+    world = World()
+    world.submit("a")
+
+    def answered(event: PoolDefined | PoolRemoved) -> None:
+        world.fact("paceline.pools", event)
+        at = world.offsets["paceline.pools"]
+        world.peer("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
+
+    answered(PoolRemoved(path="/p", command_id="c"))  # entitlement hadn't read yet that the job was accepted
+    answered(PoolDefined(path="/p", command_id="c", open_jobs_max=1, open_tasks_max=9))
+    assert one(world.submit("b"), JobRejected).code == "OPEN_JOBS_MAX"
+    world.stop("a")
+    assert kinds(world.submit("c")) == ["JobAccepted", "GangsQueued"]
+    assert one(world.submit("d"), JobRejected).code == "OPEN_JOBS_MAX"
+
+
+def test_a_job_that_asks_for_licences_alone_is_rejected_since_any_number_would_fit_on_a_host() -> None:
+    world = World()
+    world.fact("paceline.pools", CellConfigured(command_id="c", resources=(ResourceKind("seat", "milli", 1000),)))
+    world.peer("entitlement", PoolAnswered(path="/", pools_offset=1, command_id="c", code="DONE"))
+    assert "needs some cpu" in one(world.submit("a", resources={"seat": 1, "memory": 5}), JobRejected).message
 
 
 def test_a_gang_fails_as_one_and_is_queued_again_as_one() -> None:

@@ -111,3 +111,16 @@ def test_every_order_has_one_answer_or_has_runs_that_are_not_over(seed: int) -> 
     assert len({*answers}) == len(answers)
     assert len(answers) + len(history.world.machine.orders.table) == given
     assert all(row.open for row in history.world.machine.orders.table.values())
+
+
+def test_an_order_for_a_run_whose_deferral_is_still_to_be_withdrawn_is_answered(world: World) -> None:
+    world.busy = True
+    world.peer("entitlement", order(WEB[0]))
+    world.decided(*world.machine.decide(world.now, True, 1000))
+    world.peer("sla", deferred(WEB[0]))
+    world.decided(*of(world.machine.decide(world.now, True, 1000), PreemptionAnswered))
+    world.peer("entitlement", order(WEB[0]))
+    world.busy = False
+    answer = one(world.quiet(), PreemptionAnswered)
+    assert (answer.code, runs_of(answer)) == (Code.DEFERRED, [WEB[0]])
+    assert not world.machine.orders.table

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from events.codes import Code, JobState, Outcome, RunReport, TaskState
-from events.columns import pack_ints
+from events.columns import pack_ints, pack_longs
 from events.records.lifecycle import GangsQueued, JobChanged, RunsEnded, RunsOrdered
+from events.records.parts import TaskShape
 from events.records.placement import HostLost, TasksPlaced
 from processors.state.arena import Arena
 from tests.entitlement.harness import World as Entitlement
@@ -161,3 +162,31 @@ class TestSla:
         assert world.up(("a", 1, 2), ("a", 5, 1)) == []
         assert world.machine.unavailable("a") == 0
         assert np.count_nonzero(world.machine.arena["asked"]) == 0
+
+
+def test_added_instances_get_the_ports_of_their_shape() -> None:
+    world = Lifecycle()
+    world.submit("job")
+    world.decided(instances_changed("job", [0], added=[1], shapes=(TaskShape({"cpu": 1}, 2),)))
+    world.decided(queue("job", [1], 1))
+    placed = TasksPlaced(
+        **columns([("job", 1, 1)]),
+        host_ids=("h1",),
+        host_session=pack_longs([1]),
+        host=pack_ints([0]),
+        ports=pack_ints([31000, 31001]),
+        port_count=pack_ints([2]),
+    )
+    assert one(world.peer("placement", placed), RunsOrdered).ports == placed.ports
+
+
+def test_instances_added_to_a_job_that_is_stopping_end_with_it() -> None:
+    world = Lifecycle()
+    world.submit("job")
+    world.place(("job", 0, 1))
+    world.report(RunReport.STARTED, ("job", 0, 1))
+    world.stop("job")
+    world.decided(instances_changed("job", [0], added=[1]))
+    world.decided(queue("job", [1], 1))
+    world.report(RunReport.EXITED, ("job", 0, 1))
+    assert world.machine.state_of("job") == JobState.KILLED
