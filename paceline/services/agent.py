@@ -4,15 +4,11 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from prometheus_client import Gauge
-from pydantic import ValidationError
 
-from events.spec import problems
-from events.spec_parts import HostResources
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.listen_address import address_of, bound
@@ -21,6 +17,7 @@ from paceline.client import cell_file
 from paceline.client.errors import Unreachable
 from paceline.services.data_folder import CannotStart, agent_folder
 from paceline.services.health_pages import pages
+from paceline.services.host_settings import host_settings
 from paceline.services.process_logs import configure, logger
 from paceline.services.settings import SERVICE_PORTS, Settings
 from projections.health import Health
@@ -82,27 +79,8 @@ def agent_settings(settings: Settings) -> AgentSettings:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CannotStart(f"{folder}: {error.strerror}. Choose another folder with --folder.") from error
-    return AgentSettings(
-        urls=tuple(each if "://" in each else f"http://{each}" for each in addresses),
-        token=token,
-        folder=folder,
-        host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
-        resources=_offered(part.resources),
-        attributes=part.attributes,
-        port_first=part.port_first,
-        port_last=part.port_last,
-        run_as=part.run_as,
-        ports_moved=not part.model_fields_set & {"port_first", "port_last"},
-    )
-
-
-def _offered(resources: Mapping[str, float | str]) -> dict[str, int]:
-    """The resources of the settings as records have them. Raises `CannotStart`."""
-    try:
-        return HostResources.model_validate(dict(resources)).named()
-    except ValidationError as error:
-        told = "; ".join(f"{pointer[1:]} {message}" for pointer, message in problems(error, HostResources))
-        raise CannotStart(f"The resources of the agent: {told}.") from error
+    urls = tuple(each if "://" in each else f"http://{each}" for each in addresses)
+    return host_settings(part, urls, token, folder)
 
 
 async def _serve(agent: Agent, listening: socket.socket) -> None:

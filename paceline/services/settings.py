@@ -142,7 +142,7 @@ TABLES: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart, "service
 
 
 class UpSettings(Part):
-    """What `paceline.services.up.run_up` gets: everything decided. `agent_folder` None: beside the data folder."""
+    """What `paceline.services.up.run_up` gets: everything decided. `host`: what the agent of this machine runs with."""
 
     data: Path
     listen: str
@@ -152,8 +152,7 @@ class UpSettings(Part):
     cell: int
     kafka_options: dict[str, str] = {}
     schema_registry_url: str = ""
-    agent_folder: Path | None = None
-    run_as: str = ""
+    host: AgentPart = AgentPart()
 
 
 class Origin(NamedTuple):
@@ -252,8 +251,7 @@ def for_up(settings: Settings) -> UpSettings:
         cell=settings.cell,
         kafka_options=settings.kafka_options,
         schema_registry_url=settings.schema_registry_url,
-        agent_folder=settings.agent.folder,
-        run_as=settings.agent.run_as,
+        host=settings.agent,
     )
 
 

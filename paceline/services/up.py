@@ -23,7 +23,6 @@ from fastapi import FastAPI
 
 from events.clock import SystemClock
 from events.log.port import Log, LogError
-from hostagent.agent import AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.fleet import Fleet, OnOrder, SimHost
 from hostagent.gateway.component import Gateway
@@ -31,6 +30,7 @@ from hostagent.listen_address import address_of
 from hostagent.server import Server
 from paceline.output import note
 from paceline.services.data_folder import CannotStart, agent_folder, lock, prepare
+from paceline.services.host_settings import host_settings
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.startup import instance_of, listening, retry_until_reachable
 from paceline.services.waiting_pages import WaitingPages
@@ -181,12 +181,11 @@ class Up:
             other_components.append(Fleet(self._gateway, hosts, clock, int(time.time() * 1000), self._on_order))
         if self._settings.agent:
             self._agent = LocalAgent(
-                AgentSettings(
-                    urls=(f"http://{self.listen()}",),
-                    token=self._token,
-                    folder=agent_folder(self._data, self._settings.agent_folder),
-                    host_id=socket.gethostname().lower()[:100] or "localhost",
-                    run_as=self._settings.run_as,
+                host_settings(
+                    self._settings.host,
+                    (f"http://{self.listen()}",),
+                    self._token,
+                    agent_folder(self._data, self._settings.host.folder),
                 )
             )
             other_components.append(self._agent)

@@ -152,7 +152,9 @@ def of_kubernetes() -> Iterator[Command]:
     """Those of the pods."""
     [shared] = [each["data"] for each in objects() if each["kind"] == "ConfigMap"]
     for each, container in containers():
-        own = {one["name"]: _value(one) for one in container.get("env", [])}
+        own: dict[str, str] = {}
+        for one in container.get("env", []):
+            own[one["name"]] = _value(one, own)
         words = [_expanded(word, own) for word in container["args"]]
         told = {name: value for name, value in own.items() if name.startswith("PACELINE_")}
         where = f"kubernetes {each['metadata']['name']} {container['name']}"
@@ -164,7 +166,9 @@ def _expanded(word: str, variables: dict[str, str]) -> str:
     return re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], word)
 
 
-def _value(variable: dict[str, Any]) -> str:
-    """What a variable may come to."""
+def _value(variable: dict[str, Any], before: dict[str, str]) -> str:
+    """What a variable may come to, where those before it are known."""
+    if "value" in variable:
+        return _expanded(variable["value"], before)
     given: dict[str, Any] = variable["valueFrom"]
     return "4000" if "resourceFieldRef" in given else "pod-0"

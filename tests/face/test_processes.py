@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 import paceline.services.agent
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
-from paceline.services.settings import UpSettings
+from paceline.services.host_settings import host_settings
+from paceline.services.settings import UpSettings, for_up, load
 
 
 @pytest.fixture
@@ -114,3 +116,9 @@ def test_down_may_end_the_runs_of_this_machine_too(cli, tmp_path):
     assert (code, out) == (0, "1 runs have ended\n")
     runs.poll()
     assert not run.alive
+
+
+def test_the_agent_of_a_cell_in_one_process_offers_what_its_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "paceline.toml").write_text('[agent]\nhost_id = "h"\nport_first = 40000\n[agent.resources]\ncpu = 2\n')
+    host = host_settings(for_up(load(data=tmp_path / "data")).host, ("http://a:1",), "t", tmp_path)
+    assert (host.host_id, host.port_first, host.resources) == ("h", 40000, {"cpu": 2000})

@@ -12,7 +12,7 @@ from paceline.cli.commands.process_options import log_options, show, without_non
 @click.command(
     epilog=examples(
         "paceline agent --server gw-1:7118 --server gw-2:7118 --token-file token",
-        "paceline agent --host-id worker-7 --attribute rack=r12 --resource gpu=2 --resource gpu/a100=2",
+        "paceline agent --attribute rack=r12 --resource gpu=2 --resource gpu/a100=2",
         "paceline agent --run-as nobody --folder /var/lib/paceline-agent",
     )
 )

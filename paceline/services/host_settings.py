@@ -1,0 +1,38 @@
+"""What an agent runs with, from `[agent]` of the settings: the same for `paceline agent` and `paceline up`."""
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from events.spec import problems
+from events.spec_parts import HostResources
+from hostagent.agent import AgentSettings
+from paceline.services.data_folder import CannotStart
+from paceline.services.settings import AgentPart
+
+
+def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Path) -> AgentSettings:
+    """The settings of an agent of the gateways at `urls`, which keeps its runs in `folder`. Raises `CannotStart`."""
+    return AgentSettings(
+        urls=urls,
+        token=token,
+        folder=folder,
+        host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
+        resources=_offered(part.resources),
+        attributes=part.attributes,
+        port_first=part.port_first,
+        port_last=part.port_last,
+        run_as=part.run_as,
+        ports_moved=not part.model_fields_set & {"port_first", "port_last"},
+    )
+
+
+def _offered(resources: Mapping[str, float | str]) -> dict[str, int]:
+    """The resources of the settings as records have them. Raises `CannotStart`."""
+    try:
+        return HostResources.model_validate(dict(resources)).named()
+    except ValidationError as error:
+        told = "; ".join(f"{pointer[1:]} {message}" for pointer, message in problems(error, HostResources))
+        raise CannotStart(f"The resources of the agent: {told}.") from error
