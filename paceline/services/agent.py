@@ -51,8 +51,6 @@ def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
         cell = None if agent is None else agent.state.cell
         say(text, **({} if cell is None else {"cell": cell}))
 
-    agent = Agent(resolved, on_message)
-    agent.take()
     if listen:
         listening = bound(listen)
     else:
@@ -60,6 +58,8 @@ def follow(resolved: AgentSettings, listen: str, say: Any) -> int:
             listening = bound(f"127.0.0.1:{SERVICE_PORTS['agent']}")
         except OSError:
             listening = bound("127.0.0.1:0")
+    agent = Agent(resolved, on_message)
+    agent.take()
     say(f"listens at http://{address_of(listening)}")
     asyncio.run(_serve(agent, listening))
     return len(agent.runs.alive())
