@@ -30,8 +30,6 @@ from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.lifecycle.task_table import Happening
-from processors.lifecycle.tasks import Tasks
 from processors.placement.assignment import Match
 from processors.placement.cluster_view import Board
 from processors.placement.hosts import Hosts
@@ -308,16 +306,6 @@ def answered_too_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PreemptionOrders, "ended", lambda self, slots: None)
 
 
-def cause_not_withdrawn(patch: pytest.MonkeyPatch) -> None:
-    """A run that shall stay since sla has deferred its preemption goes as soon as sla allows it."""
-    happened = Tasks.happened
-
-    def but_spared(self: Tasks, happening: Happening, slots: I64) -> I64:
-        return slots if happening is Happening.SPARED else happened(self, happening, slots)
-
-    patch.setattr(Tasks, "happened", but_spared)
-
-
 class Planted(NamedTuple):
     """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
     it, and would take long.
@@ -353,8 +341,7 @@ PLANTED: dict[Plant, Planted] = {
     inputs_hashed_without_time: Planted("says another hash"),
     ends_unheard: Planted("none has come to its end"),
     gang_goes_on: Planted("of a gang of which", 2),
-    order_unanswered: Planted("have no answer"),
+    order_unanswered: Planted("have no answer", 4),
     answered_too_early: Planted("have left, and .* are not over"),
-    cause_not_withdrawn: Planted("which its order's answer says stays"),
     stops_what_is_wanted: Planted("which nobody has told to"),
 }
