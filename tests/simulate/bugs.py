@@ -37,7 +37,6 @@ from processors.placement.machine import Placement
 from processors.placement.runs import Runs
 from processors.runtime.driver import Driver
 from processors.runtime.fold import Fold, Recorded
-from processors.state.causes import CauseRow
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -221,8 +220,8 @@ def without_verdict(patch: pytest.MonkeyPatch) -> None:
 
     ordered = PreemptionOrders.ordered
 
-    def allowed(self: PreemptionOrders, position: CauseRow, event: PreemptionsOrdered) -> None:
-        ordered(self, position, event)
+    def allowed(self: PreemptionOrders, event: PreemptionsOrdered, now: int) -> None:
+        ordered(self, event, now)
         self._tasks.note("verdict", self._current(event), CauseVerdict.ALLOWED)
 
     patch.setattr(PreemptionOrders, "ordered", allowed)
@@ -333,7 +332,7 @@ PLANTED: dict[Plant, Planted] = {
     ports_twice: Planted("has another holder"),
     preempts_anyone: Planted("which isn't preemptible"),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
-    without_verdict: Planted("without a verdict of sla"),
+    without_verdict: Planted("without a verdict of sla", 3),
     silent_hosts_used: Planted("which may take nothing"),
     constraints_ignored: Planted("which doesn't meet"),
     half_a_gang_preempted: Planted("preempts a part of a gang", 23),
