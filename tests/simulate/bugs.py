@@ -23,7 +23,7 @@ from events.resources import Vector, add
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import Kind
-from processors.entitlement.preemption import Preemption, Unit
+from processors.entitlement.preemption import Preemption
 from processors.entitlement.queues import Queues
 from processors.lifecycle.causes import Verdict as CauseVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
@@ -191,20 +191,6 @@ def ports_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Match, "_free_ports", all_ports)
 
 
-def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
-    """Work that isn't preemptible is preempted like other work."""
-
-    def candidates(self: Preemption, level: str, but: str) -> list[Unit]:
-        return [
-            unit
-            for job_id, row in self._queues.jobs.items()
-            if row.pool != but and not row.preemptible
-            for _, unit in self._units(job_id, row)
-        ]
-
-    patch.setattr(Preemption, "_candidates", candidates)
-
-
 def inputs_sorted_at_replay(patch: pytest.MonkeyPatch) -> None:
     """Replay applies the inputs of a round topic by topic."""
     inputs = Recorded._inputs
@@ -330,7 +316,6 @@ PLANTED: dict[Plant, Planted] = {
     never_released: Planted("nothing runs, and"),
     memory_not_counted: Planted("of 4096 memory", 1),
     ports_twice: Planted("has another holder"),
-    preempts_anyone: Planted("which isn't preemptible"),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
     without_verdict: Planted("without a verdict of sla", 3),
     silent_hosts_used: Planted("which may take nothing"),
