@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
-import processors.lifecycle.host_reports as lifecycle_hosts
 from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
 from events.codec import decode
 from events.codes import RunReport
@@ -111,12 +110,6 @@ def old_reports_count(patch: pytest.MonkeyPatch) -> None:
         return note(self, slots, self._tasks.arena["run"][slots], said, exit_code)
 
     patch.setattr(LifecycleHosts, "_note", of_any_run)
-
-
-def reports_count_twice(patch: pytest.MonkeyPatch) -> None:
-    """A report that comes once more ends its run once more."""
-    patch.setattr(lifecycle_hosts, "among", lambda states, which: np.ones(len(states), bool))
-    patch.setattr(lifecycle_hosts, "noted", lambda happening, note, states: np.ones(len(states), bool))
 
 
 def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
@@ -308,13 +301,12 @@ PLANTED: dict[Plant, Planted] = {
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("and there is room", 1),
     old_reports_count: Planted("by itself, which no host has said", 16),
-    reports_count_twice: Planted("for the second time"),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
     lost_wake_up: Planted("waits for .*BACKOFF"),
     released_twice: Planted("its limit is|decided otherwise"),
     never_released: Planted("nothing runs, and"),
-    memory_not_counted: Planted("of 4096 memory", 1),
+    memory_not_counted: Planted("of 4096 memory", 5),
     ports_twice: Planted("has another holder"),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
     without_verdict: Planted("without a verdict of sla", 3),
