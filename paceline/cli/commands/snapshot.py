@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.commands.common import data_option, examples, log_options
+from paceline.cli.commands.common import data_option, examples, log_options, report_option
 from paceline.output import Column, note, show, table
 
 if TYPE_CHECKING:
@@ -34,15 +34,7 @@ def with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     @log_options
     @click.option("--machine", metavar="MACHINE", help="Only this machine. [default: all]")
     @click.option("--snapshots", metavar="URL", help="Location of the snapshots. [default: the setting]")
-    @click.option(
-        "-o",
-        "--output",
-        "form",
-        type=click.Choice(("table", "json")),
-        default="table",
-        show_default=True,
-        help="Output format.",
-    )
+    @report_option
     @wraps(function)
     def command(
         data: Path | None,
