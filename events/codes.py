@@ -55,6 +55,8 @@ class TaskState(Number):
     KILLED = 8
 
 
+LIVE_TASKS = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+"""Those of which a host has a run, or is to have one."""
 ENDED_TASKS = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from events.codes import RunReport
+from events.codes import LIVE_TASKS, RunReport
 from events.columns import I32, I64, ints
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
@@ -16,7 +16,7 @@ from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans
 from processors.lifecycle.task_rules import noted
-from processors.lifecycle.task_table import LIVE, LOST, Happening, Note
+from processors.lifecycle.task_table import LOST, Happening, Note
 from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate
 from processors.state.causes import recorded
@@ -67,7 +67,7 @@ class Hosts:
         """Notes reports and returns the slots whose present runs they are about."""
         arena = self._tasks.arena
         state = arena["state"][slots]
-        live = (arena["run"][slots] == run) & among(state, LIVE)
+        live = (arena["run"][slots] == run) & among(state, LIVE_TASKS)
         fresh = slots[live & noted(Happening.STARTED, Note.READY, state) & (said == RunReport.STARTED)]
         self._tasks.note("report", fresh[arena["report"][fresh] == 0], RunReport.STARTED)
         over = live & noted(Happening.OVER, Note.REPORT, state)
@@ -124,7 +124,7 @@ class Hosts:
         wanted = known.copy()
         wanted[known] = (
             (arena["run"][slots[known]] == run[known])
-            & among(arena["state"][slots[known]], LIVE)
+            & among(arena["state"][slots[known]], LIVE_TASKS)
             & (arena["host"][slots[known]] == number)
         )
         there = self._note(slots[wanted], run[wanted], said[wanted], exit_code[wanted])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from events.bounds import RUN_MAX
-from events.codes import ENDED_JOBS, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
@@ -19,7 +19,7 @@ from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
-from processors.lifecycle.task_table import ENDED, GANG_WAIT, STATES, Happening
+from processors.lifecycle.task_table import GANG_WAIT, STATES, Happening
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
 from processors.state.cell_settings import SettingsRow
@@ -280,7 +280,7 @@ def job_state(row: JobRow) -> JobState:
     counts, total = row.counts, row.tasks
     if not total:
         return JobState.KILLED if row.stopping else JobState.PENDING
-    succeeded, failed, killed = (counts[state] for state in ENDED)
+    succeeded, failed, killed = (counts[state] for state in ENDED_TASKS)
     if succeeded >= total:
         return JobState.SUCCEEDED
     if succeeded + failed >= total:

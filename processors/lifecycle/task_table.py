@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from events.codes import Number, Outcome, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Number, Outcome, RunReport, TaskState
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -46,9 +46,7 @@ LIFE = (
 """The states in the order of the columns of `NOTES`."""
 STATES = len(LIFE)
 NAMES = {PLACED: "PLACED", GANG_WAIT: "GANG_WAIT", **{int(state): state.name for state in TaskState}}
-LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
-ENDED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)
 
 
 class Happening(StrEnum):
@@ -134,7 +132,7 @@ WHY_NOT: Mapping[tuple[Happening, int], str] = {
     **{
         (happening, state): _NO_HOST
         for happening in (Happening.HOST_LOST, Happening.MISSING)
-        for state in (TaskState.NONE, TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED)
+        for state in (TaskState.NONE, TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED_TASKS)
     },
     **{
         (Happening.SPARED, state): "only runs that sla has deferred and nothing else stops are named"
@@ -207,7 +205,7 @@ _SAME = -1
 """As `Rule.next`: the state stays."""
 
 RULES: tuple[Rule, ...] = (
-    Rule((PLACED, *LIVE), RunsEnded, None, report=Report.OVER),
+    Rule((PLACED, *LIVE_TASKS), RunsEnded, None, report=Report.OVER),
     Rule((TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, PLACED), RunsEnded, None, causes=_ANY),
     Rule((TaskState.BACKOFF,), GangsQueued, TaskState.QUEUED, waits=False),
     Rule((PLACED,), RunsOrdered, TaskState.ORDERED),

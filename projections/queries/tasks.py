@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Table, select
 
-from events.codes import Outcome, TaskState
+from events.codes import LIVE_TASKS, Outcome, TaskState
 from projections.queries.entities import Json, Page, rows_of
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
-from projections.views.cache import LIVE, TASK_COLUMNS
+from projections.views.cache import TASK_COLUMNS
 from projections.views.rows import HostRow, JobRow
 
 _COLUMN = {name: at for at, name in enumerate(TASK_COLUMNS)}
@@ -42,7 +42,7 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     query = select(blocks.block, blocks.data).where(blocks.live > 0, blocks.block >= first // BLOCK)
     for number, data in connection.execute(query.order_by(blocks.block)) if host.number else ():
         held = unpack(data, len(TASK_COLUMNS))
-        wanted = (held[_COLUMN["host"]] == host.number) & np.isin(held[0], LIVE)
+        wanted = (held[_COLUMN["host"]] == host.number) & np.isin(held[0], LIVE_TASKS)
         for place in np.flatnonzero(wanted).tolist():
             if number * BLOCK + place >= first:
                 slots.append(number * BLOCK + place)

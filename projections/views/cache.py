@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from sqlalchemy import Connection, Table
 
-from events.codes import TaskState
+from events.codes import LIVE_TASKS
 from projections.views import rows, tables
 from projections.views.blocks import Blocks
 
@@ -14,7 +14,6 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures")
 """`exit_code` and `outcome` are those of the last run that ended, 0 from the order of the next one on."""
-LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 """States of tasks that hold something of a host."""
 KEPT_MAX = 20_000
 """Rows of one table kept in memory between batches."""
@@ -149,7 +148,7 @@ class Cache:
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
         self.task_reasons = Lines(tables.task_reasons, rows.TaskReasonRow)
         self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
-        self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE)
+        self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
         self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(
             held for held in vars(self).values() if isinstance(held, Rows | Lines | Blocks)

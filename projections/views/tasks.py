@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from events.codes import Outcome, TaskState
+from events.codes import LIVE_TASKS, Outcome, TaskState
 from events.columns import I64, distinct, indexed, ints, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
@@ -14,7 +14,7 @@ from events.records.base import Event
 from events.records.lifecycle import GangsQueued, InstancesChanged, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
 from events.resources import in_order
 from projections.views import tables
-from projections.views.cache import LIVE, Cache
+from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amounts_in, to_json
 
@@ -209,7 +209,7 @@ class TaskFold:
         self._note_failures(named, outcome, ints(event.exit_code)[named.at])
         self._gang_failures(named, outcome)
         state = tasks["state"][named.places]
-        live = (state >= LIVE[0]) & (state <= LIVE[-1])
+        live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
         self._release(_some(named, live))
         after, failures = self._after(named, outcome)
         tasks["run"][named.places] = ints(event.run)[named.at]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from events.bounds import RUN_MAX
-from events.codes import Outcome, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Outcome, RunReport, TaskState
 from events.columns import ints, pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
@@ -19,12 +19,10 @@ from processors.lifecycle.causes import KIND_OF, Cause, Goal, Kind, Verdict
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of
 from processors.lifecycle.task_table import (
     CAUSE_OF,
-    ENDED,
     ENDS,
     GANG_WAIT,
     JOB_RULES,
     LIFE,
-    LIVE,
     NAMES,
     NOTES,
     PLACED,
@@ -66,7 +64,7 @@ class Task:
         self.world = World()
         self.happening = happening
         gang = happening is Happening.GANG_FAILED or state in (GANG_WAIT, TaskState.STOPPING)
-        service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE))
+        service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS))
         spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
         self.world.submit("a", **(spec if service and not gang else GANG if gang else {"instances": 2}))
         self._drive(state)
@@ -292,7 +290,7 @@ def test_each_end_leads_where_the_table_says(end: Any) -> None:
     assert state.tolist() == [end.next]
     assert tasks.arena["failures"][slots].tolist() == [int(end.counts)]
     assert (tasks.arena["run"][slots[0]] > 4) == (end.next in (TaskState.BACKOFF, GANG_WAIT) or last)
-    assert end.next in (*ENDED, GANG_WAIT) or tasks.arena["admitted"][slots].tolist() == [int(end.keeps)]
+    assert end.next in (*ENDED_TASKS, GANG_WAIT) or tasks.arena["admitted"][slots].tolist() == [int(end.keeps)]
 
 
 def test_the_page_of_a_tasks_life_is_what_the_table_says() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.codes import ENDED_JOBS, ENDED_TASKS, RunReport, TaskState
+from events.codes import ENDED_JOBS, ENDED_TASKS, LIVE_TASKS, RunReport, TaskState
 from events.columns import pack_ints
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import JobStopRequested
@@ -33,7 +33,6 @@ SHAPES = (
     {"instances": 600, "retries": {"max": 1}},
 )
 SHOWN = {PLACED: TaskState.QUEUED, GANG_WAIT: TaskState.BACKOFF}
-LIVE = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 
 
 class World:
@@ -89,7 +88,7 @@ class World:
             self.cell.decide("placement", placed(job_id, instances, run, f"h{self.random.randrange(3)}"))
 
     def report(self) -> None:
-        if found := self.some(*LIVE):
+        if found := self.some(*LIVE_TASKS):
             job_id, instances, run = found
             count = len(instances)
             say = self.random.choice([RunReport.STARTED, RunReport.EXITED, RunReport.STOPPED, RunReport.NOT_STARTED])
@@ -100,7 +99,7 @@ class World:
             )  # fmt: skip
 
     def preempt(self) -> None:
-        if found := self.some(*LIVE, TaskState.QUEUED):
+        if found := self.some(*LIVE_TASKS, TaskState.QUEUED):
             job_id, instances, run = found
             self.cell.decide("entitlement", PreemptionsOrdered(**runs(job_id, instances, run), for_pool="/q",
                                                                from_pool="/p", code="BELOW_RESERVATION"))  # fmt: skip
@@ -135,7 +134,7 @@ def check(world: World, views: Projector) -> None:
         assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
         for state, name in COUNTS.items():
             assert getattr(row, name) == states.count(state), (row.job_id, name)
-    assert on_hosts == np.isin(shown[0], LIVE).sum()
+    assert on_hosts == np.isin(shown[0], LIVE_TASKS).sum()
 
 
 @settings(max_examples=20)

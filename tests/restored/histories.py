@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import Code, Outcome, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.hosts import GatewayBeat
@@ -15,7 +15,6 @@ from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import Amounts
-from processors.lifecycle.task_table import ENDED, LIVE
 from processors.state.arena import REMOVED
 from tests.entitlement.harness import World as EntitlementWorld
 from tests.lifecycle.harness import World as LifecycleWorld
@@ -123,7 +122,7 @@ class Lifecycle(History):
         there = [at for at in range(row.instances) if state[at]]
         added, removed = self.change(there, row.gang_min)
         first_run = max([row.run_floor, *(run[at] for at in removed)]) + self.draw.choice([1, 4])
-        over = [(job_id, at, run[at]) for at in removed if state[at] not in ENDED]
+        over = [(job_id, at, run[at]) for at in removed if state[at] not in ENDED_TASKS]
         zeros, stopped = pack_ints([0] * len(over)), pack_ints([Outcome.STOPPED] * len(over))
         queued = ranges([(job_id, at, 1, first_run, 0) for at in added])
         self.world.decided(
@@ -148,7 +147,7 @@ class Lifecycle(History):
         self.world.peer("placement", placed)
 
     def do_report(self) -> None:
-        runs = self.some(self.runs(*LIVE), 8)
+        runs = self.some(self.runs(*LIVE_TASKS), 8)
         state = self.draw.choice([RunReport.STARTED, RunReport.STARTED, RunReport.EXITED, *RunReport])
         self.world.report(state, *runs, exit_code=self.draw.randint(0, 1))
 
@@ -156,7 +155,7 @@ class Lifecycle(History):
         host = self.draw.choice(HOSTS)
         self.sessions[host] += 1
         strange = [("stranger", self.draw.randint(0, 3), 1), ("other", 0, 2)]
-        runs = self.some([*self.runs(*LIVE), *strange], 6)
+        runs = self.some([*self.runs(*LIVE_TASKS), *strange], 6)
         self.world.inventory(self.sessions[host], *runs, host=host)
 
     def do_lose_a_host(self) -> None:
@@ -165,15 +164,15 @@ class Lifecycle(History):
         self.world.peer("placement", lost)
 
     def do_preempt(self) -> None:
-        runs = self.some(self.runs(TaskState.QUEUED, TaskState.RUNNING, *LIVE))
+        runs = self.some(self.runs(TaskState.QUEUED, TaskState.RUNNING, *LIVE_TASKS))
         order = PreemptionsOrdered(**columns(runs), for_pool="/p", from_pool="/q", code=Code.BELOW_RESERVATION)
         self.world.peer("entitlement", order)
 
     def do_allow(self) -> None:
-        self.world.peer("sla", DisruptionAllowed(**columns(self.some(self.runs(*LIVE)))))
+        self.world.peer("sla", DisruptionAllowed(**columns(self.some(self.runs(*LIVE_TASKS)))))
 
     def do_defer(self) -> None:
-        for job_id, instance, run in self.some(self.runs(*LIVE)):
+        for job_id, instance, run in self.some(self.runs(*LIVE_TASKS)):
             deferred = DisruptionDeferred(
                 job_id=job_id, instance=instance, run=run, code="", unavailable=1, max_unavailable=1
             )
