@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
+import processors.lifecycle.host_reports as host_reports
+import processors.lifecycle.task_rules as task_rules
 from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
 from events.codec import decode
-from events.codes import RunReport
+from events.codes import ENDED_TASKS, RunReport
 from events.columns import I32, I64
 from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
@@ -22,7 +24,7 @@ from events.resources import Vector, add
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import Kind
-from processors.entitlement.preemption import Preemption
+from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
 from processors.lifecycle.causes import Verdict as CauseVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
@@ -112,6 +114,15 @@ def old_reports_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LifecycleHosts, "_note", of_any_run)
 
 
+def reports_count_twice(patch: pytest.MonkeyPatch) -> None:
+    """A report that comes once more ends its run once more, in whatever state the task is."""
+    patch.setattr(host_reports, "among", lambda states, which: np.ones(len(states), bool))
+    patch.setattr(host_reports, "noted", lambda happening, note, states: np.ones(len(states), bool))
+    end, *others = task_rules.RULES
+    patch.setattr(task_rules, "RULES", (end._replace(states=(*end.states, *ENDED_TASKS)), *others))
+    patch.setattr(task_rules, "_DECIDED", task_rules._decided())
+
+
 def order_of_a_set(patch: pytest.MonkeyPatch) -> None:
     """Decisions come in the order of a set, which is that of addresses in memory."""
     decide = Placement.decide
@@ -182,6 +193,20 @@ def ports_twice(patch: pytest.MonkeyPatch) -> None:
         return iter(range(row.port_first, row.port_last + 1))
 
     patch.setattr(Match, "_free_ports", all_ports)
+
+
+def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
+    """Work that isn't preemptible is preempted like other work."""
+
+    def candidates(self: Preemption, level: str, but: str) -> list[Unit]:
+        return [
+            unit
+            for job_id, row in self._queues.jobs.items()
+            if row.pool != but and not row.preemptible
+            for _, unit in self._units(job_id, row)
+        ]
+
+    patch.setattr(Preemption, "_candidates", candidates)
 
 
 def inputs_sorted_at_replay(patch: pytest.MonkeyPatch) -> None:
@@ -301,6 +326,7 @@ PLANTED: dict[Plant, Planted] = {
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("and there is room", 1),
     old_reports_count: Planted("by itself, which no host has said", 16),
+    reports_count_twice: Planted("for the second time", 6),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
     lost_wake_up: Planted("waits for .*BACKOFF"),
@@ -308,6 +334,7 @@ PLANTED: dict[Plant, Planted] = {
     never_released: Planted("nothing runs, and"),
     memory_not_counted: Planted("of 4096 memory", 5),
     ports_twice: Planted("has another holder"),
+    preempts_anyone: Planted("which isn't preemptible", 17),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
     without_verdict: Planted("without a verdict of sla", 3),
     silent_hosts_used: Planted("which may take nothing"),
