@@ -267,7 +267,7 @@ def test_views_that_differ_fail_again_with_the_command_that_is_said(
 
 
 def test_a_soak_that_is_interrupted_tells_what_it_has_met(tmp_path: Path) -> None:
-    says_each_trial = "import paceline.simulate.faults.soak as soak; soak.SAY_EVERY_S = 0; "
+    says_each_trial = "import paceline.simulate.faults.soak as soak; soak.REPORT_SECONDS = 0; "
     runs = "import sys; from paceline.cli.main import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", says_each_trial + runs, "simulate", "--faults", "all", "--for", "10m"]
     process = subprocess.Popen(
