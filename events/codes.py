@@ -95,6 +95,7 @@ class Code(StrEnum):
     POOL_NOT_A_LEAF = "POOL_NOT_A_LEAF"
     POOL_IN_USE = "POOL_IN_USE"
     INVALID_POOL = "INVALID_POOL"
+    INVALID_SETTINGS = "INVALID_SETTINGS"
     OPEN_JOBS_MAX = "OPEN_JOBS_MAX"
     OPEN_TASKS_MAX = "OPEN_TASKS_MAX"
     LIMIT_REACHED = "LIMIT_REACHED"
@@ -141,6 +142,10 @@ class Code(StrEnum):
     """Runs that are not over hold something of the host."""
     ASKED = "ASKED"
     STAYED_AWAY = "STAYED_AWAY"
+    LICENCE = "LICENCE"
+    """The cell has the resource as a licence, which no host offers."""
+    WRONG_UNIT = "WRONG_UNIT"
+    """The cell counts the resource in another unit than the host."""
     # the cell itself
     NOT_YET_EVALUATED = "NOT_YET_EVALUATED"
     """Nothing was decided about it yet."""

@@ -11,6 +11,8 @@ def offer_fault(offer: HostOffered) -> str:
     """Why an offer counts as nothing; empty: it can be taken at its word."""
     if fault := amounts_fault(offer.capacity):
         return fault
+    if not {*offer.sizes} <= offer.capacity.keys():
+        return "sizes names what capacity doesn't"
     if not 0 < offer.port_first <= offer.port_last <= PORT_MAX:
         return f"ports are {offer.port_first} to {offer.port_last}, must be a range from 1 to {PORT_MAX}"
     if len(offer.attributes) > ATTRIBUTES_MAX:

@@ -15,6 +15,7 @@ from operator import mul, sub
 from typing import Final, Protocol, TypeVar
 
 from events.bounds import AMOUNT_MAX, KINDS_MAX
+from events.codes import Code
 
 Amounts = dict[str, int]
 """Amounts by name, as records hold them: thousandths or MiB, those that are 0 left out."""
@@ -90,9 +91,28 @@ class Kinds:
             raise UnknownResource(self.unknown(amounts), self.names)
         return _checked(tuple(map(amounts.get, self.names, repeat(default))))
 
-    def offered(self, amounts: Mapping[str, int]) -> Vector:
-        """The vector of what a host offers: a kind that the cell doesn't know, or has as a licence, doesn't count."""
+    def asked_of_host(self, amounts: Mapping[str, int]) -> Vector:
+        """The vector of what a task needs on its host: licences, and kinds that the cell doesn't know, don't count."""
         return _checked(tuple([0 if name in self.licences else amounts.get(name, 0) for name in self.names]))
+
+    def offered(self, amounts: Mapping[str, int], sizes: Sequence[str]) -> Vector:
+        """The vector of what a host offers, of which `sizes` are in MiB beside memory and disk; what is `ignored`
+        doesn't count.
+        """
+        ignored = self.ignored(amounts, sizes)
+        return _checked(tuple([0 if name in ignored else amounts.get(name, 0) for name in self.names]))
+
+    def ignored(self, amounts: Mapping[str, int], sizes: Sequence[str]) -> dict[str, Code]:
+        """What a host offers in vain, and why: UNKNOWN_RESOURCE, LICENCE or WRONG_UNIT."""
+        found: dict[str, Code] = {}
+        for name in amounts:
+            if name not in self.units:
+                found[name] = Code.UNKNOWN_RESOURCE
+            elif name in self.licences:
+                found[name] = Code.LICENCE
+            elif (name in sizes or STANDARD.get(name) is Unit.MIB) != (self.units[name] is Unit.MIB):
+                found[name] = Code.WRONG_UNIT
+        return found
 
     def amounts(self, vector: Sequence[int], default: int = 0) -> dict[str, int]:
         """A vector as records hold it, in the order of the kinds; amounts equal to `default` are left out."""

@@ -62,6 +62,10 @@ class Amounts(BaseModel):
                 wanted = 'a size, such as "2GiB"' if units[name] is Unit.MIB else "a number, such as 2 or 0.5"
                 yield name, f"{name} is counted otherwise: write {wanted}"
 
+    def sizes(self) -> tuple[str, ...]:
+        """The names beside the four whose amounts are sizes in MiB."""
+        return tuple(sorted(name for name, value in (self.__pydantic_extra__ or {}).items() if isinstance(value, Size)))
+
     def named(self) -> dict[str, int]:
         """The amounts that were given or have a default, by name."""
         return {name: int(value) for name, value in self if value is not None}

@@ -72,7 +72,8 @@ log = logging.getLogger("paceline.agent")
 @dataclass(frozen=True)
 class AgentSettings:
     """What an agent needs to know. `urls`: of the gateways of its cell; `resources`, `attributes`: beside what
-    is detected, or instead of it. `ports_moved`: where another agent of this machine has these ports, others of the
+    is detected, or instead of it; `sizes`: which resources are in MiB, beside memory and disk.
+    `ports_moved`: where another agent of this machine has these ports, others of the
     same number are taken; `port_locks`: see `hostagent.ports`. `run_as`: the user as whom tasks run, empty: the
     agent's.
     """
@@ -88,6 +89,7 @@ class AgentSettings:
     ports_moved: bool = True
     port_locks: Path = LOCKS
     run_as: str = ""
+    sizes: tuple[str, ...] = ()
 
 
 class SessionLost(Exception):
@@ -256,6 +258,7 @@ class Agent:
         hello = Hello(
             session=session,
             capacity=capacity.detect(settings.folder) | settings.resources,
+            sizes=list(settings.sizes),
             port_first=self._ports[0],
             port_last=self._ports[1],
             attributes=capacity.attributes() | settings.attributes,

@@ -38,6 +38,8 @@ class SimHost:
     attributes: dict[str, str] = field(default_factory=dict)
     pattern: str = "sim-#"
     first: int = 1
+    sizes: tuple[str, ...] = ()
+    """Which amounts are in MiB, beside memory and disk."""
 
     def host_ids(self) -> tuple[str, ...]:
         """What they are called."""
@@ -163,6 +165,7 @@ class Fleet:
             hello = Hello(
                 session=self._sessions[host_id],
                 capacity=spec.capacity,
+                sizes=list(spec.sizes),
                 attributes={"hostname": host_id} | spec.attributes,
                 runs=self._inventory(number),
                 position=int(self._positions[number]),

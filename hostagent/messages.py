@@ -103,6 +103,8 @@ class Hello(msgspec.Struct):
 
     session: Session
     capacity: Amounts
+    sizes: list[str] = []
+    """Which of them are in MiB, beside memory and disk."""
     port_first: Annotated[int, msgspec.Meta(ge=1, le=PORT_MAX)] = 31000
     port_last: Annotated[int, msgspec.Meta(ge=1, le=PORT_MAX)] = 31999
     attributes: dict[str, str] = {}

@@ -78,7 +78,12 @@ class HostOffered(Event, frozen=True, kw_only=True):
 
     capacity: dict[str, int]
     """All it lends to tasks. By name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out
-    is 0. A kind that the cell doesn't know is ignored until it does.
+    is 0. A kind that the cell doesn't know, or counts otherwise, is ignored.
+    """
+
+    sizes: tuple[str, ...] = ()
+    """Which of them are sizes in MiB, beside memory and disk; the others are counted in thousandths. A kind that the
+    cell counts otherwise is ignored.
     """
 
     port_first: int = 31000

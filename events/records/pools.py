@@ -7,8 +7,8 @@ from events.records.parts import ResourceKind
 
 
 class CellConfigured(Event, frozen=True, kw_only=True):
-    """An admin sets what the machines of the cell decide by; the whole set at once. Answered by PoolAnswered for the
-    root.
+    """An admin changes what the machines of the cell decide by: the settings that are named here; null keeps a setting
+    as it is. Answered by PoolAnswered for the root.
     """
 
     topic: ClassVar[str] = "paceline.pools"
@@ -16,40 +16,40 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     command_id: str
     """Made by the client."""
 
-    host_lost_after_ms: int = 60000
+    host_lost_after_ms: int | None = None
     """Silence after which a host may be declared lost."""
 
-    host_lost_percent_per_minute: int = 10
+    host_lost_percent_per_minute: int | None = None
     """How much of the hosts may be declared lost in a minute; at least one."""
 
-    host_lost_grace_ms: int = 600000
+    host_lost_grace_ms: int | None = None
     """Silence after which the bound per minute no longer protects a host."""
 
-    host_removed_after_ms: int = 604800000
+    host_removed_after_ms: int | None = None
     """How long a host that was given up is remembered; after that it is removed."""
 
-    placement_patience_ms: int = 5000
+    placement_patience_ms: int | None = None
     """How long placement keeps an admitted gang that finds no place."""
 
-    return_backoff_ms: int = 1000
+    return_backoff_ms: int | None = None
     """First back-off of a gang returned to its pool; doubles."""
 
-    return_backoff_max_ms: int = 60000
+    return_backoff_max_ms: int | None = None
     """Longest back-off."""
 
-    restart_backoff_ms: int = 1000
+    restart_backoff_ms: int | None = None
     """First back-off before a stateless task runs again; doubles."""
 
-    restart_backoff_max_ms: int = 300000
+    restart_backoff_max_ms: int | None = None
     """Longest back-off before a stateless task runs again."""
 
-    preemption_delay_ms: int = 2000
+    preemption_delay_ms: int | None = None
     """How long a pool must be below its reservation with work waiting before it preempts."""
 
-    forget_after_ms: int = 604800000
+    forget_after_ms: int | None = None
     """How long after its end a job is known: repeats are recognised, and the views show it."""
 
-    ended_jobs_max: int = 1000000
+    ended_jobs_max: int | None = None
     """How many ended jobs are known at most; the oldest are forgotten before their time."""
 
     resources: tuple[ResourceKind, ...] = ()

@@ -53,6 +53,7 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
         host_id=host_id,
         session=hello.session,
         capacity=hello.capacity,
+        sizes=tuple(hello.sizes),
         port_first=hello.port_first,
         port_last=hello.port_last,
         attributes=hello.attributes,

@@ -196,6 +196,14 @@ class Client:
         """The cell: its number, log and address, and where each machine stands."""
         return self._get("/v1/cell")
 
+    def cell_settings(self) -> dict[str, Any]:
+        """The settings of the cell, times with their units; `resources`: the kinds that were added to it."""
+        return self._get("/v1/cell/settings")
+
+    def change_cell(self, settings: Mapping[str, Any], wait: float = 0) -> Answer:
+        """Changes settings of the cell, those that are named; `resources`: kinds to add, or licences to change."""
+        return cast(Answer, self._write("PATCH", "/v1/cell/settings", dict(settings), wait))
+
     def quarantine(self) -> Iterator[dict[str, Any]]:
         """The records that were skipped."""
         return self._all("/v1/log/quarantine", "records", {"page_size": PAGE})

@@ -15,12 +15,14 @@ from paceline.services.settings import AgentPart
 
 def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Path) -> AgentSettings:
     """The settings of an agent of the gateways at `urls`, which keeps its runs in `folder`. Raises `CannotStart`."""
+    offered = _offered(part.resources)
     return AgentSettings(
         urls=urls,
         token=token,
         folder=folder,
         host_id=part.host_id or socket.gethostname().lower()[:100] or "localhost",
-        resources=_offered(part.resources),
+        resources=offered.named(),
+        sizes=offered.sizes(),
         attributes=part.attributes,
         port_first=part.port_first,
         port_last=part.port_last,
@@ -29,10 +31,10 @@ def host_settings(part: AgentPart, urls: tuple[str, ...], token: str, folder: Pa
     )
 
 
-def _offered(resources: Mapping[str, float | str]) -> dict[str, int]:
-    """The resources of the settings as records have them. Raises `CannotStart`."""
+def _offered(resources: Mapping[str, float | str]) -> HostResources:
+    """The resources of the settings. Raises `CannotStart`."""
     try:
-        return HostResources.model_validate(dict(resources)).named()
+        return HostResources.model_validate(dict(resources))
     except ValidationError as error:
         told = "; ".join(f"{pointer[1:]} {message}" for pointer, message in problems(error, HostResources))
         raise CannotStart(f"The resources of the agent: {told}.") from error

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from events.bounds import INT_MAX
+from events.cell_settings import SettingsChange
 from events.codes import ENDED_JOBS, Code
 from events.columns import I64, distinct, ints, longs, pack_longs
 from events.records.base import Event
@@ -35,19 +36,18 @@ from processors.entitlement.rows import (
     WEIGHED,
     AskRow,
     CellRow,
+    ConfiguredRow,
     DefinedRow,
     PoolFact,
     PoolRow,
     RemovedRow,
     SaidRow,
-    adds_kinds,
     ask_row,
     root_row,
 )
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.causes import CurrentInput
-from processors.state.cell_settings import SettingsRow
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
@@ -63,8 +63,8 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 11
-    state: ClassVar[int] = 6
+    logic: ClassVar[int] = 12
+    state: ClassVar[int] = 7
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -191,19 +191,19 @@ class Entitlement:
 
     def _answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done, added = self._tree, dict(self.commands.items()), self.cell.settings.resources
+        tree, done, settings = self._tree, dict(self.commands.items()), self.cell.settings
         before: list[Entry] = []
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
             fact = self.asks[offset].fact
-            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done, added)
+            answered = answer(offset, fact, tree, self.queues.open_jobs, fact.command_id in done, settings)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
                 was = tree.take(fact)
                 before += [was] if was else []
             out.append(answered)
-            if answered.code == Code.DONE and adds_kinds(fact):
-                break  # what comes after it may name them
+            if answered.code == Code.DONE and isinstance(fact, ConfiguredRow):
+                break  # what comes after it is judged by the new settings
         for entry in reversed(before):
             tree.put(entry)
         return out
@@ -362,13 +362,13 @@ class Entitlement:
             if fact.path in self.said:
                 self.said.remove(fact.path)
         else:
-            self._configured(fact.settings)
+            self._configured(fact.change)
         self.queues.changes += 1
         self.queues.release_for_change()
 
-    def _configured(self, settings: SettingsRow) -> None:
+    def _configured(self, change: SettingsChange) -> None:
         """The cell has other settings, and may know more kinds."""
-        kinds = self._cell.change("cell").configure(settings)
+        kinds = self._cell.change("cell").configure(change)
         if len(kinds) > len(self.queues.kinds):
             for path, pool in list(self.pools.items()):
                 self.pools.put(path, pool.widened(kinds))

@@ -1,15 +1,15 @@
 """Answers to facts about pools: the rules of the pool tree."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
+from events.bounds import AMOUNT_MAX, INT_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
+from events.cell_settings import Settings, change_fault, changed
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
-from events.resources import UnknownResource, amounts_fault, kinds_fault, subtract
+from events.resources import UnknownResource, amounts_fault, subtract
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
 from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
-from processors.state.cell_settings import KindRow
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 
@@ -17,10 +17,10 @@ Verdict = tuple[Code, str]
 
 
 def answer(
-    offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool, added: Sequence[KindRow]
+    offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool, settings: Settings
 ) -> PoolAnswered:
-    """The answer to one fact, as the tree is now; `repeated`: its command was done before; `added`: the kinds that were
-    added to the cell.
+    """The answer to one fact, as the tree is now; `repeated`: its command was done before; `settings`: those of the
+    cell before this fact.
     """
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
     if len(fact.command_id) > WORD_MAX:
@@ -33,7 +33,7 @@ def answer(
     elif isinstance(fact, RemovedRow):
         code, message = _removed(path, tree, open_jobs)
     else:
-        code, message = _configured(fact, added)
+        code, message = _configured(fact, settings)
     return PoolAnswered(path=path, pools_offset=offset, command_id=fact.command_id, code=code, message=message)
 
 
@@ -138,11 +138,9 @@ def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:
     return Code.DONE, ""
 
 
-def _configured(fact: ConfiguredRow, added: Sequence[KindRow]) -> Verdict:
-    for name in [name for name in fact.settings.__struct_fields__ if name != "resources"]:
-        value, most = getattr(fact.settings, name), 100 if "percent" in name else MS_MAX
-        if not 0 <= value <= most:
-            return Code.INVALID_POOL, f"{name} is {value}, it must be 0 to {most}"
-    if fault := kinds_fault(added, fact.settings.resources):
-        return Code.INVALID_POOL, f"resources: {fault}"
+def _configured(fact: ConfiguredRow, settings: Settings) -> Verdict:
+    if fault := change_fault(settings, fact.change):
+        return Code.INVALID_SETTINGS, fault
+    if changed(settings, fact.change) == settings:
+        return Code.REPEATED, "the cell has these settings already"
     return Code.DONE, ""

@@ -3,15 +3,15 @@
 import msgspec
 from msgspec.structs import replace
 
+from events.cell_settings import DEFAULTS, Settings, SettingsChange, change_of, changed
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
 from events.records.lifecycle import JobChanged, RunsEnded
 from events.records.parts import Cause
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import STANDARD_KINDS, Kinds, Vector, with_added
+from events.resources import STANDARD_KINDS, Kinds, Vector
 from processors.state.causes import CauseRow, newest
-from processors.state.cell_settings import DEFAULTS, SettingsRow
 from processors.state.record_rows import row_of
 from processors.state.shapes import MIXED
 
@@ -126,7 +126,7 @@ class CellRow(msgspec.Struct, array_like=True):
     capacity: Vector = (0,) * len(STANDARD_KINDS)
     version: int = 0
     hosts: int = 0
-    settings: SettingsRow = DEFAULTS
+    settings: Settings = DEFAULTS
     said_ms: int = 0
     """When EntitlementsSet was said last."""
     served: int = 0
@@ -144,9 +144,9 @@ class CellRow(msgspec.Struct, array_like=True):
         last = [self.last_by] if self.last_by else []
         return tuple(change.record for change in self.changed_by or last)
 
-    def configure(self, settings: SettingsRow) -> Kinds:
-        """Takes other settings; returns the kinds that the cell knows with them."""
-        self.settings = replace(settings, resources=with_added(self.settings.resources, settings.resources))
+    def configure(self, change: SettingsChange) -> Kinds:
+        """Changes settings; returns the kinds that the cell knows with them."""
+        self.settings = changed(self.settings, change)
         kinds = Kinds(self.settings.resources)
         self.capacity = kinds.widened(self.capacity)
         return kinds
@@ -185,15 +185,10 @@ class ConfiguredRow(msgspec.Struct, frozen=True, array_like=True, tag="configure
     """A CellConfigured."""
 
     command_id: str
-    settings: SettingsRow
+    change: SettingsChange
 
 
 PoolFact = DefinedRow | RemovedRow | ConfiguredRow
-
-
-def adds_kinds(fact: PoolFact) -> bool:
-    """Whether the cell may know more kinds after it."""
-    return isinstance(fact, ConfiguredRow) and len(fact.settings.resources) > 0
 
 
 class AskRow(msgspec.Struct, array_like=True):
@@ -208,5 +203,5 @@ def ask_row(event: PoolDefined | PoolRemoved | CellConfigured) -> AskRow:
         case PoolRemoved():
             return AskRow(RemovedRow(event.command_id, event.path))
         case CellConfigured():
-            return AskRow(ConfiguredRow(event.command_id, row_of(SettingsRow, event)))
+            return AskRow(ConfiguredRow(event.command_id, change_of(event)))
     return AskRow(row_of(DefinedRow, event))

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from events.acceptance import digest
 from events.bounds import RUN_MAX, TASKS_MAX
+from events.cell_settings import Settings
 from events.codec import body
 from events.codes import Code, no_pool
 from events.columns import pack_ints
@@ -16,7 +17,6 @@ from events.resources import Kinds, UnknownResource, in_order
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, StopRow, SubmittedRow
 from processors.lifecycle.validation import refusal
-from processors.state.cell_settings import SettingsRow
 from processors.state.record_rows import row_of
 from processors.state.table import Table
 
@@ -35,7 +35,7 @@ class View(Protocol):
     ended: EndedJobs
 
     @property
-    def settings(self) -> SettingsRow:
+    def settings(self) -> Settings:
         """The settings of the cell."""
         ...
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from events.bounds import RUN_MAX
+from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, Outcome, TaskState
 from events.columns import I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
@@ -22,7 +23,6 @@ from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
 from processors.lifecycle.task_table import GANG_WAIT, STATES, Happening
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
-from processors.state.cell_settings import SettingsRow
 from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
 
@@ -264,7 +264,7 @@ class Jobs:
         if not pool.open_jobs:
             self.removed_pools.pop(row.pool, None)
 
-    def forgettable(self, now: int, settings: SettingsRow, most: int) -> list[Event]:
+    def forgettable(self, now: int, settings: Settings, most: int) -> list[Event]:
         """At most `most` ended jobs that are kept no longer."""
         after_ms, kept = settings.forget_after_ms, settings.ended_jobs_max
         due = self.ended.due(now, after_ms, kept, min(FORGET_MAX, most))

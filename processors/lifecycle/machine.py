@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from events.cell_settings import Settings
 from events.codes import Code, RunReport
 from events.columns import I64, ints, longs
 from events.records.base import Event
@@ -51,7 +52,7 @@ from processors.lifecycle.task_table import PLACED, Happening, Note
 from processors.lifecycle.tasks import Tasks
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
-from processors.state.cell_settings import CellSettings, SettingsRow
+from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
@@ -65,8 +66,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 13
-    state: ClassVar[int] = 10
+    logic: ClassVar[int] = 14
+    state: ClassVar[int] = 11
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -134,7 +135,7 @@ class Lifecycle:
         )
 
     @property
-    def settings(self) -> SettingsRow:
+    def settings(self) -> Settings:
         """The settings of the cell."""
         return self._settings.now
 

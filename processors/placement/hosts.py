@@ -135,15 +135,15 @@ class Hosts:
         if row is None or event.session != row.session or row.lost:
             return
         row = self.table.change(event.host_id)
-        before = (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes)
+        before = _offer_of(row)
         if not offer_fault(event):
             row.offered = event.session
-            row.capacity = in_order(event.capacity)
+            row.capacity, row.sizes = in_order(event.capacity), tuple(sorted({*event.sizes}))
             row.port_first, row.port_last = event.port_first, event.port_last
             row.attributes = dict(sorted(event.attributes.items()))
         else:
             _withdraw(row)
-        if before != (row.offered != NEVER, row.capacity, row.port_first, row.port_last, row.attributes):
+        if before != _offer_of(row):
             self._changed()
         self._offer(row)
         self._derive(row)
@@ -253,7 +253,7 @@ class Hosts:
     def _offer(self, row: HostRow) -> None:
         """Brings capacity, ports and attributes up to the row."""
         number = row.number
-        self.capacity[:, number] = [*self.kinds.offered(row.capacity), row.port_last - row.port_first + 1]
+        self.capacity[:, number] = [*self.kinds.offered(row.capacity, row.sizes), row.port_last - row.port_first + 1]
         self.used[-1, number] = self._within(number, self.taken[number])
         self.constraints.changed(number, row.attributes)
 
@@ -272,7 +272,12 @@ class Hosts:
         self.left_ms[number], self.present[number] = row.left_ms, 1
 
 
+def _offer_of(row: HostRow) -> tuple[object, ...]:
+    """What the host offers, to compare."""
+    return row.offered != NEVER, row.capacity, row.sizes, row.port_first, row.port_last, row.attributes
+
+
 def _withdraw(row: HostRow) -> None:
     """From now on the host offers nothing."""
-    row.offered, row.capacity = NEVER, {}
+    row.offered, row.capacity, row.sizes = NEVER, {}, ()
     row.port_first, row.port_last, row.attributes = 0, -1, {}

@@ -24,6 +24,8 @@ class HostRow(msgspec.Struct, array_like=True):
     reconciled: int = NEVER
     """Session whose runs lifecycle has settled."""
     capacity: dict[str, int] = {}
+    sizes: tuple[str, ...] = ()
+    """Which of them are in MiB, beside memory and disk."""
     port_first: int = 0
     port_last: int = -1
     attributes: dict[str, str] = {}

@@ -108,7 +108,7 @@ class Runs:
 
     def accepted(self, event: JobAccepted, now: int) -> None:
         """A job is there."""
-        shapes = shapes_of(event, self._hosts.kinds.offered)
+        shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
         if event.job_id in self.jobs or event.instances < 1 or not shapes:
             return
         cell = self._cell.change("cell")
@@ -193,7 +193,7 @@ class Runs:
 
     def instances_changed(self, event: InstancesChanged, now: int) -> None:
         """Instances of a job were added or removed."""
-        shapes = shapes_of(event, self._hosts.kinds.offered)
+        shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
         if event.job_id not in self.jobs or len(shapes) < len(event.shapes):
             return
         row = self.jobs.change(event.job_id)

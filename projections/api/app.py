@@ -6,9 +6,10 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from events.log.port import Log
+from events.settings_spec import CellSpec
 from events.spec import JobSpec, PoolSpec
 from paceline.client.proof import Proving
-from projections.api import hosts, jobs, pools, stream, system
+from projections.api import hosts, jobs, pools, settings, stream, system
 from projections.api.context import Context, TaskLog, own_cell
 from projections.api.errors import install
 from projections.api.guards import Guards
@@ -18,6 +19,12 @@ from projections.views.reader import Views
 
 STREAMS_MAX = 64
 _REF = "#/components/schemas/{model}"
+_BODIES = (
+    ("/v1/jobs", "post", JobSpec),
+    ("/v1/pools/{path}", "put", PoolSpec),
+    ("/v1/cell/settings", "patch", CellSpec),
+)
+"""Bodies that handlers take as they come."""
 
 
 def create_app(
@@ -43,7 +50,7 @@ def create_app(
     app.state.context = context
     app.state.guards = {"token": token, "listen": listen}
     app.include_router(system.probes(), responses=PROBLEMS)
-    for part in (jobs, pools, hosts, stream, system):
+    for part in (jobs, pools, hosts, settings, stream, system):
         app.include_router(part.routes(context), dependencies=[Depends(own_cell)], responses=PROBLEMS)
     if gateway is not None:
         app.include_router(gateway)
@@ -63,7 +70,7 @@ def _describe_bodies(app: FastAPI) -> None:
         schema = plain()
         if fresh:
             parts = schema.setdefault("components", {}).setdefault("schemas", {})
-            for path, method, model in (("/v1/jobs", "post", JobSpec), ("/v1/pools/{path}", "put", PoolSpec)):
+            for path, method, model in _BODIES:
                 spec = model.model_json_schema(ref_template=_REF)
                 parts.update(spec.pop("$defs", {}))
                 parts[model.__name__] = spec

@@ -47,13 +47,19 @@ async def carry_out(
             must_be(connection)
         return context.append(event, key)
 
-    offset = await run_in_threadpool(append)
-    told: dict[str, Any] = {"command_id": command_id, "position": f"{event.topic}:{offset}"}
+    return await answered(context, event, await run_in_threadpool(append), wait, 409)
+
+
+async def answered(context: Context, event: Any, offset: int, wait: float, refused: int) -> Response:
+    """The answer to a fact with a `command_id` that was written at an offset; `refused` is the status of a no. Raises
+    a problem where it is one.
+    """
+    told: dict[str, Any] = {"command_id": event.command_id, "position": f"{event.topic}:{offset}"}
     answer = await context.answer(event.topic, offset, wait)
     headers = {"Log-Position": told["position"]}
     if answer is None:
         return JSONResponse(told, 202, headers)
     if answer.code not in FINE:
-        status = 404 if answer.code == Code.NOT_FOUND else 409
+        status = 404 if answer.code == Code.NOT_FOUND else refused
         raise Problem(status, answer.code, answer.message, position=told["position"])
     return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, headers)

@@ -239,7 +239,7 @@ def host_json(row: HostRow, kinds: Kinds) -> Json:
         "silent_since": at(row.silent_ms),
         "offer_refused": row.offer_fault or None,
         "lost": {"code": row.lost_code, "session": row.lost_session, "at": at(row.lost_ms)} if row.lost_code else None,
-        **offered_json(amounts_in(row.capacity), kinds),
+        **offered_json(amounts_in(row.capacity), msgspec.json.decode(row.sizes), kinds),
         "allocated": write_amounts(on_host, kinds.units),
         "runs": row.runs,
         "ports": {"first": row.port_first, "last": row.port_last},

@@ -1,24 +1,31 @@
 """The resources that a cell knows, and amounts of them as users write them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, select
 
+from events.cell_settings import DEFAULTS, Settings
+from events.codes import Code
 from events.quantities import write_amounts
-from events.records.parts import ResourceKind
-from events.resources import Amounts, Kinds
+from events.resources import Amounts, Kinds, Unit
 from projections.views import tables
-from projections.views.rows import RESOURCES_META
+from projections.views.rows import SETTINGS_META
 
-_added = msgspec.json.Decoder(list[ResourceKind])
+_settings = msgspec.json.Decoder(Settings)
+
+
+def settings_of(connection: Connection) -> Settings:
+    """The settings of the cell."""
+    column = tables.meta.c
+    value = connection.execute(select(column.value).where(column.name == SETTINGS_META)).scalar()
+    return _settings.decode(value) if value else DEFAULTS
 
 
 def kinds_of(connection: Connection) -> Kinds:
     """The kinds of the cell."""
-    column = tables.meta.c
-    value = connection.execute(select(column.value).where(column.name == RESOURCES_META)).scalar()
-    return Kinds(_added.decode(value) if value else ())
+    return Kinds(settings_of(connection).resources)
 
 
 def kinds_json(kinds: Kinds) -> list[dict[str, Any]]:
@@ -28,11 +35,28 @@ def kinds_json(kinds: Kinds) -> list[dict[str, Any]]:
     return [row | ({"amount": licences[row["name"]]} if row["name"] in licences else {}) for row in rows]
 
 
-def offered_json(offered: Amounts, kinds: Kinds) -> dict[str, Any]:
-    """What a host lends to tasks, and the names of what it offers in vain."""
-    ignored = [name for name in offered if name in kinds.licences or name not in kinds.units]
+def offered_json(offered: Amounts, sizes: Sequence[str], kinds: Kinds) -> dict[str, Any]:
+    """What a host lends to tasks, and what it offers in vain, each with the reason; `sizes`: of what it offers that is
+    in MiB, beside memory and disk.
+    """
+    ignored = kinds.ignored(offered, sizes)
     used = {name: amount for name, amount in offered.items() if name not in ignored}
-    return {"capacity": write_amounts(used, kinds.units), "ignored_resources": ignored}
+    why = [
+        {"name": name, "code": str(code), "message": _ignored_text(code, kinds.units.get(name))}
+        for name, code in ignored.items()
+    ]
+    return {"capacity": write_amounts(used, kinds.units), "ignored_resources": why}
+
+
+def _ignored_text(code: Code, unit: Unit | None) -> str:
+    """Why something is offered in vain, and what would change it; `unit`: that of the cell."""
+    match code:
+        case Code.UNKNOWN_RESOURCE:
+            return "the cell doesn't know it; `paceline cell set --resource` defines it"
+        case Code.LICENCE:
+            return "the cell has it as a licence, which no host offers"
+    wanted = "a size, such as 2GiB" if unit is Unit.MIB else "a number, such as 2"
+    return f"the cell counts it otherwise; the host must offer {wanted}"
 
 
 def shares_json(share: Amounts, default: int, kinds: Kinds) -> dict[str, int]:

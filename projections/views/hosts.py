@@ -9,7 +9,7 @@ from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, to_json
 
 CONNECTION = ("session", "gateway", "connected_ms", "silent_ms", "offered", "offer_fault")
-OFFER = ("capacity", "attributes", "port_first", "port_last")
+OFFER = ("capacity", "sizes", "attributes", "port_first", "port_last")
 
 
 class HostFold:
@@ -90,6 +90,7 @@ def _offer(event: HostOffered) -> HostRow:
     return HostRow(
         event.host_id,
         capacity=to_json(event.capacity),
+        sizes=to_json(sorted({*event.sizes})),
         attributes=to_json(event.attributes),
         port_first=event.port_first,
         port_last=event.port_last,

@@ -2,17 +2,17 @@
 
 import msgspec
 
+from events.cell_settings import DEFAULTS, Settings, change_of, changed
 from events.codec import decode
 from events.codes import Code
 from events.columns import longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, PoolAnswered
-from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import in_order, with_added
+from events.resources import in_order
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
-from projections.views.rows import RESOURCES_META, MetaRow, PoolFactRow, PoolRow, to_json
+from projections.views.rows import SETTINGS_META, MetaRow, PoolFactRow, PoolRow, to_json
 
 
 class PoolFold:
@@ -58,10 +58,10 @@ class PoolFold:
         elif isinstance(fact, PoolDefined):
             row = self._cache.pools.change(fact.path) or self._cache.pools.put(PoolRow(fact.path, 0, b""))
             row.offset, row.spec, row.at_ms = event.pools_offset, pending.value, moment.now
-        elif isinstance(fact, CellConfigured) and fact.resources:
-            added = self._cache.meta.get(RESOURCES_META)
-            known = msgspec.json.decode(added.value, type=list[ResourceKind]) if added else []
-            self._cache.meta.put(MetaRow(RESOURCES_META, to_json(with_added(known, fact.resources))))
+        elif isinstance(fact, CellConfigured):
+            known = self._cache.meta.get(SETTINGS_META)
+            settings = msgspec.json.decode(known.value, type=Settings) if known else DEFAULTS
+            self._cache.meta.put(MetaRow(SETTINGS_META, to_json(changed(settings, change_of(fact)))))
 
     def _set(self, moment: RecordContext, event: EntitlementsSet) -> None:
         shape = len(event.pools), len(event.resources)

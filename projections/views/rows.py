@@ -167,6 +167,8 @@ class HostRow(msgspec.Struct):
     offer_fault: str = ""
     """Why what it offers in this session counts as nothing."""
     capacity: str = "{}"
+    sizes: str = "[]"
+    """Which of it is in MiB, beside memory and disk."""
     port_first: int = 0
     port_last: int = 0
     attributes: str = "{}"
@@ -261,8 +263,8 @@ class MetaRow(msgspec.Struct):
     value: str
 
 
-RESOURCES_META = "resources"
-"""The row of `meta` that has the kinds of resources that were added to the cell, as JSON."""
+SETTINGS_META = "settings"
+"""The row of `meta` that has the settings of the cell, as JSON."""
 
 
 def to_json(value: object) -> str:

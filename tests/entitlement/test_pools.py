@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.codes import Code
+from events.records.entitlement import PoolAnswered
 from events.records.parts import ResourceKind
+from events.records.pools import CellConfigured
 from events.resources import STANDARD, Amounts
 from tests.entitlement.harness import World, cpu
 
@@ -93,8 +95,25 @@ def test_settings_are_answered_for_the_root() -> None:
     answer = world.configure(preemption_delay_ms=500)
     assert (answer.path, answer.code) == ("/", Code.DONE)
     answer = world.configure(preemption_delay_ms=-1)
-    assert (answer.code, "preemption_delay_ms is -1" in answer.message) == (Code.INVALID_POOL, True)
-    assert world.configure(host_lost_percent_per_minute=101).code == Code.INVALID_POOL
+    assert (answer.code, "preemption_delay_ms is -1" in answer.message) == (Code.INVALID_SETTINGS, True)
+    assert world.configure(host_lost_percent_per_minute=101).code == Code.INVALID_SETTINGS
+
+
+def test_one_setting_is_changed_and_all_others_stay() -> None:
+    world = World()
+    world.configure(preemption_delay_ms=500, ended_jobs_max=7)
+    assert world.configure(forget_after_ms=9).code == Code.DONE
+    settings = world.machine.cell.settings
+    assert (settings.preemption_delay_ms, settings.ended_jobs_max, settings.forget_after_ms) == (500, 7, 9)
+    assert world.configure(preemption_delay_ms=500, forget_after_ms=9).code == Code.REPEATED
+
+
+def test_changes_of_settings_in_one_round_are_judged_one_after_another() -> None:
+    world = World()
+    for number, delay in enumerate((500, 2000, 2000)):
+        world.catch("paceline.pools", CellConfigured(command_id=str(number), preemption_delay_ms=delay))
+    answers = [each for each in world.quiet() if isinstance(each, PoolAnswered)]
+    assert [each.code for each in answers] == [Code.DONE, Code.DONE, Code.REPEATED]
 
 
 A100, FPGA = ResourceKind("gpu/a100"), ResourceKind("fpga", "MiB")
@@ -114,8 +133,8 @@ def test_a_resource_is_never_removed_and_its_unit_never_changes() -> None:
     world.configure(preemption_delay_ms=500)
     world.configure(resources=(FPGA,))
     assert [kind.name for kind in world.machine.cell.settings.resources] == ["gpu/a100", "fpga"]
-    assert world.configure(resources=(ResourceKind("gpu/a100", "MiB"),)).code == Code.INVALID_POOL
-    assert world.configure(resources=(ResourceKind("gpu/a100", amount=5),)).code == Code.INVALID_POOL
+    assert world.configure(resources=(ResourceKind("gpu/a100", "MiB"),)).code == Code.INVALID_SETTINGS
+    assert world.configure(resources=(ResourceKind("gpu/a100", amount=5),)).code == Code.INVALID_SETTINGS
 
 
 def test_a_licence_may_change_its_amount() -> None:
@@ -140,7 +159,7 @@ def test_a_licence_may_change_its_amount() -> None:
 def test_resources_that_make_no_sense_are_refused_as_a_whole(kinds: tuple[ResourceKind, ...], message: str) -> None:
     world = World()
     answer = world.configure(preemption_delay_ms=500, resources=kinds)
-    assert (answer.code, message in answer.message) == (Code.INVALID_POOL, True), answer.message
+    assert (answer.code, message in answer.message) == (Code.INVALID_SETTINGS, True), answer.message
     assert (world.machine.cell.settings.preemption_delay_ms, world.machine.cell.settings.resources) == (2000, ())
 
 

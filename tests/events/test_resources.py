@@ -52,8 +52,15 @@ def test_an_unknown_name_is_named_with_those_that_are_known() -> None:
 
 def test_what_a_host_offers_counts_where_the_cell_knows_it_and_has_no_licence_of_it() -> None:
     offer = {"cpu": 4000, "gpu/a100": 2000, "tpu": 1000, "matlab": 9000}
-    assert A100.offered(offer) == (4000, 0, 0, 0, 2000, 0)
-    assert STANDARD_KINDS.offered(offer) == (4000, 0, 0, 0)
+    assert A100.offered(offer, ()) == (4000, 0, 0, 0, 2000, 0)
+    assert STANDARD_KINDS.offered(offer, ()) == (4000, 0, 0, 0)
+    assert A100.ignored(offer, ()) == {"tpu": "UNKNOWN_RESOURCE", "matlab": "LICENCE"}
+
+
+def test_what_a_host_offers_in_another_unit_than_the_cell_has_is_ignored() -> None:
+    offer = {"cpu": 4000, "memory": 100, "gpu/a100": 2048}
+    assert A100.offered(offer, ("gpu/a100",)) == (4000, 100, 0, 0, 0, 0)
+    assert A100.ignored(offer, ("gpu/a100", "memory")) == {"gpu/a100": "WRONG_UNIT"}
 
 
 def test_arithmetic() -> None:

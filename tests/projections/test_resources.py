@@ -87,8 +87,12 @@ def test_a_pool_shows_amounts_in_their_units_and_a_weight_for_each_resource(know
 def test_a_host_shows_what_it_offers_in_vain(known):
     known.cell.fact(HostConnected(host_id="h1", session=1, gateway="g"))
     capacity = {"cpu": 8000, "gpu/a100": 2000, "scratch": 1024, "tpu": 4000, "matlab": 1000}
-    known.cell.fact(HostOffered(host_id="h1", session=1, capacity=capacity))
+    known.cell.fact(HostOffered(host_id="h1", session=1, capacity=capacity, sizes=("gpu/a100", "scratch")))
     known.fold()
     host = known.get("/v1/hosts/h1")
-    assert host["capacity"] == {"cpu": 8, "gpu/a100": 2, "scratch": "1GiB"}
-    assert host["ignored_resources"] == ["matlab", "tpu"]
+    assert host["capacity"] == {"cpu": 8, "scratch": "1GiB"}
+    assert {each["name"]: (each["code"], each["message"]) for each in host["ignored_resources"]} == {
+        "gpu/a100": ("WRONG_UNIT", "the cell counts it otherwise; the host must offer a number, such as 2"),
+        "matlab": ("LICENCE", "the cell has it as a licence, which no host offers"),
+        "tpu": ("UNKNOWN_RESOURCE", "the cell doesn't know it; `paceline cell set --resource` defines it"),
+    }

@@ -1,4 +1,4 @@
-"""`paceline cell`: is everything there."""
+"""`paceline cell`: is everything there; settings and resources of a cell."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.cli.commands import cell_settings
 from paceline.cli.commands.common import data_option, examples, kafka_options, report_option
 from paceline.cli.commands.process_options import show as show_settings
 from paceline.cli.commands.process_options import show_config_option
@@ -22,7 +23,11 @@ HASH_CHARACTERS = 12
 
 @click.group()
 def cell() -> None:
-    """Check cell health."""
+    """Check cell health; show and change the settings of a cell."""
+
+
+cell.add_command(cell_settings.get, "get")
+cell.add_command(cell_settings.set_, "set")
 
 
 @cell.command(

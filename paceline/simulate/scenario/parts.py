@@ -3,18 +3,14 @@
 import math
 import random
 from statistics import NormalDist
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, StringConstraints, model_validator
 
 from events import spec_parts
-from events.bounds import INT_MAX
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount
 from events.records.jobs import JobSubmitted
-from events.records.parts import ResourceKind
-from events.records.pools import CellConfigured
-from events.resources import in_order, kinds_fault
+from events.resources import in_order
 from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
 from events.spec_parts import ResourceName, Sim, Spec, Text, Word, at
 from hostagent.fleet import SimHost
@@ -88,7 +84,8 @@ class HostGroup(ScenarioPart):
     def sim_host(self, first: int, count: int) -> SimHost:
         """Some of its hosts."""
         pattern = self.pattern or f"{self.name}-#"
-        return SimHost(count, in_order(self.resources.named()), dict(self.attributes), pattern, first)
+        amounts, sizes = in_order(self.resources.named()), self.resources.sizes()
+        return SimHost(count, amounts, dict(self.attributes), pattern, first, sizes)
 
 
 class LogNormal(Spec):
@@ -175,46 +172,3 @@ class ScenarioPool(PoolSpec):
     """A pool as pool files have it."""
 
     path: Pool
-
-
-class Kind(Spec):
-    """A resource that the cell knows beside the four. `amount`: what the whole cell has of a licence."""
-
-    name: ResourceName
-    unit: Literal["milli", "MiB"] = "milli"
-    amount: OtherAmount | None = None
-
-
-class Settings(Spec):
-    """Settings of the cell; what isn't said is as Paceline has it."""
-
-    resources: Annotated[list[Kind], Field(default=[])]
-
-    host_lost_after: Milliseconds | None = None
-    host_lost_percent_per_minute: Annotated[int, Field(ge=0, le=100)] | None = None
-    host_lost_grace: Milliseconds | None = None
-    host_removed_after: Milliseconds | None = None
-    placement_patience: Milliseconds | None = None
-    return_backoff: Milliseconds | None = None
-    return_backoff_max: Milliseconds | None = None
-    restart_backoff: Milliseconds | None = None
-    restart_backoff_max: Milliseconds | None = None
-    preemption_delay: Milliseconds | None = None
-    forget_after: Milliseconds | None = None
-    ended_jobs_max: Annotated[int, Field(ge=0, le=INT_MAX)] | None = None
-
-    @field_validator("resources")
-    @classmethod
-    def _may_be_added(cls, resources: list[Kind]) -> list[Kind]:
-        if fault := kinds_fault((), resources):
-            raise PydanticCustomError("resources", "{what}", {"what": fault})
-        return resources
-
-    def fact(self, command_id: str) -> CellConfigured:
-        """The fact to append."""
-        given = {name: value for name in self.model_fields_set if (value := getattr(self, name)) is not None}
-        plain = CellConfigured.__struct_fields__
-        fields = {name if name in plain else f"{name}_ms": value for name, value in sorted(given.items())}
-        if "resources" in fields:
-            fields["resources"] = tuple(ResourceKind(*dict(each).values()) for each in self.resources)
-        return CellConfigured(command_id=command_id, **fields)

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from events.bounds import INT_MAX
 from events.quantities import Milliseconds
+from events.settings_spec import CellSpec
 from events.spec_parts import Spec, at
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
@@ -23,7 +24,6 @@ from paceline.simulate.scenario.parts import (
     ScenarioJob,
     ScenarioPart,
     ScenarioPool,
-    Settings,
 )
 
 DAY_MS = 86_400_000
@@ -58,7 +58,7 @@ class Happening(ScenarioPart):
     stop: Job | None = None
     pool: ScenarioPool | None = None
     remove_pool: Pool | None = None
-    cell: Settings | None = None
+    cell: CellSpec | None = None
     fails: Host | None = Field(
         default=None, description="A host, or all of a group: it is gone with all that ran there."
     )
@@ -151,7 +151,7 @@ class Scenario(ScenarioPart):
     end: Annotated[Milliseconds, Field(ge=1)] | None = Field(
         default=None, description="When it ends; otherwise when nothing more can happen, at the latest a day after all."
     )
-    cell: Settings | None = None
+    cell: CellSpec | None = None
     hosts: list[HostGroup] = Field(default=[])
     pools: list[ScenarioPool] = Field(default=[])
     jobs: list[ScenarioJob] = Field(default=[])

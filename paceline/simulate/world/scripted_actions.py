@@ -25,7 +25,7 @@ def actions(scenario: Scenario, cell: SimulatedCell) -> Iterator[Action]:
     hosts = Hosts(cell, scenario.hosts, {name for event in scenario.events if (name := event.host())})
     found: list[Action] = []
     if scenario.cell is not None:
-        found.append(Action(0, partial(cell.append, scenario.cell.fact("scenario"))))
+        found.append(Action(0, partial(cell.append, scenario.cell.to_event("scenario"))))
     for number, pool in enumerate(scenario.pools):
         found.append(Action(0, partial(cell.append, pool.to_event(pool.path, f"pool-{number}", cell.log.cell))))
     for group in scenario.hosts:
@@ -59,7 +59,7 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: Happening, command_id: str
         case Happening(remove_pool=path) if path is not None:
             return partial(cell.append, PoolRemoved(path=path, command_id=command_id))
         case Happening(cell=settings) if settings is not None:
-            return partial(cell.append, settings.fact(command_id))
+            return partial(cell.append, settings.to_event(command_id))
         case Happening(lose=name) if name is not None:
             return partial(cell.lose, name)
         case Happening(heal=name) if name is not None:

@@ -1,0 +1,82 @@
+"""The settings of a cell, their bounds and defaults, and how a CellConfigured changes them.
+
+A setting is a field of `Settings` and a field of the record `CellConfigured` with the same name, where null keeps the
+value that the cell has. So two operators who each change one setting don't undo each other's change. Everything else
+follows from these two fields: bounds, files, API and commands (`events/settings_spec.py`).
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import inspect
+
+from events.bounds import INT_MAX, MS_MAX
+from events.records.pools import CellConfigured
+from events.resources import kinds_fault, with_added
+
+Time = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
+Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
+
+
+class KindRow(msgspec.Struct, frozen=True, array_like=True):
+    """A kind of resource that was added to the cell."""
+
+    name: str
+    unit: str
+    amount: int | None
+
+
+class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a cell decides by. Defaults are left out of rows, so that a new setting changes no row."""
+
+    host_lost_after_ms: Time = 60_000
+    host_lost_percent_per_minute: Percent = 10
+    host_lost_grace_ms: Time = 600_000
+    host_removed_after_ms: Time = 604_800_000
+    placement_patience_ms: Time = 5_000
+    return_backoff_ms: Time = 1_000
+    return_backoff_max_ms: Time = 60_000
+    restart_backoff_ms: Time = 1_000
+    restart_backoff_max_ms: Time = 300_000
+    preemption_delay_ms: Time = 2_000
+    forget_after_ms: Time = 604_800_000
+    ended_jobs_max: Count = 1_000_000
+    resources: tuple[KindRow, ...] = ()
+    """All kinds that were ever added, in that order."""
+
+
+DEFAULTS = Settings()
+_type = inspect.type_info(Settings)
+assert isinstance(_type, inspect.StructType)
+TYPES: dict[str, inspect.Type] = {field.name: field.type for field in _type.fields if field.name != "resources"}
+"""The type of each setting beside resources, with its bounds."""
+
+
+class SettingsChange(msgspec.Struct, frozen=True, array_like=True):
+    """What a CellConfigured changes: the settings that it names, and the kinds that it adds."""
+
+    values: dict[str, Any]
+    resources: tuple[KindRow, ...]
+
+
+def change_of(event: CellConfigured) -> SettingsChange:
+    """The change that a fact asks for."""
+    given = {name: value for name in TYPES if (value := getattr(event, name)) is not None}
+    return SettingsChange(given, tuple(KindRow(kind.name, kind.unit, kind.amount) for kind in event.resources))
+
+
+def changed(settings: Settings, change: SettingsChange) -> Settings:
+    """The settings after a change that has no fault; kinds known before keep their places."""
+    resources = with_added(settings.resources, change.resources)
+    return msgspec.structs.replace(settings, **change.values, resources=resources)
+
+
+def change_fault(settings: Settings, change: SettingsChange) -> str:
+    """Why settings can't be changed so; empty: they can."""
+    for name, value in change.values.items():
+        kind = TYPES[name]
+        if isinstance(kind, inspect.IntType) and not (kind.ge or 0) <= value <= (kind.le or INT_MAX):
+            return f"{name} is {value}, it must be {kind.ge or 0} to {kind.le or INT_MAX}"
+    fault = kinds_fault(settings.resources, change.resources)
+    return f"resources: {fault}" if fault else ""

@@ -1,0 +1,113 @@
+"""The settings of a cell as users write them, in scenarios, over HTTP and on the command line.
+
+Made from `events.cell_settings.Settings`: a time is written with its unit and without `_ms` in its name. The
+descriptions are those of the record.
+"""
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import inspect
+from pydantic import Field, create_model, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+import schemas
+from events.bounds import KINDS_MAX
+from events.cell_settings import TYPES, KindRow, Settings
+from events.quantities import Milliseconds, OtherAmount, Size, write_amount, write_ms
+from events.records.parts import ResourceKind
+from events.records.pools import CellConfigured
+from events.resources import Unit, kinds_fault
+from events.spec_parts import Spec, Word
+
+RECORD = schemas.ROOT / "pools" / "CellConfigured.avsc"
+
+
+@cache
+def descriptions() -> dict[str, str]:
+    """What each setting means, by the name that users write."""
+    docs = {field["name"]: field["doc"] for field in json.loads(RECORD.read_text())["fields"]}
+    return {written(name): docs[name] for name in (*TYPES, "resources")}
+
+
+def written(name: str) -> str:
+    """The name of a setting as users write it."""
+    return name.removesuffix("_ms")
+
+
+def _field(name: str, kind: inspect.Type) -> Any:
+    """A setting as a field of a spec; one that is left out is None."""
+    field = Field(default=None, description=descriptions()[written(name)])
+    if isinstance(kind, inspect.IntType):
+        plain = Annotated[int, Field(ge=kind.ge, le=kind.le)]
+        return (Milliseconds if name.endswith("_ms") else plain, field)
+    return (bool, field)
+
+
+class KindSpec(Spec):
+    """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
+
+    name: Word = Field(description="Its name, as hosts offer it and jobs ask for it: gpu/a100.")
+    unit: Literal["milli", "MiB"] | None = Field(
+        default=None,
+        description="milli: written as a number, such as 1.5; MiB: as a size, such as 4GiB. By default that of "
+        "`amount`, or milli.",
+    )
+    amount: OtherAmount | None = Field(
+        default=None, description="What the whole cell has of it, as of a licence; null: what hosts offer."
+    )
+
+    @model_validator(mode="after")
+    def _counted_in_unit(self) -> "KindSpec":
+        if self.amount and self.unit and isinstance(self.amount, Size) != (Unit(self.unit) is Unit.MIB):
+            wanted = 'a size, such as "2GiB"' if Unit(self.unit) is Unit.MIB else "a number, such as 2 or 0.5"
+            raise PydanticCustomError("amount", "{what}", {"what": f"the amount must be {wanted}"})
+        return self
+
+    @property
+    def record(self) -> ResourceKind:
+        """The part of the fact."""
+        unit = self.unit or (Unit.MIB if isinstance(self.amount, Size) else Unit.MILLI)
+        return ResourceKind(self.name, str(unit), None if self.amount is None else int(self.amount))
+
+
+if TYPE_CHECKING:
+    _Fields = Spec
+else:
+    _Fields = create_model(
+        "_Fields", __base__=Spec, **{written(name): _field(name, kind) for name, kind in TYPES.items()}
+    )
+
+
+class CellSpec(_Fields):
+    """Settings of a cell; what is left out stays as it is."""
+
+    resources: list[KindSpec] = Field(default=[], max_length=KINDS_MAX, description=descriptions()["resources"])
+
+    @field_validator("resources")
+    @classmethod
+    def _may_be_added(cls, resources: list[KindSpec]) -> list[KindSpec]:
+        if fault := kinds_fault((), [kind.record for kind in resources]):
+            raise PydanticCustomError("resources", "{what}", {"what": fault})
+        return resources
+
+    def to_event(self, command_id: str) -> CellConfigured:
+        """The fact to append."""
+        values = {name: getattr(self, written(name)) for name in TYPES if written(name) in self.model_fields_set}
+        return CellConfigured(command_id=command_id, resources=tuple(each.record for each in self.resources), **values)
+
+
+def settings_json(settings: Settings) -> dict[str, Any]:
+    """Settings as users write them; of resources those that were added."""
+    values = {
+        written(name): write_ms(value) if name.endswith("_ms") else value
+        for name in TYPES
+        for value in [getattr(settings, name)]
+    }
+    return {**values, "resources": [_kind_json(kind) for kind in settings.resources]}
+
+
+def _kind_json(kind: KindRow) -> dict[str, Any]:
+    amount = {} if kind.amount is None else {"amount": write_amount(kind.amount, Unit(kind.unit))}
+    return {"name": kind.name, "unit": kind.unit, **amount}

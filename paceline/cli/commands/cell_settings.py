@@ -1,0 +1,116 @@
+"""`paceline cell get` and `paceline cell set`: settings and resources of a cell."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.commands.common import DECIDED_S, cell_option, examples, output_option, with_client
+from paceline.output import Column, say, show, table
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+
+
+@click.command(epilog=examples("paceline cell get", "paceline cell get --cell 1 -o json"))
+@output_option
+@cell_option
+@with_client
+def get(client: "Client", form: str) -> None:
+    """Show the settings of a cell and the resources that it knows."""
+    body = client.cell_settings()
+    names = [name for name in body if name != "resources"]
+    show(form, body, names, lambda: _print(body, names))
+
+
+@click.command(
+    epilog=examples(
+        "paceline cell set preemption_delay=5s",
+        "paceline cell set --resource gpu/a100 --resource scratch=MiB",
+        "paceline cell set --licence matlab=20",
+    )
+)
+@click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="NAME[=UNIT]",
+    help="Define a resource that hosts offer. UNIT is milli for numbers such as 1.5 (the default), or MiB for sizes "
+    "such as 4GiB. May be repeated.",
+)
+@click.option(
+    "--licence",
+    "licences",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="Define a licence: a resource of which the whole cell has an amount; or change its amount. May be repeated.",
+)
+@output_option
+@cell_option
+@with_client
+def set_(
+    client: "Client", settings: tuple[str, ...], resources: tuple[str, ...], licences: tuple[str, ...], form: str
+) -> None:
+    """Change settings of a cell. All that is not named stays as it is.
+
+    `paceline cell get` lists the settings with their meaning. A resource can't be removed, and keeps its unit.
+    """
+    changes: dict[str, Any] = {name: _value(text) for name, text in _pairs(settings, "NAME=VALUE")}
+    kinds: list[dict[str, Any]] = [_kind(each) for each in resources]
+    kinds += [{"name": name, "amount": _value(text)} for name, text in _pairs(licences, "--licence")]
+    if kinds:
+        changes["resources"] = kinds
+    if not changes:
+        raise click.UsageError("name a setting to change, such as preemption_delay=5s, --resource or --licence")
+    answer = client.change_cell(changes, wait=DECIDED_S)
+    named = [each.partition("=")[0] for each in (*settings, *resources, *licences)]
+    done = {"DONE": "changed", "REPEATED": "unchanged"}.get(str(answer.get("code")), "not decided yet")
+    show(form, answer, named, lambda: say(f"cell settings {', '.join(named)} {done}"))
+
+
+def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:
+    """The names and values of arguments; each name comes once."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or not sign or name == "resources":
+            raise click.BadParameter(f"{text!r} is no NAME=VALUE", param_hint=what)
+        if name in pairs:
+            raise click.BadParameter(f"{name} is named twice", param_hint=what)
+        pairs[name] = value
+    return list(pairs.items())
+
+
+def _value(text: str) -> object:
+    """A value as JSON has it: a number, true or false, or text."""
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return {"true": True, "false": False}.get(text, text)
+
+
+def _kind(text: str) -> dict[str, Any]:
+    name, _, unit = text.partition("=")
+    return {"name": name, "unit": unit} if unit else {"name": name}
+
+
+def _print(body: dict[str, Any], names: list[str]) -> None:
+    from events.resources import STANDARD
+    from events.settings_spec import descriptions
+
+    meaning = descriptions()
+    columns = [
+        Column("SETTING", lambda name: name),
+        Column("VALUE", lambda name: body[name], right=True),
+        Column("MEANING", lambda name: meaning.get(name)),
+    ]
+    table(names, columns)
+    say()
+    kinds = [{"name": name, "unit": str(unit)} for name, unit in STANDARD.items()] + body["resources"]
+    units = {"milli": "number, such as 1.5", "MiB": "size, such as 4GiB"}
+    columns = [
+        Column("RESOURCE", lambda each: each["name"]),
+        Column("WRITTEN AS", lambda each: units.get(each["unit"], each["unit"])),
+        Column("OF THE WHOLE CELL", lambda each: each.get("amount"), right=True),
+    ]
+    table(kinds, columns)
