@@ -22,7 +22,7 @@ _KEY = re.compile(
 )
 
 
-class Verdict(StrEnum):
+class Acceptance(StrEnum):
     """What becomes of a record in a machine's topic."""
 
     ACCEPTED = "ACCEPTED"
@@ -59,11 +59,11 @@ class Verdict(StrEnum):
 
 _BROKEN = frozenset(
     (
-        Verdict.NOT_CLAIMED,
-        Verdict.NOT_NEXT,
-        Verdict.HASH_DOESNT_FIT,
-        Verdict.INPUTS_DONT_FIT,
-        Verdict.NOT_ITS_KEY,
+        Acceptance.NOT_CLAIMED,
+        Acceptance.NOT_NEXT,
+        Acceptance.HASH_DOESNT_FIT,
+        Acceptance.INPUTS_DONT_FIT,
+        Acceptance.NOT_ITS_KEY,
     )
 )
 
@@ -121,7 +121,7 @@ class Chain(msgspec.Struct):
     position: int = 0
     inputs: dict[str, int] = {}
 
-    def judge(self, key: RoundKey, machine: str, cell: int) -> Verdict:
+    def judge(self, key: RoundKey, machine: str, cell: int) -> Acceptance:
         """What the record with this key at the next position is, if its value is the key's. Changes nothing.
 
         One process writes in an epoch, once it has read back its claim, and each round once it has read back the last.
@@ -129,27 +129,27 @@ class Chain(msgspec.Struct):
         read another: what it had read is missing here, or was changed.
         """
         if key.machine != machine or key.cell != cell:
-            return Verdict.FOREIGN
+            return Acceptance.FOREIGN
         if key.kind == CLAIM:
             return self._judge_claim(key)
         if key.epoch > self.epoch:
-            return Verdict.NOT_CLAIMED
+            return Acceptance.NOT_CLAIMED
         if key.epoch < self.epoch or not self.epoch:
-            return Verdict.OLD_EPOCH
+            return Acceptance.OLD_EPOCH
         if key.round > self.round + 1:
-            return Verdict.NOT_NEXT
+            return Acceptance.NOT_NEXT
         if key.round == self.round + 1:
-            return Verdict.ACCEPTED if key.prev == self.hash else Verdict.HASH_DOESNT_FIT
-        return Verdict.REPEATED if key.round < self.round or key.hash == self.hash else Verdict.HASH_DOESNT_FIT
+            return Acceptance.ACCEPTED if key.prev == self.hash else Acceptance.HASH_DOESNT_FIT
+        return Acceptance.REPEATED if key.round < self.round or key.hash == self.hash else Acceptance.HASH_DOESNT_FIT
 
-    def _judge_claim(self, key: RoundKey) -> Verdict:
+    def _judge_claim(self, key: RoundKey) -> Acceptance:
         if key.epoch <= self.epoch:
-            return Verdict.OLD_EPOCH
+            return Acceptance.OLD_EPOCH
         if key.epoch > self.epoch + 1:
-            return Verdict.NOT_CLAIMED
+            return Acceptance.NOT_CLAIMED
         if key.round > self.round:
-            return Verdict.NOT_NEXT
-        return Verdict.HASH_DOESNT_FIT if key.round == self.round and key.prev != self.hash else Verdict.ACCEPTED
+            return Acceptance.NOT_NEXT
+        return Acceptance.HASH_DOESNT_FIT if key.round == self.round and key.prev != self.hash else Acceptance.ACCEPTED
 
     def continues(self, round_: RoundCommitted) -> bool:
         """Whether the inputs of the next round begin where those of the last one ended."""

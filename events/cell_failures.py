@@ -8,11 +8,11 @@ from typing import Any
 
 from prometheus_client import Gauge
 
-from events.error_text import Cause, cause_of, sentence
+from events.error_text import ErrorCause, cause_of, sentence
 
 RETRY_S, RETRY_MAX_S = 1.0, 60.0
 """The first pause before it is tried again, and the longest; each is twice the last."""
-LACK_S = 30.0
+SHORTAGE_S = 30.0
 """So long a process that lacks something waits for it before it asks whether another process could go on."""
 FAILED = Gauge("paceline_cell_failed", "1 while a cell of this process has stopped with a fault.", ("cell", "part"))
 
@@ -24,7 +24,7 @@ class Failure:
     """
 
     text: str
-    cause: Cause
+    cause: ErrorCause
     since: float
     tries: int
     next_at: float | None
@@ -32,7 +32,7 @@ class Failure:
     @property
     def hands_over_at(self) -> float | None:
         """From when on another process should have the cell; None: no other would fare better."""
-        waits = {Cause.HARM: 0.0, Cause.LACK: LACK_S}.get(self.cause)
+        waits = {ErrorCause.LOCAL: 0.0, ErrorCause.SHORTAGE: SHORTAGE_S}.get(self.cause)
         return None if waits is None else self.since + waits
 
 
@@ -45,33 +45,35 @@ class Failures:
         self._gauge = FAILED.labels(str(cell), part)
         self._gauge.set(0)
         self._tries = 0
-        self._over_at = 0.0
+        self._recovered_at = 0.0
 
     @property
     def text(self) -> str:
         """Why it has stopped, in a sentence; empty: it hasn't."""
         return self.current.text if self.current is not None else ""
 
-    def met(self, error: BaseException) -> bool:
-        """The cell stopped with an error; returns whether that is news."""
+    def failed(self, error: BaseException) -> bool:
+        """The cell stopped with an error; returns whether the reason is new."""
         now, before = self._now(), self.current
-        if before is None and now - self._over_at > RETRY_MAX_S:
+        if before is None and now - self._recovered_at > RETRY_MAX_S:
             self._tries = 0
         self._tries += 1
         text, cause = sentence(error), cause_of(error)
-        next_at = None if cause is Cause.HISTORY else now + min(RETRY_MAX_S, RETRY_S * 2 ** min(self._tries - 1, 16))
+        next_at = (
+            None if cause is ErrorCause.HISTORY else now + min(RETRY_MAX_S, RETRY_S * 2 ** min(self._tries - 1, 16))
+        )
         self.current = Failure(text, cause, before.since if before else now, self._tries, next_at)
         self._gauge.set(1)
         return before is None or before.text != text
 
-    def over(self) -> bool:
-        """The cell does its work; returns whether that is news."""
-        news = self.current is not None
-        if news:
+    def recovered(self) -> bool:
+        """The cell does its work; returns whether it had stopped."""
+        had_failed = self.current is not None
+        if had_failed:
             self.current = None
-            self._over_at = self._now()
+            self._recovered_at = self._now()
             self._gauge.set(0)
-        return news
+        return had_failed
 
     def pause_s(self) -> float | None:
         """How long until it is tried again; None: it isn't."""

@@ -22,7 +22,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 import schemas
 from events import VERSION
-from events.error_text import Cause
+from events.error_text import ErrorCause
 from events.records import BY_NAME
 from events.records.base import Event
 from events.structs import known
@@ -43,7 +43,7 @@ class CodecError(ValueError):
     BAD_VALUE. The record is named in the round that skips it; `paceline log quarantine` lists them.
     """
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")

@@ -10,16 +10,16 @@ SHORT = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.
 """The system has no more of something for now."""
 
 
-class Cause(Enum):
+class ErrorCause(Enum):
     """Whose the cause of an error is: whether it may pass, and whether another process would fare better. An error of
     the system's own names it as its class attribute `cause`.
     """
 
     LOG = "log"
     """The log is unreachable, or another process has the cell: it passes, and every process meets it alike."""
-    LACK = "lack"
+    SHORTAGE = "shortage"
     """This process lacks something, as room on its disk: it may pass, and another process may have it."""
-    HARM = "harm"
+    LOCAL = "local"
     """What this process keeps is of no use, or its build is too old: it doesn't pass by itself, and another process
     can go on.
     """
@@ -31,19 +31,19 @@ class Cause(Enum):
     @property
     def passes(self) -> bool:
         """Whether trying again may help."""
-        return self in (Cause.LOG, Cause.LACK, Cause.UNKNOWN)
+        return self in (ErrorCause.LOG, ErrorCause.SHORTAGE, ErrorCause.UNKNOWN)
 
 
-def cause_of(error: BaseException) -> Cause:
+def cause_of(error: BaseException) -> ErrorCause:
     """Whose the cause of an error is."""
     declared = getattr(error, "cause", None)
-    if isinstance(declared, Cause):
+    if isinstance(declared, ErrorCause):
         return declared
     if isinstance(error, MemoryError):
-        return Cause.HARM
+        return ErrorCause.LOCAL
     if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
-        return Cause.LACK if error.errno in SHORT else Cause.HARM
-    return Cause.UNKNOWN
+        return ErrorCause.SHORTAGE if error.errno in SHORT else ErrorCause.LOCAL
+    return ErrorCause.UNKNOWN
 
 
 def sentence(error: BaseException) -> str:

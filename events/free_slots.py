@@ -37,7 +37,7 @@ class FreeSlots:
         self.end += size
         return self.end - size
 
-    def take_behind(self, end: int, size: int) -> bool:
+    def extend_range(self, end: int, size: int) -> bool:
         """Takes the slots right behind a stretch that ends at `end`, if so many are free there."""
         if end == self.end:
             self.end += size

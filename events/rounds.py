@@ -8,9 +8,9 @@ over what another build takes in: one that can't read the value of an accepted r
 from typing import NamedTuple
 
 from events import VERSION
-from events.acceptance import CLAIM, NO_HASH, ROUND, Chain, RoundKey, Verdict, digest, parse
+from events.acceptance import CLAIM, NO_HASH, ROUND, Acceptance, Chain, RoundKey, digest, parse
 from events.codec import CodecError, check_schema, decode, encode, fingerprint_in, wire
-from events.error_text import Cause
+from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, NewRecord, gap
 from events.records.base import Event
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -22,9 +22,9 @@ class RoundFault(LogFault):
     None where the record is of the history and can't be read.
     """
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY
 
-    def __init__(self, text: str, key: RoundKey, record: LogRecord, verdict: Verdict | None = None) -> None:
+    def __init__(self, text: str, key: RoundKey, record: LogRecord, verdict: Acceptance | None = None) -> None:
         super().__init__(text)
         self.key = key
         self.record = record
@@ -36,7 +36,7 @@ class UnreadableRound(RoundFault):
     that build can go on.
     """
 
-    cause = Cause.HARM
+    cause = ErrorCause.LOCAL
 
     def __init__(self, key: RoundKey, record: LogRecord, why: str) -> None:
         schema = "RoundCommitted" if key.kind == ROUND else "EpochStarted"
@@ -51,8 +51,8 @@ class UnreadableRound(RoundFault):
 class BrokenHistory(RoundFault):
     """A record shows that records before it are missing, or were changed."""
 
-    def __init__(self, key: RoundKey, record: LogRecord, verdict: Verdict) -> None:
-        damaged = verdict is Verdict.DAMAGED
+    def __init__(self, key: RoundKey, record: LogRecord, verdict: Acceptance) -> None:
+        damaged = verdict is Acceptance.DAMAGED
         what = "was changed" if damaged else f"doesn't continue what stands before it: {verdict}"
         super().__init__(
             f"{key} at {record.topic}:{record.offset} {what}. Records are missing or were changed: restore the log "
@@ -66,7 +66,7 @@ class BrokenHistory(RoundFault):
 class EarlierHistory(LogFault):
     """The claim that a history begins with has no key of its own: a build from before such keys wrote it."""
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY
 
     def __init__(self, record: LogRecord) -> None:
         super().__init__(
@@ -85,7 +85,7 @@ class Delivered(NamedTuple):
     record: LogRecord
     event: Event | None
     fault: str = ""
-    verdict: Verdict = Verdict.ACCEPTED
+    verdict: Acceptance = Acceptance.ACCEPTED
     key: RoundKey | None = None
 
 
@@ -124,22 +124,22 @@ def judge(record: LogRecord, chain: Chain, machine: str, cell: int) -> Delivered
     if key is None:
         if not chain.epoch and record.key == machine.encode() and _is_claim(record.value):
             raise EarlierHistory(record)
-        return Delivered(record, None, verdict=Verdict.NO_KEY)
+        return Delivered(record, None, verdict=Acceptance.NO_KEY)
     verdict = chain.judge(key, machine, cell)
-    if (verdict is Verdict.ACCEPTED or verdict.broken) and key.hash != digest(record.value):
-        verdict = Verdict.DAMAGED
+    if (verdict is Acceptance.ACCEPTED or verdict.broken) and key.hash != digest(record.value):
+        verdict = Acceptance.DAMAGED
     if verdict.broken:
         raise BrokenHistory(key, record, verdict)
-    if verdict is not Verdict.ACCEPTED:
+    if verdict is not Acceptance.ACCEPTED:
         return Delivered(record, None, verdict=verdict, key=key)
     event = _decoded(record, key)
     if not isinstance(event, EpochStarted | RoundCommitted) or _named(event) != key[:5]:
-        raise BrokenHistory(key, record, Verdict.NOT_ITS_KEY)
+        raise BrokenHistory(key, record, Acceptance.NOT_ITS_KEY)
     if isinstance(event, RoundCommitted):
         if event.prev_hash != key.prev:
-            raise BrokenHistory(key, record, Verdict.NOT_ITS_KEY)
+            raise BrokenHistory(key, record, Acceptance.NOT_ITS_KEY)
         if not chain.continues(event):
-            raise BrokenHistory(key, record, Verdict.INPUTS_DONT_FIT)
+            raise BrokenHistory(key, record, Acceptance.INPUTS_DONT_FIT)
     return Delivered(record, event, key=key)
 
 
@@ -190,5 +190,5 @@ def in_log(log: Log, topic: str, position: int, hash_: bytes) -> bool:
         return True
     key = parse(record.key)
     if key is not None and key.hash == hash_:
-        raise BrokenHistory(key, record, Verdict.DAMAGED)
+        raise BrokenHistory(key, record, Acceptance.DAMAGED)
     return False

@@ -35,12 +35,12 @@ from hostagent.messages import (
     Acknowledged,
     Hello,
     JobOrder,
-    Kind,
     LogLine,
+    OrderKind,
     OrdersLine,
-    Refused,
     ReportBatch,
     RunOrder,
+    SessionRefused,
     Welcome,
     page_headers,
 )
@@ -270,7 +270,7 @@ class Agent:
         )
         response = await self._client.post(self._at("sessions"), content=msgspec.json.encode(hello))
         if response.status_code == httpx2.codes.CONFLICT:
-            newer = msgspec.json.decode(response.content, type=known(Refused)).session
+            newer = msgspec.json.decode(response.content, type=known(SessionRefused)).session
             if newer < SESSION_MAX:
                 self.state.session = max(self.state.session, newer)
         self._check(response)
@@ -347,9 +347,9 @@ class Agent:
 
     def _do(self, job: JobOrder, item: RunOrder) -> None:
         key = RunKey(job.job_id, item.instance, item.run)
-        if item.kind == Kind.FORGET:
+        if item.kind == OrderKind.FORGET:
             self.runs.forget(key)
-        elif item.kind == Kind.STOP:
+        elif item.kind == OrderKind.STOP:
             self.runs.stop(key)
         elif key not in self.runs:
             environment, ports = self._environment(job, item), tuple(port for port in item.ports if port)

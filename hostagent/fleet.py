@@ -21,7 +21,18 @@ from events.resources import Amounts
 from hostagent.gateway import Gateway
 from hostagent.gateway.component import REPORTS_MAX
 from hostagent.gateway.connections import Attach, Connect, Report
-from hostagent.messages import HEARTBEAT_MS, Hello, Kind, LogLine, LogPage, Orders, Refused, Reports, RunState, Welcome
+from hostagent.messages import (
+    HEARTBEAT_MS,
+    Hello,
+    LogLine,
+    LogPage,
+    OrderKind,
+    Orders,
+    Reports,
+    RunState,
+    SessionRefused,
+    Welcome,
+)
 from hostagent.task_columns import Column, Slots
 
 RUNNING, ENDED = 1, 2
@@ -172,8 +183,8 @@ class Fleet:
             )
             self._gateway.post(Connect(host_id, hello, partial(self._connected, host_id)))
 
-    def _connected(self, host_id: str, answer: Welcome | Refused) -> None:
-        if isinstance(answer, Refused):
+    def _connected(self, host_id: str, answer: Welcome | SessionRefused) -> None:
+        if isinstance(answer, SessionRefused):
             self._sessions[host_id] = max(self._sessions[host_id], answer.session)
             self._to_connect.append(host_id)
         else:
@@ -198,7 +209,11 @@ class Fleet:
         if orders.whole:
             self._keep_only(orders, numbers[news])
         mine = news[orders.host]
-        for kind, act in ((Kind.START, self._start), (Kind.STOP, self._stop), (Kind.FORGET, self._forget)):
+        for kind, act in (
+            (OrderKind.START, self._start),
+            (OrderKind.STOP, self._stop),
+            (OrderKind.FORGET, self._forget),
+        ):
             items = np.flatnonzero(mine & (orders.kind == kind))
             if len(items):
                 act(orders, items, numbers, now)

@@ -158,7 +158,7 @@ class Trash:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._remove_later(os.path.join(folder, name) for name in os.listdir(folder))
 
-    def put(self, path: Path) -> None:
+    def add(self, path: Path) -> None:
         """Takes what is at a path, if there is anything."""
         target = os.path.join(self._folder, secrets.token_hex(8))
         try:

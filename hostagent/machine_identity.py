@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hostagent import shim
-from hostagent.messages import Machine
+from hostagent.messages import MachineIdentity
 from hostagent.run_record import read_json
 
 SYSTEM_ID = Path("/etc/machine-id")
@@ -26,7 +26,7 @@ class StoredIdentity(msgspec.Struct):
     bound: str = ""
 
 
-def identity(folder: Path, system_id: Path = SYSTEM_ID) -> Machine:
+def identity(folder: Path, system_id: Path = SYSTEM_ID) -> MachineIdentity:
     """The machine of the agent of a folder. A folder that was copied gets another id. Raises `OSError`."""
     path, stands = folder / "machine.json", folder.stat()
     system = ""
@@ -37,7 +37,7 @@ def identity(folder: Path, system_id: Path = SYSTEM_ID) -> Machine:
     if not stored.id or stored.bound != bound:
         stored = StoredIdentity(secrets.token_hex(8), bound)
         shim.write_durably(str(path), msgspec.json.encode(stored).decode())
-    return Machine(stored.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
+    return MachineIdentity(stored.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
 
 
 def _digest(*parts: object) -> str:

@@ -19,7 +19,7 @@ LOG_BYTES_MAX = 1024 * 1024
 """Most bytes of a task's output in one answer."""
 
 
-class Kind(Number):
+class OrderKind(Number):
     """What an order asks."""
 
     START = 0
@@ -83,7 +83,7 @@ class RunState(msgspec.Struct):
     reason: Text = ""
 
 
-class Machine(msgspec.Struct, frozen=True):
+class MachineIdentity(msgspec.Struct, frozen=True):
     """The machine of an agent: `id` stays with its folder, `boot` names the time since it was started, `name` is for
     people. Without an id nothing is known of it.
     """
@@ -112,7 +112,7 @@ class Hello(msgspec.Struct):
     position: Long = 0
     cell: int | None = None
     log: Text = ""
-    machine: Machine = Machine()
+    machine: MachineIdentity = MachineIdentity()
 
 
 class Welcome(msgspec.Struct):
@@ -125,7 +125,7 @@ class Welcome(msgspec.Struct):
     log: str = ""
 
 
-class Refused(msgspec.Struct):
+class SessionRefused(msgspec.Struct):
     """The gateway doesn't take a session; `session` is the newest that it knows, `title` says why and what helps."""
 
     session: int
@@ -162,7 +162,7 @@ class JobOrder(msgspec.Struct):
 class RunOrder(msgspec.Struct, array_like=True):
     """One item of orders; `job` indexes the jobs of its line."""
 
-    kind: Kind
+    kind: OrderKind
     job: Count
     instance: Count
     run: Count
@@ -238,7 +238,7 @@ def line(orders: Orders) -> OrdersLine:
     columns = (orders.kind.tolist(), index.tolist(), orders.instance.tolist(), orders.run.tolist())
     ports = orders.ports.tolist() if orders.ports.size else [()] * len(index)
     items = [
-        RunOrder(Kind(kind), job, instance, run, tuple(row[: len(jobs[job].ports)]))
+        RunOrder(OrderKind(kind), job, instance, run, tuple(row[: len(jobs[job].ports)]))
         for kind, job, instance, run, row in zip(*columns, ports, strict=True)
     ]
     return OrdersLine(orders.position, orders.whole, jobs, items)

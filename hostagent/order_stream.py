@@ -8,7 +8,7 @@ import msgspec
 
 from events.bounds import NAME
 from events.structs import known
-from hostagent.messages import JobOrder, Kind, Line, OrdersLine, RunOrder
+from hostagent.messages import JobOrder, Line, OrderKind, OrdersLine, RunOrder
 from hostagent.run_record import RunKey
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def read(text: bytes) -> ParsedOrders:
             reading.unnamed.append(fault_)
             continue
         job_id = named[run.job].job_id if run.job < len(named) else ""
-        if item is not None and run.job < len(named) and run.kind == Kind.START:
+        if item is not None and run.job < len(named) and run.kind == OrderKind.START:
             fault_ = jobs[run.job][1]
         if not NAME.fullmatch(job_id):
             reading.unnamed.append(fault_ or f"{job_id!r} is no id of a job")

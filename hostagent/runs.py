@@ -224,7 +224,7 @@ class Runs:
 
     def _make_work(self, key: RunKey) -> None:
         work = self._work(key)
-        self._trash.put(work)  # a task may have made it
+        self._trash.add(work)  # a task may have made it
         work.mkdir(mode=0o700)
         if self._user is not None:
             os.chown(work, self._user.uid, self._user.gid)
@@ -232,8 +232,8 @@ class Runs:
     def _discard(self, key: RunKey) -> None:
         """Removes all there is of a run."""
         folder = self._folder(key)
-        self._trash.put(self._work(key))
-        self._trash.put(folder)
+        self._trash.add(self._work(key))
+        self._trash.add(folder)
         for parent in (folder.parent, folder.parent.parent):
             with suppress(OSError):  # not empty
                 parent.rmdir()
@@ -253,7 +253,7 @@ class Runs:
         own = set(map(self._work, self._runs))
         others += [work for work in works if work not in own]
         for path in others:
-            self._trash.put(path)
+            self._trash.add(path)
         if others:
             self._say(f"removes what is no run of this agent: {summary([shown(path) for path in others])}")
         if faults:
@@ -337,7 +337,7 @@ class Runs:
                 works.append((run, record, work))
         for run, record, work in works:
             if work > left:
-                self._trash.put(self._work(run.key))
+                self._trash.add(self._work(run.key))
                 run.sizes = record, 0
             else:
                 left -= work

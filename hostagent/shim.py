@@ -154,25 +154,25 @@ class Output:
         self._base = os.path.join(folder, name)
         self._at = 0
         self._pieces: list[int] = []
-        self._left = 0
+        self._room = 0
         self._file = -1
 
     def write(self, data: bytes) -> None:
         """Appends to the stream."""
         while data:
-            if not self._left:
+            if not self._room:
                 self._begin()
-            part = data[: self._left]
+            part = data[: self._room]
             with suppress(OSError):  # a full disk loses output, not the run
                 os.write(self._file, part)
             self._at += len(part)
-            self._left -= len(part)
+            self._room -= len(part)
             data = data[len(part) :]
 
     def _begin(self) -> None:
         if self._file >= 0:
             os.close(self._file)
-        self._left = PIECE_BYTES if self._pieces else HEAD_BYTES
+        self._room = PIECE_BYTES if self._pieces else HEAD_BYTES
         self._pieces.append(self._at)
         if len(self._pieces) > 3:
             with suppress(OSError):
@@ -300,17 +300,17 @@ class Shim:
         """Carries output and obeys stops until the process has ended; then ends the rest of its group."""
         open_fds = {output.source: output for output in self.outputs}
         while not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            self.started = self.started or self._put("started", "", write)
+            self.started = self.started or self._try_write("started", "", write)
             if not self.stop_state and self._asked_to_stop():
                 self._signal(signal.SIGTERM)
                 self.kill_at = time.monotonic() + self.order["stop_grace_ms"] / 1000
-            left = POLL_S
+            wait_s = POLL_S
             if self.kill_at is not None:
-                left = min(left, self.kill_at - time.monotonic())
-                if left <= 0:
+                wait_s = min(wait_s, self.kill_at - time.monotonic())
+                if wait_s <= 0:
                     self._signal(signal.SIGKILL)
-                    self.kill_at, left = None, POLL_S
-            self._carry(open_fds, left)
+                    self.kill_at, wait_s = None, POLL_S
+            self._carry(open_fds, wait_s)
         self._signal(signal.SIGKILL)  # before the wait that gives the pid, and so the group's id, free for others
         status = os.waitpid(self.pid, 0)[1]
         until = time.monotonic() + DRAIN_S
@@ -368,13 +368,13 @@ class Shim:
         """Puts a file in place. On a full disk it waits for room: neither a start nor an outcome may get lost. Where
         the whole folder was removed nobody asks any more: False.
         """
-        while not self._put(name, text, how):
+        while not self._try_write(name, text, how):
             if not os.path.isdir(self.folder):
                 return False
             time.sleep(POLL_S)
         return True
 
-    def _put(self, name: str, text: str, how: Callable[[str, str], None]) -> bool:
+    def _try_write(self, name: str, text: str, how: Callable[[str, str], None]) -> bool:
         """Puts a file in place, or says once that the disk doesn't take it."""
         try:
             how(os.path.join(self.folder, name), text)

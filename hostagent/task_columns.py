@@ -32,7 +32,7 @@ class Slots:
 
     def take(self, job_id: str, tasks: int) -> None:
         """Gives a job its slots: the first free stretch that is large enough."""
-        self._put(job_id, tasks, tasks)
+        self._allocate(job_id, tasks, tasks)
 
     def size(self, job_id: str) -> int:
         """How many tasks a job has; 0 where it isn't known."""
@@ -48,9 +48,9 @@ class Slots:
         taken, it moves, with slots to spare; returns whether it did.
         """
         start, size, capacity = self._ranges[job_id]
-        if tasks > capacity and not self._free_slots.take_behind(start + capacity, tasks - capacity):
+        if tasks > capacity and not self._free_slots.extend_range(start + capacity, tasks - capacity):
             held = {name: column[start : start + size].copy() for name, column in self._columns.items()}
-            self._put(job_id, tasks, max(tasks, room_to_grow(capacity)))
+            self._allocate(job_id, tasks, max(tasks, room_to_grow(capacity)))
             self._free(start, capacity)
             start = self._ranges[job_id][0]
             for name, column in self._columns.items():
@@ -95,15 +95,15 @@ class Slots:
             "columns": columns,
         }
 
-    def load(self, dumped: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        self._ranges = {job_id: tuple(place) for job_id, place in dumped["stretches"].items()}
-        self._free_slots = FreeSlots(dumped["end"], ((start, tasks) for start, tasks in dumped["free"]))
+        self._ranges = {job_id: tuple(place) for job_id, place in state["stretches"].items()}
+        self._free_slots = FreeSlots(state["end"], ((start, tasks) for start, tasks in state["free"]))
         self._grow()
         for name, column in self._columns.items():
-            column[: self._free_slots.end] = np.frombuffer(dumped["columns"][name], dtype=column.dtype)
+            column[: self._free_slots.end] = np.frombuffer(state["columns"][name], dtype=column.dtype)
 
-    def _put(self, job_id: str, tasks: int, slots: int) -> None:
+    def _allocate(self, job_id: str, tasks: int, slots: int) -> None:
         start = self._free_slots.take(slots)
         self._grow()
         self._ranges[job_id] = (start, tasks, slots)

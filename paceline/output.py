@@ -46,7 +46,7 @@ class Column(NamedTuple):
         return self.title.lower().replace(" ", "-")
 
 
-class Shape(NamedTuple):
+class TableOptions(NamedTuple):
     """How a table is shown: the names of its columns (all: none), the one to sort by (from the largest on: with `-`)
     and whether the titles stand above.
     """
@@ -56,7 +56,7 @@ class Shape(NamedTuple):
     header: bool = True
 
 
-DEFAULT_SHAPE = Shape()
+DEFAULT_TABLE = TableOptions()
 
 
 def now() -> datetime:
@@ -118,7 +118,7 @@ def answers(form: str, count: int) -> Iterator[Callable[[Any, str, str], None]]:
             show(form, bodies if count > 1 else bodies[0])
 
 
-def table(rows: Iterable[Any], columns: Sequence[Column], shape: Shape = DEFAULT_SHAPE) -> None:
+def table(rows: Iterable[Any], columns: Sequence[Column], shape: TableOptions = DEFAULT_TABLE) -> None:
     """Prints a table; nothing is cut, absent values are `-`."""
     from rich.table import Table
     from rich.text import Text

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from events.codes import Outcome
-from processors.lifecycle.causes import MEANINGS, Goal, Kind, Verdict
+from processors.lifecycle.causes import CAUSE_RULES, CauseKind, Goal, SlaVerdict
 from processors.lifecycle.task_rules import end_of
 from processors.lifecycle.task_table import (
     CAUSE_OF,
@@ -19,11 +19,11 @@ from processors.lifecycle.task_table import (
     VERDICTS,
     WHY_NOT,
     End,
-    Happening,
     JobRule,
     Note,
     Report,
     Rule,
+    TaskEvent,
 )
 
 HEAD = """\
@@ -44,7 +44,7 @@ _TEXTS = {
     Note.READY: "ready",
     Note.VERDICT: "verdict",
     Note.HOST: "host",
-    Note.VOID: "void",
+    Note.NOTHING: "void",
     Note.IMPOSSIBLE: "",
 }
 
@@ -56,7 +56,7 @@ def page() -> str:
 
 
 def _diagram() -> Iterator[str]:
-    placed = zip(LIFE, NOTES[Happening.PLACED].split(), strict=True)
+    placed = zip(LIFE, NOTES[TaskEvent.PLACED].split(), strict=True)
     edges = {(state, PLACED, "TasksPlaced"): None for state, letter in placed if letter == Note.HOST}
     rules: tuple[Rule | JobRule, ...] = RULES + JOB_RULES
     for rule in rules:
@@ -102,7 +102,7 @@ def _notes() -> Iterator[str]:
 def _impossible() -> Iterator[str]:
     yield "## Why a cell is impossible\n"
     yield from _table("what happens", "states", "why")
-    for happening in Happening:
+    for happening in TaskEvent:
         reasons: dict[str, list[str]] = {}
         for state in LIFE:
             if (happening, state) in WHY_NOT:
@@ -133,15 +133,15 @@ def _rules() -> Iterator[str]:
 def _condition(rule: Rule) -> str:
     found = []
     if rule.report is not None:
-        found.append("its end was reported" if rule.report == Report.OVER else "it was reported to run")
-    if rule.causes != tuple(Kind):
-        texts: dict[tuple[Kind, ...], str] = {
-            (Kind.NONE,): "no cause",
-            (Kind.PLANNED,): "planned causes only",
-            (Kind.UNPLANNED,): "an unplanned cause",
+        found.append("its end was reported" if rule.report == Report.ENDED else "it was reported to run")
+    if rule.causes != tuple(CauseKind):
+        texts: dict[tuple[CauseKind, ...], str] = {
+            (CauseKind.NONE,): "no cause",
+            (CauseKind.PLANNED,): "planned causes only",
+            (CauseKind.UNPLANNED,): "an unplanned cause",
         }
         found.append(texts.get(rule.causes, "any cause"))
-    if rule.verdicts != tuple(Verdict):
+    if rule.verdicts != tuple(SlaVerdict):
         found.append("verdict " + " or ".join(verdict.name for verdict in rule.verdicts))
     if rule.sla is not None:
         found.append("an SLA" if rule.sla else "no SLA")
@@ -176,7 +176,7 @@ def _causes() -> Iterator[str]:
     yield "## Causes\n\nWhy a run shall end. Several can hold at once. A run that ended by itself, couldn't be"
     yield "started or was lost has that outcome; any other has that of its strongest cause.\n"
     yield from _table("cause, strongest first", "planned: sla must allow it", "outcome", "what causes it")
-    for meaning in MEANINGS:
+    for meaning in CAUSE_RULES:
         happening = next(each for each, cause in CAUSE_OF.items() if cause == meaning.cause)
         outcome = meaning.outcome.name if meaning.outcome is not None else "nothing causes it yet"
         yield f"| {meaning.cause.name} | {'yes' if meaning.planned else 'no'} | {outcome} | {happening} |"

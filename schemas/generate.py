@@ -66,8 +66,8 @@ def nested(avro: Any) -> list[dict[str, Any]]:
 def record(schema: dict[str, Any], topic: str | None) -> str:
     """One class."""
     out = (
-        f"class {schema['name']}({'Event' if topic else 'Part'}, frozen=True{', kw_only=True' if topic else ''}):\n"
-        + wrap(schema["doc"], 4)
+        f"class {schema['name']}({'Event' if topic else 'NestedRecord'}, "
+        f"frozen=True{', kw_only=True' if topic else ''}):\n" + wrap(schema["doc"], 4)
     )
     if topic and topic != "rounds":
         out += f'\n    topic: ClassVar[str] = "paceline.{topic}"\n'
@@ -104,7 +104,7 @@ def modules() -> dict[Path, str]:
                 if found.setdefault(part["name"], text) != text:
                     raise ValueError(f"{path}: {part['name']} differs from its other definitions")
     head = '"""Records inside records. Written by `python -m schemas.generate`; do not edit."""\n\n'
-    parts = head + "from events.records.base import Part\n\n\n" + "\n\n".join(found.values())
+    parts = head + "from events.records.base import NestedRecord\n\n\n" + "\n\n".join(found.values())
     out = {OUTPUT / "parts.py": parts}
     for folder in schemas.FOLDERS:
         if schemas.files(folder):

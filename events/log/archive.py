@@ -65,14 +65,14 @@ class Contents(msgspec.Struct, frozen=True):
     hash: str
 
 
-class Needed(NamedTuple):
+class NeededFrom(NamedTuple):
     """The first offset of a topic that somebody still reads from the log, and who that is."""
 
     position: int
     by: str
 
 
-class Cuttable(Log, Protocol):
+class TruncatableLog(Log, Protocol):
     """A log whose beginning can be removed."""
 
     def truncate(self, topic: str, start: int) -> None:
@@ -178,7 +178,7 @@ def archive(log: Log, url: str, topic: str, upto: int) -> list[Contents]:
     return [held.write(stretch, records) for stretch, records in _cut(log, topic, position, upto)]
 
 
-def remove(log: Cuttable, url: str, topic: str, before: int) -> int:
+def remove(log: TruncatableLog, url: str, topic: str, before: int) -> int:
     """Removes the records of a topic before an offset from the log; returns how many.
 
     Every one of them is read from the archive and compared first: `ArchiveFault` where one differs or isn't there.
@@ -202,13 +202,13 @@ def remove(log: Cuttable, url: str, topic: str, before: int) -> int:
     return removed
 
 
-def oldest_needed(needs: Mapping[str, Mapping[str, int]]) -> dict[str, Needed]:
+def oldest_needed(needs: Mapping[str, Mapping[str, int]]) -> dict[str, NeededFrom]:
     """Per topic the first offset that must stay in the log. `needs`: who reads it -> topic -> its position there."""
-    out: dict[str, Needed] = {}
+    out: dict[str, NeededFrom] = {}
     for reader, positions in needs.items():
         for topic, position in positions.items():
             if topic not in out or position < out[topic].position:
-                out[topic] = Needed(position, reader)
+                out[topic] = NeededFrom(position, reader)
     return out
 
 

@@ -21,7 +21,7 @@ from typing import cast
 from rocksdict import AccessType, DBCompressionType, Options, Rdict, WriteBatch
 
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable, NewRecord, gap
-from events.log.tail_cache import Newest, in_shares
+from events.log.tail_cache import TailCache, in_shares
 
 FORMAT = 1
 POLL_BYTES = 16 * 1024 * 1024
@@ -44,7 +44,7 @@ class _Topic:
 
     def __init__(self, start: int = 0, end: int = 0, last_ms: int = 0) -> None:
         self.start, self.last_ms = start, last_ms
-        self.newest = Newest(end)
+        self.newest = TailCache(end)
 
     @property
     def end(self) -> int:
@@ -139,7 +139,7 @@ class EmbeddedLog:
             if held is None:
                 self._topics[name] = _Topic(start, end, last_ms)
             elif (start, end) != (held.start, held.end):
-                held.start, held.newest = start, Newest(end)
+                held.start, held.newest = start, TailCache(end)
                 self._version += 1
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:

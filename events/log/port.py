@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from events.error_text import Cause
+from events.error_text import ErrorCause
 
 
 class NewRecord(NamedTuple):
@@ -32,7 +32,7 @@ class LogRecord(NamedTuple):
 class LogError(Exception):
     """Anything the log could not do; the message says what an operator does."""
 
-    cause = Cause.LOG
+    cause = ErrorCause.LOG
 
 
 class LogGap(LogError):
@@ -40,7 +40,7 @@ class LogGap(LogError):
     archive, or the reader's store from a snapshot; nothing is skipped. Another reader may be further on.
     """
 
-    cause = Cause.HARM
+    cause = ErrorCause.LOCAL
 
 
 class LogUnavailable(LogError):

@@ -9,7 +9,7 @@ KEPT_BYTES = 8 * 1024 * 1024
 """So much of each topic is kept, at least; at most twice as much and a record."""
 
 
-class Newest:
+class TailCache:
     """All records of a topic from offset `first` to `end`. Not thread-safe: its log guards it."""
 
     __slots__ = ("_bytes", "_records", "end", "first")

@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 
 
-class Part(msgspec.Struct, frozen=True):
+class NestedRecord(msgspec.Struct, frozen=True):
     """A record inside a record."""
 
 

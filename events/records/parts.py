@@ -1,9 +1,9 @@
 """Records inside records. Written by `python -m schemas.generate`; do not edit."""
 
-from events.records.base import Part
+from events.records.base import NestedRecord
 
 
-class Constraint(Part, frozen=True):
+class Constraint(NestedRecord, frozen=True):
     """One condition on the attributes of a host; all conditions of a job must hold."""
 
     attribute: str
@@ -16,7 +16,7 @@ class Constraint(Part, frozen=True):
     """Values for in and not_in."""
 
 
-class Simulated(Part, frozen=True):
+class Simulated(NestedRecord, frozen=True):
     """How simulated agents play a task; real agents ignore it."""
 
     duration_ms: int = 1000
@@ -41,7 +41,7 @@ class Simulated(Part, frozen=True):
     """The run of this number exits with 1 too; 0: none does."""
 
 
-class ResourceKind(Part, frozen=True):
+class ResourceKind(NestedRecord, frozen=True):
     """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
 
     name: str
@@ -54,7 +54,7 @@ class ResourceKind(Part, frozen=True):
     """What the whole cell has of it, as of a licence; null: what hosts offer."""
 
 
-class Cause(Part, frozen=True):
+class Cause(NestedRecord, frozen=True):
     """What led to a decision: a fact by topic and offset, a decision by machine, round and index, or a deadline."""
 
     topic: str = ""
@@ -76,7 +76,7 @@ class Cause(Part, frozen=True):
     """Logical time of the deadline that passed, where time alone led to it."""
 
 
-class TaskShape(Part, frozen=True):
+class TaskShape(NestedRecord, frozen=True):
     """What one task asks of its pool and of the host that it runs on."""
 
     resources: dict[str, int]
@@ -92,7 +92,7 @@ class TaskShape(Part, frozen=True):
     """pack or spread."""
 
 
-class NearMiss(Part, frozen=True):
+class NearMiss(NestedRecord, frozen=True):
     """A host that almost fitted and what it lacked."""
 
     host_id: str
@@ -102,7 +102,7 @@ class NearMiss(Part, frozen=True):
     """What it lacked for one task, by name of the resource; empty: it lacked ports."""
 
 
-class Segment(Part, frozen=True):
+class Segment(NestedRecord, frozen=True):
     """A stretch of one topic applied in one piece."""
 
     topic: str
@@ -115,7 +115,7 @@ class Segment(Part, frozen=True):
     """The offset after its last record."""
 
 
-class Skipped(Part, frozen=True):
+class Skipped(NestedRecord, frozen=True):
     """An input record that could not be decoded."""
 
     topic: str
@@ -131,7 +131,7 @@ class Skipped(Part, frozen=True):
     """BLAKE2b-256 of its bytes."""
 
 
-class Seen(Part, frozen=True):
+class Seen(NestedRecord, frozen=True):
     """A position known to the writer of a round."""
 
     topic: str

@@ -8,7 +8,7 @@ import msgspec
 
 from events.log.port import LogFault
 
-FORMAT = 8
+FORMAT = 9
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from hostagent.gateway.hosts import Hosts
 from hostagent.gateway.liveness import NEVER_MS, LivenessWatch
 from hostagent.gateway.metrics import Metrics
 from hostagent.gateway.output_requests import OutputRequests
-from hostagent.messages import LogPage, Refused, Reports, Welcome
+from hostagent.messages import LogPage, Reports, SessionRefused, Welcome
 
 LIFECYCLE = rounds_of("lifecycle")
 MACHINES = ("lifecycle", "placement")
@@ -68,7 +68,7 @@ class Gateway:
         self.cell = log.cell
         self.polled = False
         """Whether other threads post, so that it must be stepped though nothing was appended."""
-        self.stirred: Callable[[], None] | None = None
+        self.on_post: Callable[[], None] | None = None
         """Called by who posts, after the post: then nobody needs to look for posts."""
         self.serving = False
         """Whether it has caught up once. Who was silent, and which sessions are new, is known only then."""
@@ -105,8 +105,8 @@ class Gateway:
     def post(self, post: Post) -> None:
         """Hands something to the gateway; thread-safe."""
         self._posts.put(post)
-        if self.stirred is not None:
-            self.stirred()
+        if self.on_post is not None:
+            self.on_post()
 
     def log_of(
         self, job_id: str, instance: int, run: int, stream: str, offset: int, limit: int, host_id: str | None = None
@@ -150,7 +150,7 @@ class Gateway:
         if self._held is not None or not self._posts.empty():
             return 0
         left = max(0, min(self._watch.due_at(), self._checkpoint_at) - now)
-        return min(left, POLL_MS) if self.polled and self.stirred is None else left
+        return min(left, POLL_MS) if self.polled and self.on_post is None else left
 
     def lag(self, now: bool = False) -> int:
         """How many records it lacks of those that were there when it began, 0 where that is not known yet, or of those
@@ -257,11 +257,11 @@ class Gateway:
     def _connect(self, post: Connect, now: int) -> None:
         host = self._hosts[post.host_id]
         if reason := host.conflict(post.host_id, post.hello.machine, self._desired_runs.runs):
-            conflict = Refused(host.session, reason)
+            conflict = SessionRefused(host.session, reason)
             self._after.append(lambda: post.done(conflict))
             return
         if post.hello.session <= host.session:
-            refused = Refused(host.session) if host.session < SESSION_MAX else Refused(host.session, LAST_SESSION)
+            refused = SessionRefused(host.session, *([LAST_SESSION] if host.session >= SESSION_MAX else []))
             self._after.append(lambda: post.done(refused))
             return
         host.cut(post.host_id)
@@ -321,7 +321,7 @@ class Gateway:
             case JobSubmitted():
                 self._desired_runs.submitted(delivered.record.offset, event)
             case HostConnected():
-                self._watch.peers.heard(event.gateway)
+                self._watch.peers.alive(event.gateway)
                 self._hosts.connected(event)
             case GatewayBeat():
                 self._watch.peers.beat(event.gateway, delivered.record.at_ms)
@@ -374,7 +374,7 @@ class Gateway:
                 host.ready = True
                 due.append(host.number)
         if due:
-            self._send(position, True, due, self._desired_runs.whole(due))
+            self._send(position, True, due, self._desired_runs.all_orders(due))
 
     def _send(self, position: int, whole: bool, hosts: Iterable[int], pieces: list[HostOrders]) -> None:
         orders = self._desired_runs.orders(position, whole, hosts, pieces)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from events.columns import I32, I64
-from hostagent.messages import Hello, LogLine, LogPage, Orders, Refused, Reports, Welcome
+from hostagent.messages import Hello, LogLine, LogPage, Orders, Reports, SessionRefused, Welcome
 
 
 class LogMissing(LookupError):
@@ -44,7 +44,7 @@ class Connect(NamedTuple):
 
     host_id: str
     hello: Hello
-    done: Callable[[Welcome | Refused], None]
+    done: Callable[[Welcome | SessionRefused], None]
 
 
 class Attach(NamedTuple):

@@ -26,7 +26,7 @@ from events.records.parts import Simulated
 from events.reused_numbers import ReusedNumbers
 from events.runs_by_host import RunsByHost
 from events.structs import known
-from hostagent.messages import Kind, Orders
+from hostagent.messages import OrderKind, Orders
 from hostagent.task_columns import Column, Slots
 
 STARTING, STOPPING, ENDED = 1, 2, 3
@@ -36,7 +36,7 @@ STARTING, STOPPING, ENDED = 1, 2, 3
 class HostOrders(NamedTuple):
     """Items of one decision; columns of equal length. `job` indexes `job_ids`, `host` is the number of a host."""
 
-    kind: Kind
+    kind: OrderKind
     job_ids: tuple[str, ...]
     host: Column
     job: Column
@@ -117,18 +117,20 @@ class DesiredRuns:
         state = self._slots["state"][self._by_host.of(np.array([number]))]
         return int(np.count_nonzero((state == STARTING) | (state == STOPPING)))
 
-    def whole(self, hosts: Sequence[int]) -> list[HostOrders]:
-        """All that is wanted on these hosts, one piece to start and one to stop."""
+    def all_orders(self, hosts: Sequence[int]) -> list[HostOrders]:
+        """All desired runs of these hosts, one piece to start and one to stop."""
         pieces = []
         here = self._by_host.of(distinct(np.asarray(hosts, dtype=np.int64)))
         state = self._slots["state"][here]
         job_ids, starts, _ = self._slots.owners()
-        for kind, wanted in ((Kind.START, STARTING), (Kind.STOP, STOPPING)):
-            slots = here[state == wanted]
+        for kind, state_wanted in ((OrderKind.START, STARTING), (OrderKind.STOP, STOPPING)):
+            slots = here[state == state_wanted]
             if len(slots):
                 job = np.searchsorted(starts, slots, side="right") - 1
                 instance = slots - starts[job]
-                ports = self._ports_of(job_ids, job, instance) if kind == Kind.START else np.zeros((0, 0), np.int32)
+                ports = (
+                    self._ports_of(job_ids, job, instance) if kind == OrderKind.START else np.zeros((0, 0), np.int32)
+                )
                 host, run = self._slots["host"][slots], self._slots["run"][slots]
                 pieces.append(HostOrders(kind, job_ids, host, job, instance, run, ports))
         return pieces
@@ -142,7 +144,7 @@ class DesiredRuns:
             used, index = indexed(piece.job)
             ids = [piece.job_ids[at] for at in used.tolist()]
             jobs.append(np.array([names[job_id] for job_id in ids], dtype=np.int32)[index])
-            if piece.kind == Kind.START:
+            if piece.kind == OrderKind.START:
                 specs |= {job_id: self._jobs[job_id] for job_id in ids}
         numbers = np.array(list(hosts), dtype=np.int32)
         column = np.concatenate([piece.host for piece in pieces]) if pieces else np.zeros(0, np.int32)
@@ -172,15 +174,15 @@ class DesiredRuns:
             "ports": {job_id: ports.tobytes() for job_id, ports in self._ports.items()},
         }
 
-    def load(self, dumped: dict[str, Any]) -> None:
+    def load(self, state: dict[str, Any]) -> None:
         """Takes what `dump` gave, while there is nothing yet."""
-        self._host_numbers = dict(dumped["hosts"])
+        self._host_numbers = dict(state["hosts"])
         self._places.restored(self._host_numbers)
-        self._slots.load(dumped["slots"])
+        self._slots.load(state["slots"])
         self._by_host.restored(np.flatnonzero(self._slots["state"]))
-        self._jobs = msgspec.convert(dumped["jobs"], known(dict[str, JobSubmitted]))
-        self._submitted = msgspec.convert(dumped["submitted"], known(dict[int, JobSubmitted]))
-        for job_id, value in dumped["ports"].items():
+        self._jobs = msgspec.convert(state["jobs"], known(dict[str, JobSubmitted]))
+        self._submitted = msgspec.convert(state["submitted"], known(dict[int, JobSubmitted]))
+        for job_id, value in state["ports"].items():
             self._ports[job_id] = ints(value).reshape(-1, len(self._jobs[job_id].ports)).copy()
 
     def _accepted(self, decision: JobAccepted) -> None:
@@ -231,7 +233,7 @@ class DesiredRuns:
         self._slots["state"][slots] = STARTING
         self._by_host.add(slots)
         ports = self._ports_of(decision.job_ids, job, instance)
-        return HostOrders(Kind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
+        return HostOrders(OrderKind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
 
     def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
@@ -239,7 +241,7 @@ class DesiredRuns:
         marked = slots[known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
         self._slots["state"][marked] = STOPPING
         host = self._numbers(decision.host_ids)[ints(decision.host)]
-        return HostOrders(Kind.STOP, decision.job_ids, host, job, instance, run, np.zeros((0, 0), np.int32))
+        return HostOrders(OrderKind.STOP, decision.job_ids, host, job, instance, run, np.zeros((0, 0), np.int32))
 
     def _ended(self, decision: RunsEnded) -> HostOrders | None:
         job, instance, run, slots, known = self._find(decision)
@@ -249,7 +251,7 @@ class DesiredRuns:
         self._slots["state"][slots] = ENDED
         host = self._slots["host"][slots]
         none = np.zeros((0, 0), np.int32)
-        return HostOrders(Kind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
+        return HostOrders(OrderKind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
 
     def _host_of(self, slots: I64) -> I64:
         hosts: I64 = np.where(self._slots["state"][slots] > 0, self._slots["host"][slots], -1)

@@ -6,7 +6,7 @@ from typing import Any
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.placement import HostRemoved
 from hostagent.gateway.connections import Link
-from hostagent.messages import Machine
+from hostagent.messages import MachineIdentity
 
 
 class HostConnection:
@@ -36,7 +36,7 @@ class HostConnection:
         self.session = 0
         self.gateway = ""
         """The gateway that has the session and watches the host."""
-        self.machine = Machine()
+        self.machine = MachineIdentity()
         """The machine of the agent that has the session."""
         self.silent = False
         self.must_reconnect = False
@@ -53,12 +53,12 @@ class HostConnection:
         """Whether what it says to this gateway in this session counts."""
         return self.gateway == gateway and self.session == session and not self.must_reconnect
 
-    def connected(self, session: int, gateway: str, machine: Machine) -> None:
+    def connected(self, session: int, gateway: str, machine: MachineIdentity) -> None:
         """A session begins."""
         self.session, self.gateway, self.silent, self.must_reconnect = session, gateway, False, False
         self.machine = machine
 
-    def conflict(self, host_id: str, machine: Machine, runs: Callable[[int], int]) -> str:
+    def conflict(self, host_id: str, machine: MachineIdentity, runs: Callable[[int], int]) -> str:
         """Why an agent on this machine can't speak for the host now, empty: it may. The one that has the session keeps
         it while it is heard; then its machine may come back after a restart; another has to wait until the runs are
         over, of which `runs` counts those of a number.
@@ -140,7 +140,7 @@ class Hosts:
         host = self[event.host_id]
         if event.session > host.session:
             host.cut(event.host_id)
-            host.connected(event.session, event.gateway, Machine(event.machine, event.boot, event.machine_name))
+            host.connected(event.session, event.gateway, MachineIdentity(event.machine, event.boot, event.machine_name))
 
     def silent(self, event: HostSilent) -> None:
         """Of an own host this is no news, unless another gateway wrote it, to which this one was gone, or this one in
@@ -179,9 +179,9 @@ class Hosts:
             for host_id, host in self._hosts.items()
         }
 
-    def load(self, dumped: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        for host_id, standing in dumped.items():
+        for host_id, standing in state.items():
             host = self[host_id]
             host.session, host.gateway, host.silent, host.must_reconnect, host.reconciled, *machine = standing
-            host.machine = Machine(*machine)
+            host.machine = MachineIdentity(*machine)

@@ -28,8 +28,8 @@ from hostagent.messages import (
     LogPage,
     Orders,
     PingLine,
-    Refused,
     ReportBatch,
+    SessionRefused,
     Welcome,
     line,
     page_headers,
@@ -77,15 +77,15 @@ class StreamLink:
 
     def deliver(self, orders: Orders) -> None:
         """See `Link`."""
-        self._put(orders)
+        self._enqueue(orders)
 
     def ask(self, host_id: str, line: LogLine) -> None:
         """See `Link`."""
-        self._put(line)
+        self._enqueue(line)
 
     def cut(self, host_id: str) -> None:
         """See `Link`."""
-        self._put(None)
+        self._enqueue(None)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """The lines of the stream, a ping where there is nothing else, until it is closed."""
@@ -98,7 +98,7 @@ class StreamLink:
                 return
             yield ascii_json(line(item) if isinstance(item, Orders) else item) + b"\n"
 
-    def _put(self, item: Orders | Line | None) -> None:
+    def _enqueue(self, item: Orders | Line | None) -> None:
         _call(self._loop, self._offer, item)
 
     def _offer(self, item: Orders | Line | None) -> None:
@@ -135,7 +135,7 @@ def routes(gateway: Gateway, token: str) -> APIRouter:
             await _check_log(gateway, hello)
             if fault := offer_fault(offered(host_id, hello)):
                 raise Denied(422, f"what the host offers is refused: {fault}")
-            got: Welcome | Refused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
+            got: Welcome | SessionRefused = await _answered(lambda done: gateway.post(Connect(host_id, hello, done)))
             return _json(got, 200 if isinstance(got, Welcome) else 409)
 
         return await _guarded(answer())
@@ -301,7 +301,7 @@ def _decoded(body: bytes, kind: type[T]) -> T:
         raise Denied(422, str(error)) from error
 
 
-def _json(value: Welcome | Refused | Acknowledged, status: int = 200) -> Response:
+def _json(value: Welcome | SessionRefused | Acknowledged, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 

@@ -24,44 +24,44 @@ LOST_MS = 3 * BEAT_MS
 
 
 class Peers:
-    """The other gateways: for each the time of the log in which own beats came and it was not heard."""
+    """The other gateways: for each the time of the log in which own beats came and none of its own did."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._unheard_ms: dict[str, int] = {}
+        self._silent_ms: dict[str, int] = {}
         self._own_beat_ms = 0
 
-    def heard(self, gateway: str) -> None:
+    def alive(self, gateway: str) -> None:
         """The log says that a gateway lives."""
         if gateway != self._name:
-            self._unheard_ms[gateway] = 0
+            self._silent_ms[gateway] = 0
 
     def beat(self, gateway: str, at_ms: int) -> None:
         """A beat in the log. Own beats further apart than usual were held up, as those of the others may have been, so
         they count as one; repeats are no time apart.
         """
         if gateway != self._name:
-            self.heard(gateway)
+            self.alive(gateway)
             return
         passed = min(at_ms - self._own_beat_ms, BEAT_MS) if self._own_beat_ms else 0
         self._own_beat_ms = at_ms
-        for peer in self._unheard_ms:
-            self._unheard_ms[peer] += passed
+        for peer in self._silent_ms:
+            self._silent_ms[peer] += passed
 
-    def take_lost(self) -> list[str]:
+    def pop_lost(self) -> list[str]:
         """The gateways that are gone, each once; one that is heard again may go again."""
-        lost = [peer for peer, unheard_ms in self._unheard_ms.items() if unheard_ms >= LOST_MS]
+        lost = [peer for peer, silent_ms in self._silent_ms.items() if silent_ms >= LOST_MS]
         for peer in lost:
-            del self._unheard_ms[peer]
+            del self._silent_ms[peer]
         return lost
 
     def dump(self) -> dict[str, Any]:
         """All there is, as plain values."""
-        return {"unheard": self._unheard_ms, "own_beat_ms": self._own_beat_ms}
+        return {"silent_ms": self._silent_ms, "own_beat_ms": self._own_beat_ms}
 
-    def load(self, dumped: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         """Takes what `dump` gave."""
-        self._unheard_ms, self._own_beat_ms = dict(dumped["unheard"]), dumped["own_beat_ms"]
+        self._silent_ms, self._own_beat_ms = dict(state["silent_ms"]), state["own_beat_ms"]
 
 
 class LivenessWatch:
@@ -92,7 +92,7 @@ class LivenessWatch:
         if now - self._look_at > WATCH_MS:
             self._counted_from = now
         self._look_at = now + WATCH_MS
-        lost = self.peers.take_lost()
+        lost = self.peers.pop_lost()
         for host_id, host in hosts.items():
             if host.gateway == self._name:
                 edge = self._connectivity_change(host_id, host, now)
@@ -104,15 +104,13 @@ class LivenessWatch:
 
     def _connectivity_change(self, host_id: str, host: HostConnection, now: int) -> HostSilent | HostBack | None:
         """Whether an own host went silent or is back."""
-        heard = max(host.heard_ms, host.link.heard_ms if host.link is not None else 0)
+        last_heard_ms = max(host.heard_ms, host.link.heard_ms if host.link is not None else 0)
         if not host.silent:
-            return _mark_silent(host_id, host) if now - max(heard, self._counted_from) >= SILENT_MS else None
-        if host.must_reconnect or not heard or now - heard >= SILENT_MS:
+            return _mark_silent(host_id, host) if now - max(last_heard_ms, self._counted_from) >= SILENT_MS else None
+        if host.must_reconnect or not last_heard_ms or now - last_heard_ms >= SILENT_MS:
             return None
-        host.silent, host.must_reconnect = (
-            False,
-            True,
-        )  # it may have been given up meanwhile, which only a new session mends
+        # A new session is needed: the host may have been given up meanwhile.
+        host.silent, host.must_reconnect = False, True
         host.cut(host_id)
         return HostBack(host_id=host_id, session=host.session)
 

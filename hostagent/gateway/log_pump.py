@@ -14,12 +14,12 @@ RETRY_S = 0.5
 
 
 class PumpedLog:
-    """A log as it is, but for its readers; `came` is called, in another thread, when one has something."""
+    """A log as it is, but for its readers; `on_records` is called, in another thread, when one has something."""
 
-    def __init__(self, log: Log, came: Callable[[], None]) -> None:
+    def __init__(self, log: Log, on_records: Callable[[], None]) -> None:
         self.cell = log.cell
         self._log = log
-        self._came = came
+        self._on_records = on_records
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:
         """See `Log.append`."""
@@ -27,7 +27,7 @@ class PumpedLog:
 
     def reader(self, positions: Mapping[str, int]) -> "PumpedReader":
         """See `Log.reader`."""
-        return PumpedReader(self._log.reader(positions), positions, self._came)
+        return PumpedReader(self._log.reader(positions), positions, self._on_records)
 
     def scan(self, topic: str, start: int) -> Iterator[LogRecord]:
         """See `Log.scan`."""
@@ -52,10 +52,10 @@ class PumpedLog:
 class PumpedReader:
     """See `Reader`."""
 
-    def __init__(self, reader: Reader, positions: Mapping[str, int], came: Callable[[], None]) -> None:
+    def __init__(self, reader: Reader, positions: Mapping[str, int], on_records: Callable[[], None]) -> None:
         self._reader = reader
         self._passed = dict(positions)
-        self._came = came
+        self._on_records = on_records
         self._read: deque[LogRecord] = deque()
         self._room = threading.Condition()
         self._closing = False
@@ -102,12 +102,12 @@ class PumpedReader:
                 continue
             except Exception as fault:  # whatever it is: who polls must hear it, not wait for ever
                 self._fault = fault
-                self._came()
+                self._on_records()
                 return
             if records:
                 with self._room:
                     self._read.extend(records)
-                self._came()
+                self._on_records()
 
     def _has_room(self) -> bool:
         """Waits until there is room; False: the reader is closing."""

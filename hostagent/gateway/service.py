@@ -106,7 +106,7 @@ class GatewayThread:
     def __post_init__(self) -> None:
         clock = SystemClock()
         self.gateway = Gateway(PumpedLog(self.log, self.news.set), self.folder / "gateway.msgpack", clock, self.name)
-        self.gateway.stirred = self.news.set
+        self.gateway.on_post = self.news.set
         self._steppers: list[Gateway | Fleet] = [self.gateway]
         if self.sim_hosts:
             hosts = [SimHost(self.sim_hosts, SIM_HOST, pattern=f"sim-{self.name}-#")]

@@ -13,8 +13,8 @@ import httpx2
 from paceline.client import cell_file
 from paceline.client.errors import ApiError, NotAuthorised, NotFound, Refused, Unavailable, Unreachable
 from paceline.client.lines import Lines
-from paceline.client.models import Answer, Explanation, Happening, Host, Job, Output, Pool, StreamEvent, Task
-from paceline.client.proven_transport import ProvenTransport, Stranger
+from paceline.client.models import Answer, Explanation, HistoryEntry, Host, Job, Output, Pool, StreamEvent, Task
+from paceline.client.proven_transport import ProvenTransport, UnprovenServer
 
 TIMEOUT_S = 15.0
 """How long an answer may take, beyond what it was asked to wait."""
@@ -117,7 +117,7 @@ class Client:
         """Why a job is where it is."""
         return cast(Explanation, self._get(_path("jobs", job_id, "explanation")))
 
-    def history(self, job_id: str) -> Iterator[Happening]:
+    def history(self, job_id: str) -> Iterator[HistoryEntry]:
         """What happened to a job, the oldest first."""
         return self._all(_path("jobs", job_id, "history"), "events", {"page_size": PAGE})
 
@@ -262,7 +262,7 @@ class Client:
             self._written[topic] = max(self._written.get(topic, 0), int(offset))
 
     def _unreachable(self, error: httpx2.TransportError) -> Unreachable:
-        if isinstance(error, Stranger):
+        if isinstance(error, UnprovenServer):
             return Unreachable(
                 f"{error}. It was told nothing. Is the cell that ran there up? Start it with `paceline up`."
             )

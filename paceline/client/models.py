@@ -64,7 +64,7 @@ is 0.
 """
 
 
-class Cause(TypedDict):
+class WaitReason(TypedDict):
     """One reason why tasks wait. Absent numbers are not known to the machine that gave it."""
 
     code: str
@@ -97,10 +97,10 @@ class Explanation(TypedDict):
     job_id: str
     state: str
     headline: Headline | None
-    reasons: list[Cause]
+    reasons: list[WaitReason]
 
 
-class Happening(TypedDict):
+class HistoryEntry(TypedDict):
     """One fact or decision about a job."""
 
     position: str

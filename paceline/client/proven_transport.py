@@ -18,12 +18,12 @@ PROOF_S = 3.0
 """How long a server has for all of it: one that drips bytes holds nobody longer."""
 
 
-class Stranger(httpx2.ConnectError):
+class UnprovenServer(httpx2.ConnectError):
     """Who answers at an address doesn't prove that it has the token, which was not shown to it."""
 
 
 class ProvenTransport(httpx2.HTTPTransport):
-    """For a `httpx2.Client`. Requests fail with `Stranger` where the server proves nothing."""
+    """For a `httpx2.Client`. Requests fail with `UnprovenServer` where the server proves nothing."""
 
     def __init__(self, token: str) -> None:
         super().__init__(trust_env=False)
@@ -96,8 +96,8 @@ def _challenge(stream: Any, token: str) -> Challenge:
     return Challenge(token, host, port)
 
 
-def _stranger(request: httpx2.Request, error: BaseException) -> Stranger:
+def _stranger(request: httpx2.Request, error: BaseException) -> UnprovenServer:
     why = error if isinstance(error, NotProven) else f"it has not done so within {PROOF_S:g} s"
-    return Stranger(
+    return UnprovenServer(
         f"who listens at {request.url.netloc.decode()} doesn't prove that it has the token of the cell: {why}"
     )

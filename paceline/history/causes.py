@@ -38,7 +38,7 @@ from events.topics import MACHINES, rounds_of
 
 Run = tuple[str, int, int]
 """Job, instance, run."""
-Where = tuple[str, int, int]
+Location = tuple[str, int, int]
 """Topic, offset, index in the round."""
 FACT = -1
 """The index of a fact."""
@@ -60,48 +60,48 @@ class Tie(NamedTuple):
     """Records that lead to what becomes of a run: the last one of these kinds that matches it."""
 
     kinds: tuple[type[Event], ...]
-    match: Callable[["Causes", Where, Run], bool]
+    match: Callable[["Causes", Location, Run], bool]
 
 
-def _names_it(log: "Causes", where: Where, run: Run) -> bool:
-    return run in log.named(where)
+def _names_it(log: "Causes", location: Location, run: Run) -> bool:
+    return run in log.named(location)
 
 
-def _names_the_run_before(log: "Causes", where: Where, run: Run) -> bool:
+def _names_the_run_before(log: "Causes", location: Location, run: Run) -> bool:
     job_id, instance, number = run
-    return (job_id, instance, number - 1) in log.named(where)
+    return (job_id, instance, number - 1) in log.named(location)
 
 
-def _accepts_it(log: "Causes", where: Where, run: Run) -> bool:
-    event = log.at(where)
+def _accepts_it(log: "Causes", location: Location, run: Run) -> bool:
+    event = log.at(location)
     return isinstance(event, JobAccepted) and event.first_run == run[2]
 
 
-def _reports_its_end(log: "Causes", where: Where, run: Run) -> bool:
-    event: Any = log.at(where)
+def _reports_its_end(log: "Causes", location: Location, run: Run) -> bool:
+    event: Any = log.at(location)
     reports = zip(runs_of(event), ints(event.state).tolist(), strict=False)
     return any(named == run and state > RunReport.STARTED for named, state in reports)
 
 
-def _stops_its_job(log: "Causes", where: Where, run: Run) -> bool:
-    event = log.at(where)
+def _stops_its_job(log: "Causes", location: Location, run: Run) -> bool:
+    event = log.at(location)
     return isinstance(event, CommandAnswered) and event.code == Code.DONE
 
 
-def _ends_its_gang(log: "Causes", where: Where, run: Run) -> bool:
+def _ends_its_gang(log: "Causes", location: Location, run: Run) -> bool:
     """Whether a member of the same gang, at the same run, is over."""
     members = log.gang(run[0])
-    return any(job_id == run[0] and number == run[2] and at < members for job_id, at, number in log.named(where))
+    return any(job_id == run[0] and number == run[2] and at < members for job_id, at, number in log.named(location))
 
 
-def _ends_the_gang_before(log: "Causes", where: Where, run: Run) -> bool:
-    return _ends_its_gang(log, where, (run[0], run[1], run[2] - 1))
+def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
+    return _ends_its_gang(log, location, (run[0], run[1], run[2] - 1))
 
 
 QUEUED = Tie((GangsQueued, GangsReturned), _names_it)
 ADMITTED = Tie((GangsAdmitted, GangsQueued), _names_it)
 REPORTED = Tie((RunsReported, HostInventory), _names_it)
-OVER = Tie((RunsReported, HostInventory), _reports_its_end)
+ENDED = Tie((RunsReported, HostInventory), _reports_its_end)
 STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
 JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
@@ -133,7 +133,7 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
 }
 """The same of a RunsStopping, by its column `cause`."""
 ENDED_BY: dict[int, tuple[Tie, ...]] = {
-    **dict.fromkeys((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST), (OVER,)),
+    **dict.fromkeys((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST), (ENDED,)),
     **{outcome: (STOPPING, *ties) for outcome, ties in STOPPED_BY.items()},
 }
 """The same of a RunsEnded, by its outcome; a lost run may also carry its cause."""
@@ -152,14 +152,14 @@ class Causes:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._rounds: dict[tuple[str, int], _Round] = {}
-        self._naming: dict[str, list[Where]] = {}
+        self._locations_by_job: dict[str, list[Location]] = {}
         """The records that name a job, the last of each topic first, and topics in the reverse of `MACHINES`: an answer
         comes before what it answers.
         """
-        self._at: dict[Where, Event] = {}
-        self._places: dict[Where, Cause] = {}
-        self._wheres: dict[Cause, Where] = {}
-        self._named: dict[Where, frozenset[Run]] = {}
+        self._at: dict[Location, Event] = {}
+        self._places: dict[Location, Cause] = {}
+        self._location_of: dict[Cause, Location] = {}
+        self._named: dict[Location, frozenset[Run]] = {}
         for topic, kinds in FACTS.items():
             for record in log.scan(topic, 0):
                 event = _fact(record.value)
@@ -167,7 +167,7 @@ class Causes:
                     self._note((topic, record.offset, FACT), Cause(topic=topic, offset=record.offset), event)
         for machine in MACHINES:
             self._read(machine)
-        for records in self._naming.values():
+        for records in self._locations_by_job.values():
             records.reverse()
 
     def event(self, place: Cause) -> Event | None:
@@ -187,24 +187,24 @@ class Causes:
             return []
         found = dict.fromkeys((*_carried(event, run), *_answered(event)))
         for one, ties in _ties(event):
-            if run in (None, one) or run not in self.named(self._wheres[place]):
+            if run in (None, one) or run not in self.named(self._location_of[place]):
                 tied = next((cause for tie in ties if (cause := self._tied(place, tie, one))), None)
                 found.update({tied: None} if tied else {})
         return list(found)
 
-    def at(self, where: Where) -> Event:
+    def at(self, location: Location) -> Event:
         """The record at a place in the log."""
-        return self._at[where]
+        return self._at[location]
 
-    def named(self, where: Where) -> frozenset[Run]:
+    def named(self, location: Location) -> frozenset[Run]:
         """The runs that a record names."""
-        if where not in self._named:
-            self._named[where] = frozenset(runs_of(self._at[where]))
-        return self._named[where]
+        if location not in self._named:
+            self._named[location] = frozenset(runs_of(self._at[location]))
+        return self._named[location]
 
     def gang(self, job_id: str) -> int:
         """How many instances of a job are its gang."""
-        accepted = (self._at[where] for where in self._naming.get(job_id, ()))
+        accepted = (self._at[location] for location in self._locations_by_job.get(job_id, ()))
         return next((event.gang_min for event in accepted if isinstance(event, JobAccepted)), 0)
 
     def rounds(self) -> list[tuple[str, int]]:
@@ -215,10 +215,10 @@ class Causes:
         """The decisions of a round."""
         return self._rounds[machine, number].decisions
 
-    def knew(self, place: Cause, cause: Cause) -> bool:
+    def had_read(self, place: Cause, cause: Cause) -> bool:
         """Whether the machine had taken in a record, or decided it, when it decided what stands at a position."""
-        where = (cause.topic, cause.offset, FACT) if cause.topic else self._wheres.get(cause)
-        return where is not None and self._is_before(where, place)
+        location = (cause.topic, cause.offset, FACT) if cause.topic else self._location_of.get(cause)
+        return location is not None and self._is_before(location, place)
 
     def back(self, place: Cause, run: Run | None = None) -> Iterator[Link]:
         """All that led to the decision at a position, the nearest first, each link once."""
@@ -242,25 +242,25 @@ class Causes:
                 place = Cause(machine=machine, round=event.round, index=index)
                 self._note((topic, record.offset, index), place, decision)
 
-    def _note(self, where: Where, place: Cause, event: Event) -> None:
+    def _note(self, location: Location, place: Cause, event: Event) -> None:
         jobs = getattr(event, "job_ids", None) or (getattr(event, "job_id", ""),)
-        self._at[where], self._places[where], self._wheres[place] = event, place, where
+        self._at[location], self._places[location], self._location_of[place] = event, place, location
         for job_id in jobs:
-            self._naming.setdefault(job_id, []).append(where)
+            self._locations_by_job.setdefault(job_id, []).append(location)
 
     def _tied(self, place: Cause, tie: Tie, run: Run) -> Cause | None:
         """The last record before a decision by which it is tied to its cause for a run."""
-        for where in self._naming.get(run[0], ()):
-            fits = isinstance(self._at[where], tie.kinds) and tie.match(self, where, run)
-            if fits and self._is_before(where, place):
-                return self._places[where]
+        for location in self._locations_by_job.get(run[0], ()):
+            fits = isinstance(self._at[location], tie.kinds) and tie.match(self, location, run)
+            if fits and self._is_before(location, place):
+                return self._places[location]
         return None
 
-    def _is_before(self, where: Where, place: Cause) -> bool:
+    def _is_before(self, location: Location, place: Cause) -> bool:
         round_ = self._rounds[place.machine, place.round]
-        if where[0] == rounds_of(place.machine):
-            return where[1:] < (round_.offset, place.index)
-        return where[1] < round_.ends.get(where[0], 0)
+        if location[0] == rounds_of(place.machine):
+            return location[1:] < (round_.offset, place.index)
+        return location[1] < round_.ends.get(location[0], 0)
 
 
 def runs_of(event: Event) -> list[Run]:

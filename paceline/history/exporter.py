@@ -12,7 +12,7 @@ from events import VERSION
 from events.log.port import Log
 from events.topics import ALL, rounds_of
 from paceline.client.errors import PacelineError
-from paceline.history.history_file import FORMAT, Part, of_record, write
+from paceline.history.history_file import FORMAT, FileRecord, of_record, write
 from paceline.history.log_cut import CutLog, before, closed, write_time
 from paceline.history.start_state import VIEWS
 from processors.machine import Machine
@@ -104,20 +104,20 @@ def _views(log: Log, starts: Mapping[str, int], folder: Path) -> dict[str, int]:
     return positions
 
 
-def _head(log: Log, from_ms: int, to_ms: int, starts: Mapping[str, int], ends: Mapping[str, int]) -> Part:
+def _head(log: Log, from_ms: int, to_ms: int, starts: Mapping[str, int], ends: Mapping[str, int]) -> FileRecord:
     spans = [{"topic": topic.name, "start": starts[topic.name], "end": ends[topic.name]} for topic in ALL]
     fields = {"format": FORMAT, "cell": log.cell, "from_ms": from_ms, "to_ms": to_ms}
-    return Part("Head", {**fields, "build": VERSION, "topics": spans})
+    return FileRecord("Head", {**fields, "build": VERSION, "topics": spans})
 
 
 def _parts(
     log: Log,
-    head: Part,
+    head: FileRecord,
     stores: Mapping[str, MemoryStore],
     views: Path,
     starts: Mapping[str, int],
     ends: Mapping[str, int],
-) -> Iterator[Part]:
+) -> Iterator[FileRecord]:
     """All that stands in the file before its end."""
     yield head
     for name, store in stores.items():
@@ -125,11 +125,11 @@ def _parts(
         if progress is None:
             continue
         for row in store.rows():
-            yield Part("Row", {"machine": name, **row._asdict()})
-        yield Part("Progress", {"machine": name, "progress": msgspec.msgpack.encode(progress)})
+            yield FileRecord("Row", {"machine": name, **row._asdict()})
+        yield FileRecord("Progress", {"machine": name, "progress": msgspec.msgpack.encode(progress)})
     with views.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
-            yield Part("Views", {"chunk": chunk})
+            yield FileRecord("Views", {"chunk": chunk})
     for topic in ALL:
         end = ends[topic.name]
         if starts[topic.name] < end:

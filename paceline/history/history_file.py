@@ -53,7 +53,7 @@ SCHEMA = fastavro.parse_schema(
 )
 
 
-class Part(NamedTuple):
+class FileRecord(NamedTuple):
     """One record of the file: its kind and its fields."""
 
     kind: str
@@ -67,7 +67,7 @@ class Hasher:
         self._hasher = blake2b(digest_size=32)
         self.records = 0
 
-    def add(self, part: Part) -> None:
+    def add(self, part: FileRecord) -> None:
         """Takes the next record."""
         values = part.fields.values()
         for value in values:
@@ -75,12 +75,12 @@ class Hasher:
             self._hasher.update(len(data).to_bytes(8, "little") + data)
         self.records += part.kind == "Record"
 
-    def end(self) -> Part:
+    def end(self) -> FileRecord:
         """The record that ends the file."""
-        return Part("End", {"records": self.records, "hash": self._hasher.digest()})
+        return FileRecord("End", {"records": self.records, "hash": self._hasher.digest()})
 
 
-def write(file: IO[bytes], parts: Iterable[Part]) -> int:
+def write(file: IO[bytes], parts: Iterable[FileRecord]) -> int:
     """Writes a file and its end; returns how many records of topics are in it."""
     hasher = Hasher()
 
@@ -94,7 +94,7 @@ def write(file: IO[bytes], parts: Iterable[Part]) -> int:
     return hasher.records
 
 
-def read(path: Path) -> Iterator[Part]:
+def read(path: Path) -> Iterator[FileRecord]:
     """The records of a file up to its end, the head first. Raises `PacelineError` where it isn't whole; what was read
     before is then not to be used.
     """
@@ -103,7 +103,7 @@ def read(path: Path) -> Iterator[Part]:
         with path.open("rb") as file:
             rows: Any = fastavro.reader(file, return_record_name=True)
             for name, fields in rows:
-                part = Part(name.rpartition(".")[2], fields)
+                part = FileRecord(name.rpartition(".")[2], fields)
                 if part.kind == "End":
                     if part != hasher.end():
                         raise _damaged(path, "its hash is another")
@@ -123,9 +123,9 @@ def read(path: Path) -> Iterator[Part]:
     raise _damaged(path, "it has no end")
 
 
-def of_record(record: LogRecord) -> Part:
+def of_record(record: LogRecord) -> FileRecord:
     """A record of a topic as the file has it."""
-    return Part("Record", record._asdict())
+    return FileRecord("Record", record._asdict())
 
 
 def _damaged(path: Path, why: str) -> PacelineError:

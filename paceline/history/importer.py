@@ -19,7 +19,7 @@ from events.log.archived import ArchivedLog
 from events.log.port import LogFault, LogRecord, NewRecord, gap
 from events.structs import known
 from paceline.client.errors import PacelineError
-from paceline.history.history_file import Part, read
+from paceline.history.history_file import FileRecord, read
 from paceline.history.start_state import FOLDER, VIEWS, is_history
 from paceline.services.data_folder import prepare
 from paceline.services.settings import Settings
@@ -173,7 +173,7 @@ class _Writer:
         self._records: list[LogRecord] = []
         self._bytes = self._from = self._count = 0
 
-    def take(self, part: Part) -> None:
+    def take(self, part: FileRecord) -> None:
         """Writes a part."""
         fields = part.fields
         match part.kind:

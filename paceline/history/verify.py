@@ -32,7 +32,7 @@ CONTEXT = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class VerifiedMachine:
     """What was found of one machine, and how many seconds it took."""
 
     result: Replayed
@@ -95,7 +95,7 @@ def verify(
     say: Say | None = None,
     round_range: RoundRange = ALL_ROUNDS,
     starts: Mapping[str, MemoryStore] | None = None,
-) -> list[Checked]:
+) -> list[VerifiedMachine]:
     """Verifies machine after machine, each to its end or first difference. `say` is told how far it is, a few times a
     second; `starts`: the stores that machines begin from, where the log doesn't begin at its start.
     """
@@ -104,7 +104,7 @@ def verify(
 
 def verify_in_processes(
     settings: Settings, names: Iterable[str], jobs: int, say: Say | None, round_range: RoundRange
-) -> list[Checked]:
+) -> list[VerifiedMachine]:
     """Verifies machines in so many processes at once, all to their ends or first differences."""
     plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
     context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
@@ -134,7 +134,7 @@ def _forward_progress(progress_queue: Any, say: Say | None) -> None:
             say(progress)
 
 
-def _verify_in_worker(settings: Settings, name: str, round_range: RoundRange) -> Checked:
+def _verify_in_worker(settings: Settings, name: str, round_range: RoundRange) -> VerifiedMachine:
     from processors.cell_machines import machines
 
     log = open_log(settings)
@@ -147,7 +147,7 @@ def _verify_in_worker(settings: Settings, name: str, round_range: RoundRange) ->
 
 def _verify_machine(
     log: Log, make: Callable[[], Machine], say: Say | None, round_range: RoundRange, start: MemoryStore | None
-) -> Checked:
+) -> VerifiedMachine:
     machine = make()
     own = rounds_of(machine.name)
     end = log.ends([own])[own]
@@ -167,10 +167,10 @@ def _verify_machine(
         result.difference = Difference(machine.name, run.fold.own.round, 0, None, None, text)
     if say:
         say(Progress(machine.name, end, end, run.fold.own.round, result.events))
-    return Checked(result, time.perf_counter() - begun)
+    return VerifiedMachine(result, time.perf_counter() - begun)
 
 
-def root_difference(log: Log, found: Iterable[Checked]) -> Difference | None:
+def root_difference(log: Log, found: Iterable[VerifiedMachine]) -> Difference | None:
     """Of the differences of all machines the one that the others may follow from: a round that is decided otherwise
     before one whose inputs aren't those it names, and one that was an input of another before that.
     """

@@ -17,7 +17,7 @@ from mode import Service
 from events.error_text import sentence
 from events.log.kafka.membership import Membership
 from events.log.port import LogError
-from paceline.services.cell_thread import Cell, Part
+from paceline.services.cell_thread import Cell, CellComponent
 from paceline.services.startup import Say
 from projections.health import Health
 
@@ -35,7 +35,7 @@ END_MAX_S = 10.0
 """So long the whole process may take to end; what `deploy/` starts is killed after 15."""
 
 
-class Kind(NamedTuple):
+class ProcessKind(NamedTuple):
     """What a process is made of: the name of its kind, who makes its membership, who names the other members of its
     group (raises `LogError`), who makes what serves a cell.
     """
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     name: str
     join: Callable[[], Membership]
     others: Callable[[], Collection[str]]
-    make: Callable[[int], Part]
+    make: Callable[[int], CellComponent]
 
 
 class Cells(Service):
@@ -53,7 +53,7 @@ class Cells(Service):
 
     abstract = False
 
-    def __init__(self, kind: Kind, say: Say, give_up: Callable[[str], None], **options: Any) -> None:
+    def __init__(self, kind: ProcessKind, say: Say, give_up: Callable[[str], None], **options: Any) -> None:
         super().__init__(**options)
         self._kind = kind
         self._say = say

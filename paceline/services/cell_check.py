@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
+from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
 from events.codec import CodecError, decode
 from events.log.kafka.groups import Group
 from events.log.port import Log, LogRecord
@@ -161,7 +161,7 @@ def _follow_records(records: Iterable[LogRecord], out: History, machine: str, ce
     chain, partly = out.chain, out.first > 0
     for record in records:
         key = parse(record.key)
-        judged = partly and key is not None and chain.judge(key, machine, cell) is Verdict.ACCEPTED
+        judged = partly and key is not None and chain.judge(key, machine, cell) is Acceptance.ACCEPTED
         event = _event(record) if judged else None
         if isinstance(event, RoundCommitted):
             for segment in event.inputs:  # where a topic begins that hasn't come yet, this round says

@@ -16,7 +16,7 @@ BEGIN_S = 1800.0
 """So long a cell may take for a step while it recovers: snapshots are fetched, and stores are read, in one."""
 
 
-class Part(Protocol):
+class CellComponent(Protocol):
     """What serves one cell; used by one thread."""
 
     def step(self) -> bool:
@@ -55,11 +55,11 @@ class Cell:
     """
 
     def __init__(
-        self, number: int, kind: str, make: Callable[[int], Part], say: Say, previous: "Sequence[Cell]" = ()
+        self, number: int, kind: str, make: Callable[[int], CellComponent], say: Say, previous: "Sequence[Cell]" = ()
     ) -> None:
         self.number = number
         self.failures = Failures(number, kind)
-        self.part: Part | None = None
+        self.part: CellComponent | None = None
         self._make = make
         self._say = say
         self._previous = previous
@@ -128,7 +128,7 @@ class Cell:
             try:
                 self._serve()
             except Exception as error:  # whatever it is: this cell stops, the others go on
-                if not self._ending.is_set() and self.failures.met(error):
+                if not self._ending.is_set() and self.failures.failed(error):
                     self._note(f"stopped: {self.failures.text}")
             finally:
                 self._close()
@@ -148,13 +148,13 @@ class Cell:
             self._recovers, self._in_step = part.recovers(), True
             more = part.step()
             self._steps += 1
-            if self.failures.current and part.status().get("ready") and self.failures.over():
+            if self.failures.current and part.status().get("ready") and self.failures.recovered():
                 self._note("works again")
             if not more and not self._ending.is_set():
                 self._wait(part)
             self._steps += 1
 
-    def _wait(self, part: Part) -> None:
+    def _wait(self, part: CellComponent) -> None:
         try:
             part.wait(WAIT_S)
         except LogUnavailable:  # the next step meets it, and knows what to do

@@ -11,7 +11,7 @@ from events.log.kafka.membership import Membership
 from events.log.port import LogUnavailable
 from events.topics import rounds_of
 from paceline.services import faust_app, startup
-from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.data_folder import CannotStart
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, folder_of
@@ -40,7 +40,7 @@ class MachinePart:
         self._snapshotter: Snapshotter | None = None
         if settings.snapshots:
             self._snapshotter = Snapshotter(settings.snapshots, cell, self._make(), settings.snapshot_every, self._say)
-        self._epoch_said = 0
+        self._reported_epoch = 0
         self._waiting_for = ""
 
     def step(self) -> bool:
@@ -51,8 +51,8 @@ class MachinePart:
         busy = self._processor.step()
         driver = self._processor.driver
         if driver is not None and driver.epoch:
-            if driver.epoch != self._epoch_said:
-                self._epoch_said = driver.epoch
+            if driver.epoch != self._reported_epoch:
+                self._reported_epoch = driver.epoch
                 self._say("decides from here on")
             if self._snapshotter is not None and self._store is not None:
                 self._snapshotter.check(self._store, driver.fold.own)
@@ -151,7 +151,7 @@ def run_processor(settings: Settings, machine: str) -> int:
         return others_in(settings.kafka, group, start.name, settings.kafka_options)
 
     def cells(give_up: Callable[[str], None]) -> Cells:
-        kind = Kind(machine, join, others, lambda cell: MachinePart(settings, start, machine, cell))
+        kind = ProcessKind(machine, join, others, lambda cell: MachinePart(settings, start, machine, cell))
         return Cells(kind, start.say, give_up)
 
     fault = faust_app.run(group, start.listening, settings.data, cells)

@@ -13,7 +13,7 @@ from events.log.kafka.membership import Membership
 from events.log.kafka.transactions import Transactions
 from events.topics import ALL
 from paceline.services import faust_app
-from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_log import with_archive
 from paceline.services.data_folder import CannotStart
 from paceline.services.settings import Settings
@@ -91,7 +91,9 @@ def run_projector(settings: Settings) -> int:
         return others_in(settings.kafka, group, start.name, settings.kafka_options)
 
     def cells(give_up: Callable[[str], None]) -> Cells:
-        return Cells(Kind("projector", join, others, lambda cell: ViewsPart(settings, start, cell)), start.say, give_up)
+        return Cells(
+            ProcessKind("projector", join, others, lambda cell: ViewsPart(settings, start, cell)), start.say, give_up
+        )
 
     fault = faust_app.run("paceline.projector", start.listening, settings.data, cells)
     if fault:

@@ -46,13 +46,13 @@ class WrongSettings(Faults):
     exit_code = 2
 
 
-class Part(BaseModel):
+class SettingsTable(BaseModel):
     """A table of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class UpPart(Part):
+class UpPart(SettingsTable):
     """`[up]`, what `paceline up` needs beside the data folder."""
 
     listen: str = Field(default=LISTEN_DEFAULT, pattern=ADDRESS)
@@ -61,7 +61,7 @@ class UpPart(Part):
     """An agent for this machine; None: where there are no simulated hosts."""
 
 
-class AgentPart(Part):
+class AgentPart(SettingsTable):
     """`[agent]`, what an agent needs to know. None: the name of this machine. `resources`: what the host offers instead
     of what is detected or beside it, written as in jobs. `run_as`: the user as whom tasks run, empty: the agent's.
     """
@@ -75,7 +75,7 @@ class AgentPart(Part):
     port_last: int = Field(default=31999, ge=1, le=65535)
 
 
-class ServicePart(Part):
+class ServicePart(SettingsTable):
     """`[service]`, what the processes of a cell share where each part is one of its own. `listen`: of health pages,
     metrics and HTTP, empty: 127.0.0.1 and the port of its kind (`SERVICE_PORTS`). `address_file`: gets that address
     once the process listens. `name`: of this process over restarts, empty: the name of this machine and the data
@@ -91,7 +91,7 @@ class ServicePart(Part):
     gateways: tuple[str, ...] = ()
 
 
-class LogsPart(Part):
+class LogsPart(SettingsTable):
     """`[logs]`, what processes write to stderr about themselves."""
 
     form: Literal["console", "json"] = "console"
@@ -141,7 +141,7 @@ class Settings(BaseSettings):
 TABLES: dict[str, type[BaseModel]] = {"up": UpPart, "agent": AgentPart, "service": ServicePart, "logs": LogsPart}
 
 
-class UpSettings(Part):
+class UpSettings(SettingsTable):
     """What `paceline.services.up.run_up` gets: everything decided. `host`: what the agent of this machine runs with."""
 
     data: Path

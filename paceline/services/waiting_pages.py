@@ -16,23 +16,23 @@ GRACE_S = 1
 
 class WaitingPages:
     """Serves them from the first thing that is waited for until the end of the `with`, on the socket that `listening`
-    opens; the process then takes over the address. `tell` says it to whoever reads the process's lines.
+    opens; the process then takes over the address. `report` says it to whoever reads the process's lines.
     """
 
-    def __init__(self, listening: Callable[[], socket.socket], tell: Callable[[str], object]) -> None:
+    def __init__(self, listening: Callable[[], socket.socket], report: Callable[[str], object]) -> None:
         self._listening = listening
-        self._tell = tell
-        self._trouble = ""
+        self._report = report
+        self._reason = ""
         self._serving: tuple[Server, socket.socket, threading.Thread] | None = None
 
-    def wait_for(self, trouble: str) -> None:
+    def wait_for(self, reason: str) -> None:
         """Says it from now on. Raises what `listening` raises."""
-        self._trouble = trouble
-        self._tell(trouble)
+        self._reason = reason
+        self._report(reason)
         if self._serving is not None:
             return
         socket_ = self._listening()
-        app = waiting(lambda: Health(False, False, {"trouble": self._trouble}), lambda: self._trouble)
+        app = waiting(lambda: Health(False, False, {"trouble": self._reason}), lambda: self._reason)
         server = Server(app, GRACE_S)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket_]}, name="waiting", daemon=True)
         self._serving = server, socket_, thread

@@ -14,7 +14,7 @@ from paceline.simulate.report.series import Series, Totals
 from paceline.simulate.scenario.expectations import CellState
 from paceline.simulate.scenario.scenario import DAY_MS, Scenario
 from paceline.simulate.world.cell import Cell, SimLog, VirtualClock
-from paceline.simulate.world.expectation_watch import Verdict, Watch
+from paceline.simulate.world.expectation_watch import ExpectationResult, Watch
 from paceline.simulate.world.log_summary import LogSummaryComponent
 from paceline.simulate.world.run import Run
 from paceline.simulate.world.scripted_actions import actions
@@ -79,7 +79,7 @@ class Session:
             "expectations_not_looked_at": self.unchecked,
         }
 
-    def failed(self) -> list[Verdict]:
+    def failed(self) -> list[ExpectationResult]:
         """The expectations that don't hold."""
         return [each for each in self.run.watch.verdicts() if not each.holds]
 

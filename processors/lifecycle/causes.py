@@ -17,7 +17,7 @@ class Goal(Number):
     REMOVE = 2
 
 
-class Cause(IntFlag):
+class EndCause(IntFlag):
     """Why a run shall end. Several can hold at once; they end with the run. Strongest first."""
 
     REMOVE = 1 << 0
@@ -33,7 +33,7 @@ class Cause(IntFlag):
     RESTART = 1 << 10
 
 
-class Verdict(Number):
+class SlaVerdict(Number):
     """What sla said of the disruption of a run, once for all planned causes together."""
 
     NONE = 0
@@ -42,36 +42,36 @@ class Verdict(Number):
     ALLOWED = 3
 
 
-class Meaning(NamedTuple):
+class CauseRule(NamedTuple):
     """What a cause means for a run. `planned`: sla must allow it where the job has an SLA. `outcome`: that of the run
     where no stronger cause holds; None while nothing has this cause.
     """
 
-    cause: Cause
+    cause: EndCause
     planned: bool
     outcome: Outcome | None
 
 
-MEANINGS = (
-    Meaning(Cause.REMOVE, planned=False, outcome=None),
-    Meaning(Cause.STOP, planned=False, outcome=Outcome.STOPPED),
-    Meaning(Cause.JOB_END, planned=False, outcome=None),
-    Meaning(Cause.RUN_LIMIT, planned=False, outcome=None),
-    Meaning(Cause.GANG, planned=False, outcome=Outcome.WITH_GANG),
-    Meaning(Cause.HEALTH, planned=False, outcome=None),
-    Meaning(Cause.START_LATE, planned=False, outcome=None),
-    Meaning(Cause.PREEMPT, planned=True, outcome=Outcome.PREEMPTED),
-    Meaning(Cause.DRAIN, planned=True, outcome=None),
-    Meaning(Cause.UPDATE, planned=True, outcome=None),
-    Meaning(Cause.RESTART, planned=True, outcome=None),
+CAUSE_RULES = (
+    CauseRule(EndCause.REMOVE, planned=False, outcome=None),
+    CauseRule(EndCause.STOP, planned=False, outcome=Outcome.STOPPED),
+    CauseRule(EndCause.JOB_END, planned=False, outcome=None),
+    CauseRule(EndCause.RUN_LIMIT, planned=False, outcome=None),
+    CauseRule(EndCause.GANG, planned=False, outcome=Outcome.WITH_GANG),
+    CauseRule(EndCause.HEALTH, planned=False, outcome=None),
+    CauseRule(EndCause.START_LATE, planned=False, outcome=None),
+    CauseRule(EndCause.PREEMPT, planned=True, outcome=Outcome.PREEMPTED),
+    CauseRule(EndCause.DRAIN, planned=True, outcome=None),
+    CauseRule(EndCause.UPDATE, planned=True, outcome=None),
+    CauseRule(EndCause.RESTART, planned=True, outcome=None),
 )
 """Strongest first: what ends the instance, what counts against it, what moves it."""
-CAUSES = 1 << len(MEANINGS)
+CAUSE_SETS = 1 << len(CAUSE_RULES)
 """So many sets of causes there are."""
-PLANNED = sum(meaning.cause for meaning in MEANINGS if meaning.planned)
+PLANNED = sum(meaning.cause for meaning in CAUSE_RULES if meaning.planned)
 
 
-class Kind(Number):
+class CauseKind(Number):
     """Of a set of causes: whether it is empty, all planned, or holds one that waits for nobody."""
 
     NONE = 0
@@ -79,15 +79,15 @@ class Kind(Number):
     UNPLANNED = 2
 
 
-def _kind(causes: int) -> Kind:
+def _kind(causes: int) -> CauseKind:
     if not causes:
-        return Kind.NONE
-    return Kind.UNPLANNED if causes & ~PLANNED else Kind.PLANNED
+        return CauseKind.NONE
+    return CauseKind.UNPLANNED if causes & ~PLANNED else CauseKind.PLANNED
 
 
-def strongest(causes: int) -> Meaning | None:
+def strongest(causes: int) -> CauseRule | None:
     """The strongest of a set of causes; None where it is empty."""
-    return next((meaning for meaning in MEANINGS if causes & meaning.cause), None)
+    return next((meaning for meaning in CAUSE_RULES if causes & meaning.cause), None)
 
 
 def _outcome(causes: int) -> int:
@@ -95,7 +95,7 @@ def _outcome(causes: int) -> int:
     return int(found.outcome or Outcome.STOPPED) if found else 0
 
 
-KIND_OF: Lookup = table(map(_kind, range(CAUSES)))
+KIND_OF: Lookup = table(map(_kind, range(CAUSE_SETS)))
 """The kind of each set of causes."""
-OUTCOME_OF: Lookup = table(map(_outcome, range(CAUSES)), np.int64)
+OUTCOME_OF: Lookup = table(map(_outcome, range(CAUSE_SETS)), np.int64)
 """The outcome that the strongest cause of each set gives a run; 0 for the empty set."""

@@ -1,4 +1,4 @@
-"""Answers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
+"""CommandAnswers to the facts of the topic of jobs: every submission and every command gets one, repeats too."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -24,7 +24,7 @@ POOL_WAIT_MS = 500
 """A pool defined just before the job may be read just after it: an unknown pool is believed after this time."""
 
 
-class View(Protocol):
+class LifecycleView(Protocol):
     """What the answers look at."""
 
     jobs: Table[str, JobRow]
@@ -65,10 +65,10 @@ def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested, value: bytes) ->
     return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
 
 
-class Answers:
+class CommandAnswers:
     """The answers of one `decide`: each may depend on those before it."""
 
-    def __init__(self, view: View, now: int, caught_up: bool) -> None:
+    def __init__(self, view: LifecycleView, now: int, caught_up: bool) -> None:
         self._view = view
         self._now = now
         self._caught_up = caught_up
@@ -78,7 +78,7 @@ class Answers:
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
         self._tasks = view.open_tasks
-        self.given = 0
+        self.answered = 0
         """How many facts were answered."""
 
     def all(self, budget: int) -> Iterator[Event]:
@@ -92,7 +92,7 @@ class Answers:
             else:
                 continue
             if answer is not None:
-                self.given += 1
+                self.answered += 1
                 yield answer
         if self._fresh:
             yield first_queued(self._fresh)

@@ -26,7 +26,7 @@ BUCKETS, FLOOR_ROW = 16_384, 256
 """Buckets of highest runs, and how many of them make a row."""
 _ENTRY = Struct("<16s8sqIB")
 _COLUMNS = np.dtype([("key", "<u8"), ("rest", "V8"), ("spec", "V8"), ("ended", "<i8"), ("run", "<u4"), ("state", "u1")])
-_GONE = bytes(_ENTRY.size)
+_DROPPED = bytes(_ENTRY.size)
 _SLOTS_MIN = 1024
 
 
@@ -60,7 +60,7 @@ class EndedJobs:
         self._first = min(self.table, default=0) * BLOCK
         last = max(self.table, default=0)
         self._next = last * BLOCK + (len(self.table[last]) // _ENTRY.size if self.table else 0)
-        self._skip_gone()
+        self._skip_dropped()
         self._index.build()
 
     def __len__(self) -> int:
@@ -88,33 +88,33 @@ class EndedJobs:
         self._size += 1
         self._index.add(key, self._next - 1)
 
-    def next_due_ms(self, after_ms: int, most: int) -> int | None:
-        """When the oldest is forgotten: so long after its end, or at once where there are more than `most`."""
+    def next_due_ms(self, after_ms: int, ended_max: int) -> int | None:
+        """When the oldest is forgotten: so long after its end, or at once where there are more than `ended_max`."""
         if not self._size:
             return None
-        return self._entry(self._first).ended_ms + (after_ms if self._size <= most else 0)
+        return self._entry(self._first).ended_ms + (after_ms if self._size <= ended_max else 0)
 
-    def cause(self, after_ms: int, most: int) -> Cause:
-        """Why the oldest are forgotten: the end of the latest, where there are more than `most`, else their time."""
-        if self._size > most:
+    def cause(self, after_ms: int, ended_max: int) -> Cause:
+        """Why the oldest are forgotten: the latest end if there are more than `ended_max`, else their time."""
+        if self._size > ended_max:
             return self._latest["end"].record
-        return Cause(due_ms=self.next_due_ms(after_ms, most) or 0)
+        return Cause(due_ms=self.next_due_ms(after_ms, ended_max) or 0)
 
-    def due(self, now: int, after_ms: int, most: int, budget: int) -> bytes:
+    def due(self, now: int, after_ms: int, ended_max: int, budget: int) -> bytes:
         """The digests of those to be forgotten, the oldest first. Each round takes along what would be due within a
         hundredth of the time or the number, so that it isn't done one by one.
         """
-        due = self.next_due_ms(after_ms, most)
+        due = self.next_due_ms(after_ms, ended_max)
         if due is None or due > now:
             return b""
-        over, until = self._size - most, now - after_ms + after_ms // 100
-        over += most // 100 if over > 0 else 0
+        excess, until = self._size - ended_max, now - after_ms + after_ms // 100
+        excess += ended_max // 100 if excess > 0 else 0
         out = bytearray()
         for number in self._numbers():
-            if len(out) >= budget * DIGEST_BYTES or (over <= 0 and self._entry(number).ended_ms > until):
+            if len(out) >= budget * DIGEST_BYTES or (excess <= 0 and self._entry(number).ended_ms > until):
                 break
             out += self._bytes(number)[:DIGEST_BYTES]
-            over -= 1
+            excess -= 1
         return bytes(out)
 
     def forget(self, digests: bytes) -> None:
@@ -125,9 +125,9 @@ class EndedJobs:
             if number is not None:
                 self._raise_floor(key, self._entry(number).run)
                 place = number % BLOCK * _ENTRY.size
-                self.table.change(number // BLOCK)[place : place + _ENTRY.size] = _GONE
+                self.table.change(number // BLOCK)[place : place + _ENTRY.size] = _DROPPED
                 self._size -= 1
-        self._skip_gone()
+        self._skip_dropped()
 
     def first_run(self, job_id: str) -> int:
         """With which run a new job of this id begins."""
@@ -142,25 +142,25 @@ class EndedJobs:
         if run > self.floors[row][place]:
             self.floors.change(row)[place] = run
 
-    def _skip_gone(self) -> None:
-        """Moves on to the oldest that is left, and drops the blocks before it. Numbers begin anew when none is left."""
+    def _skip_dropped(self) -> None:
+        """Advances to the oldest job, and drops the blocks before it. Numbers restart when no job is left."""
         if not self._size:
             for block in list(self.table):
                 self.table.remove(block)
             self._first = self._next = 0
             self._index.build()
-        while self._first < self._next and self._bytes(self._first) == _GONE:
+        while self._first < self._next and self._bytes(self._first) == _DROPPED:
             self._first += 1
             if self._first % BLOCK == 0:
                 self.table.remove(self._first // BLOCK - 1)
 
     def _numbers(self) -> Iterator[int]:
-        return (number for number in range(self._first, self._next) if self._bytes(number) != _GONE)
+        return (number for number in range(self._first, self._next) if self._bytes(number) != _DROPPED)
 
     def _bytes(self, number: int) -> bytes:
         row = self.table.get(number // BLOCK) or b""
         place = number % BLOCK * _ENTRY.size
-        return bytes(row[place : place + _ENTRY.size]) or _GONE
+        return bytes(row[place : place + _ENTRY.size]) or _DROPPED
 
     def _entry(self, number: int) -> EndedJob:
         _, spec, ended_ms, run, state = _ENTRY.unpack(self._bytes(number))
@@ -199,8 +199,8 @@ class _Index:
         while len(which):  # of those that meet at a free slot one gets it, the others go on to the next slot
             free = self._slots[at] == 0
             self._slots[at[free]] = which[free]
-            left = self._slots[at] != which
-            which, at = which[left], (at[left] + 1) % size
+            unplaced = self._slots[at] != which
+            which, at = which[unplaced], (at[unplaced] + 1) % size
 
     def add(self, key: bytes, number: int) -> None:
         """A key was added, the last of all."""

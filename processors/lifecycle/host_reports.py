@@ -16,7 +16,7 @@ from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans
 from processors.lifecycle.task_rules import noted
-from processors.lifecycle.task_table import LOST, Happening, Note
+from processors.lifecycle.task_table import LOST, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate
 from processors.state.causes import recorded
@@ -63,18 +63,18 @@ class Hosts:
             return
         self._note(slots[known], ints(event.run)[known], ints(event.state)[known], ints(event.exit_code)[known])
 
-    def _note(self, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
+    def _note(self, slots: I64, run: I32, reported: I32, exit_code: I32) -> I64:
         """Notes reports and returns the slots whose present runs they are about."""
         arena = self._tasks.arena
         state = arena["state"][slots]
         live = (arena["run"][slots] == run) & among(state, LIVE_TASKS)
-        fresh = slots[live & noted(Happening.STARTED, Note.READY, state) & (said == RunReport.STARTED)]
+        fresh = slots[live & noted(TaskEvent.STARTED, Note.READY, state) & (reported == RunReport.STARTED)]
         self._tasks.note("report", fresh[arena["report"][fresh] == 0], RunReport.STARTED)
-        over = live & noted(Happening.OVER, Note.REPORT, state)
-        over &= (said > RunReport.STARTED) & (said <= RunReport.SILENCED)
-        over[over] = arena["report"][slots[over]] <= RunReport.STARTED
-        self._tasks.note("report", slots[over], said[over])
-        arena.set("exit", slots[over], exit_code[over])
+        ended = live & noted(TaskEvent.ENDED, Note.REPORT, state)
+        ended &= (reported > RunReport.STARTED) & (reported <= RunReport.SILENCED)
+        ended[ended] = arena["report"][slots[ended]] <= RunReport.STARTED
+        self._tasks.note("report", slots[ended], reported[ended])
+        arena.set("exit", slots[ended], exit_code[ended])
         present: I64 = slots[live]
         return present
 
@@ -82,11 +82,11 @@ class Hosts:
         """Ends what ran on a host that is given up."""
         row = self.table.get(event.host_id)
         if row is not None and row.session <= event.session:
-            self._lose(Happening.HOST_LOST, event.host_id, self._runs_on(row.number))
+            self._lose(TaskEvent.HOST_LOST, event.host_id, self._runs_on(row.number))
 
-    def _lose(self, happening: Happening, host_id: str, slots: I64) -> int:
+    def _lose(self, event: TaskEvent, host_id: str, slots: I64) -> int:
         """Notes that runs on a host are no more, and by what; returns how many."""
-        lost = self._tasks.lose(happening, slots, LOST)
+        lost = self._tasks.lose(event, slots, LOST)
         if len(lost):
             self.table.change(host_id).lost_by = self._tasks.input.cause
         return len(lost)
@@ -115,61 +115,61 @@ class Hosts:
         if known_as is not None and event.session <= known_as.session:
             return
         slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
-        run, said, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
-        if not len(slots) == len(run) == len(said) == len(exit_code):
+        run, reported, exit_code = ints(event.run), ints(event.state), ints(event.exit_code)
+        if not len(slots) == len(run) == len(reported) == len(exit_code):
             return
         number = self.number(event.host_id, event.session)
         row = self.table.change(event.host_id)
         arena = self._tasks.arena
-        wanted = known.copy()
-        wanted[known] = (
+        expected = known.copy()
+        expected[known] = (
             (arena["run"][slots[known]] == run[known])
             & among(arena["state"][slots[known]], LIVE_TASKS)
             & (arena["host"][slots[known]] == number)
         )
-        there = self._note(slots[wanted], run[wanted], said[wanted], exit_code[wanted])
-        missing = np.setdiff1d(self._runs_on(number), there)
+        present = self._note(slots[expected], run[expected], reported[expected], exit_code[expected])
+        missing = np.setdiff1d(self._runs_on(number), present)
         row.session = event.session
         row.inventory, row.inventory_by = True, self._tasks.input.cause
         row.stopped = 0
-        row.kept = int((wanted & (said == RunReport.STARTED)).sum())
-        row.ended = int((wanted & (said > RunReport.STARTED)).sum())
-        row.ended += self._lose(Happening.MISSING, event.host_id, missing)
-        strange = np.flatnonzero(~wanted & (said == RunReport.STARTED))
+        row.running = int((expected & (reported == RunReport.STARTED)).sum())
+        row.ended = int((expected & (reported > RunReport.STARTED)).sum())
+        row.ended += self._lose(TaskEvent.MISSING, event.host_id, missing)
+        unexpected = np.flatnonzero(~expected & (reported == RunReport.STARTED))
         jobs, instances = ints(event.job), ints(event.instance)
         row.orphans = [
             (event.job_ids[jobs[at]], int(instances[at]), int(run[at]))
-            for at in strange.tolist()
+            for at in unexpected.tolist()
             if 0 <= jobs[at] < len(event.job_ids)
         ]
         self._inventories[event.host_id] = None
 
-    def decide(self, most: int) -> tuple[list[Event], int]:
-        """Answers inventories, once all runs that nobody wants were told to stop: at most `most` runs and answers;
+    def decide(self, limit: int) -> tuple[list[Event], int]:
+        """Answers inventories, once all runs that nobody wants were told to stop: at most `limit` runs and answers;
         returns also how many more it might have been.
         """
         out: list[Event] = []
         for host_id in sorted(self._inventories, key=lambda host_id: self.table[host_id].number):
             row = self.table[host_id]
-            now = row.orphans[:most]
+            now = row.orphans[:limit]
             if now:
                 out.append(orphans(now, host_id))
-                most -= len(now)
-            if most <= 0:
+                limit -= len(now)
+            if limit <= 0:
                 break
             stopped = row.stopped + len(now)
             out.append(
                 HostReconciled(
                     host_id=host_id,
                     session=row.session,
-                    kept=row.kept,
+                    kept=row.running,
                     ended=row.ended,
                     stopped=stopped,
                     cause=recorded(row.inventory_by),
                 )
             )
-            most -= 1
-        return out, most
+            limit -= 1
+        return out, limit
 
     def stopping(self, event: RunsStopping) -> None:
         """Runs were told to stop, among them such that nobody wants."""
@@ -177,12 +177,12 @@ class Hosts:
             if host_id in self._inventories and self.table[host_id].orphans:
                 row = self.table.change(host_id)
                 named = zip(*(ints(column).tolist() for column in (event.job, event.instance, event.run)), strict=True)
-                told = {
+                stopped = {
                     (event.job_ids[job], instance, run)
                     for (job, instance, run), host in zip(named, ints(event.host).tolist(), strict=True)
                     if host == number
                 }
-                had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in told]
+                had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in stopped]
                 row.stopped += had - len(row.orphans)
 
     def reconciled(self, event: HostReconciled, now: int) -> None:

@@ -20,7 +20,7 @@ from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
-from processors.lifecycle.task_table import GANG_WAIT, STATES, Happening
+from processors.lifecycle.task_table import GANG_WAIT, STATES, TaskEvent
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
 from processors.state.sequence import SequenceNumbers
@@ -114,7 +114,7 @@ class Jobs:
         row.ports = max(row.ports, *(shape.ports for shape in event.shapes), 0)
         arena.set("traits", start + added, traits(row, gang=False))
         if row.stopping:
-            arena.set("goal", self._tasks.happened(Happening.STOP, start + added), Goal.STOP)
+            arena.set("goal", self._tasks.record_event(TaskEvent.STOP, start + added), Goal.STOP)
         self._count_open(row, row.tasks - before)
         if job_state(row) != state:
             row.changed_by = self._tasks.input.cause
@@ -147,7 +147,7 @@ class Jobs:
         """
         row = self.table.change(job_id)
         row.stopping, row.changed_by = True, self._tasks.input.cause
-        slots = self._tasks.happened(Happening.STOP, np.arange(row.base, row.base + row.instances))
+        slots = self._tasks.record_event(TaskEvent.STOP, np.arange(row.base, row.base + row.instances))
         self._tasks.arena.set("goal", slots, Goal.STOP)
         self._touched[job_id] = None
 
@@ -170,12 +170,12 @@ class Jobs:
             else:
                 row.gang_restarts = True
                 self._gangs[job_id] = None
-            self._tasks.happened(Happening.GANG_FAILED, members)
+            self._tasks.record_event(TaskEvent.GANG_FAILED, members)
 
-    def gang_decisions(self, most: int) -> list[Event]:
-        """At most `most` gangs all of whose members are over are queued again."""
+    def gang_decisions(self, limit: int) -> list[Event]:
+        """At most `limit` gangs all of whose members are over are queued again."""
         over = (job_id for job_id in sorted(self._gangs) if self._gang_is_over(job_id))
-        return [self._queue_gang(job_id) for job_id in islice(over, most)]
+        return [self._queue_gang(job_id) for job_id in islice(over, limit)]
 
     def gang_queued(self, job_id: str) -> None:
         """A gang is queued again, as one."""
@@ -220,13 +220,13 @@ class Jobs:
                 row.changed_by = self._tasks.input.cause
             self._touched[job_id] = None
 
-    def changes(self, most: int) -> list[Event]:
-        """At most `most` jobs whose state is another than was said."""
+    def changes(self, limit: int) -> list[Event]:
+        """At most `limit` jobs whose state differs from the last decided one."""
         out: list[Event] = []
         changed = [job_id for job_id in self._touched if self.table[job_id].state != job_state(self.table[job_id])]
         changed.sort(key=lambda job_id: self.table[job_id].number)  # a process that was restored has touched all
         self._touched = dict.fromkeys(changed)
-        for job_id in changed[:most]:
+        for job_id in changed[:limit]:
             state, counts = job_state(self.table[job_id]), self.table[job_id].counts
             out.append(
                 JobChanged(
@@ -250,8 +250,8 @@ class Jobs:
             return
         arena = self._tasks.arena
         highest = int(arena["run"][row.base : row.base + row.instances].max(initial=row.run_floor))
-        kept = EndedJob(spec_digest(row.spec_hash), now, highest, JobState(event.state))
-        self.ended.add(event.job_id, kept, self._tasks.input.cause)
+        ended = EndedJob(spec_digest(row.spec_hash), now, highest, JobState(event.state))
+        self.ended.add(event.job_id, ended, self._tasks.input.cause)
         arena.give_back(row.base, row.instances)
         self.table.remove(event.job_id)
         self._count_open(row, -row.tasks)
@@ -264,11 +264,11 @@ class Jobs:
         if not pool.open_jobs:
             self.removed_pools.pop(row.pool, None)
 
-    def forgettable(self, now: int, settings: Settings, most: int) -> list[Event]:
-        """At most `most` ended jobs that are kept no longer."""
-        after_ms, kept = settings.forget_after_ms, settings.ended_jobs_max
-        due = self.ended.due(now, after_ms, kept, min(FORGET_MAX, most))
-        return [JobsForgotten(digests=due, cause=self.ended.cause(after_ms, kept))] if due else []
+    def forgettable(self, now: int, settings: Settings, limit: int) -> list[Event]:
+        """At most `limit` ended jobs that are kept no longer."""
+        after_ms, ended_max = settings.forget_after_ms, settings.ended_jobs_max
+        due = self.ended.due(now, after_ms, ended_max, min(FORGET_MAX, limit))
+        return [JobsForgotten(digests=due, cause=self.ended.cause(after_ms, ended_max))] if due else []
 
     def forgotten(self, event: JobsForgotten, now: int) -> None:
         """Ended jobs leave the state. Records of the first releases name them."""

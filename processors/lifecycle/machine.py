@@ -39,16 +39,16 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
-from processors.lifecycle.causes import Verdict
-from processors.lifecycle.commands import POOL_WAIT_MS, Answers, ask_row
+from processors.lifecycle.causes import SlaVerdict
+from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, ask_row
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import AskRow, PoolFactRow, PoolRow, SubmittedRow
-from processors.lifecycle.run_decisions import Lookup, run_decisions
+from processors.lifecycle.run_decisions import RunLookup, run_decisions
 from processors.lifecycle.task_rules import Trait, moves, noted
-from processors.lifecycle.task_table import PLACED, Happening, Note
+from processors.lifecycle.task_table import PLACED, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
@@ -86,7 +86,7 @@ class Lifecycle:
         self.stretch = self._jobs.stretch
         self.hosts = Hosts(self.tasks, self.stretch)
         self.orders = PreemptionOrders(self.tasks, self._current)
-        self._lookup = Lookup(
+        self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
             lost_by=self.hosts.lost_by,
@@ -111,8 +111,8 @@ class Lifecycle:
             RunsAvailable: self._available,
             RunsStopping: self._stopping,
             RunsEnded: self._ended,
-            DisruptionAsked: lambda event, now: self._set_verdict(event, Verdict.ASKED),
-            DisruptionWithdrawn: lambda event, now: self._set_verdict(event, Verdict.NONE),
+            DisruptionAsked: lambda event, now: self._set_verdict(event, SlaVerdict.ASKED),
+            DisruptionWithdrawn: lambda event, now: self._set_verdict(event, SlaVerdict.NONE),
             PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._jobs.changed,
@@ -186,7 +186,7 @@ class Lifecycle:
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
         """See `Machine.decide`; a unit of work is a fact answered, a run, a job, or a host that was reconciled."""
-        answers = Answers(self, now, caught_up)
+        answers = CommandAnswers(self, now, caught_up)
         out = list(answers.all(budget))
         if any(isinstance(each, CommandAnswered) and each.code == Code.DONE for each in out):
             return out  # a stop comes first: whether a run that is over keeps its admission depends on it
@@ -194,20 +194,20 @@ class Lifecycle:
         due = self.tasks.due(now) if caught_up else slots[:0]
         if len(due):
             slots = np.union1d(slots, due)
-        left = budget - answers.given
-        if len(slots) and left > 0:
-            out += run_decisions(self.tasks.arena, slots[:left], due, self._lookup)
-        left -= len(slots)
-        if left > 0:  # what an inventory ended is said no later than its answer
-            said, left = self.hosts.decide(left)
-            out += said
+        remaining = budget - answers.answered
+        if len(slots) and remaining > 0:
+            out += run_decisions(self.tasks.arena, slots[:remaining], due, self._lookup)
+        remaining -= len(slots)
+        if remaining > 0:  # what an inventory ended is said no later than its answer
+            decisions, remaining = self.hosts.decide(remaining)
+            out += decisions
         answers_of_orders = partial(self.orders.decide, lookup=self._lookup)
         for decide in (answers_of_orders, self._jobs.gang_decisions, self._jobs.changes):
-            said = decide(max(0, left))
-            out += said
-            left -= len(said)
-        if caught_up and left > 0:
-            out += self._jobs.forgettable(now, self.settings, left)
+            decisions = decide(max(0, remaining))
+            out += decisions
+            remaining -= len(decisions)
+        if caught_up and remaining > 0:
+            out += self._jobs.forgettable(now, self.settings, remaining)
         return out
 
     def next_wakeup(self) -> int | None:
@@ -273,7 +273,7 @@ class Lifecycle:
     def _placed(self, event: TasksPlaced, now: int) -> None:
         slots, known = self._present(event)
         arena = self.tasks.arena
-        known[known] = noted(Happening.PLACED, Note.HOST, arena["state"][slots[known]])
+        known[known] = noted(TaskEvent.PLACED, Note.HOST, arena["state"][slots[known]])
         sessions = longs(event.host_session).tolist()
         numbers = [
             self.hosts.number(host_id, session) for host_id, session in zip(event.host_ids, sessions, strict=True)
@@ -296,16 +296,16 @@ class Lifecycle:
         slots, present = self._present(event)
         later = ints(event.deferred) > 0 if event.deferred else np.zeros(len(present), dtype=np.bool_)
         if len(later) == len(present):
-            self.orders.touch(self.tasks.judged(Happening.ALLOWED, slots[present & ~later]))
-            self.orders.touch(self.tasks.judged(Happening.ALLOWED_LATER, slots[present & later]))
+            self.orders.touch(self.tasks.record_verdict(TaskEvent.ALLOWED, slots[present & ~later]))
+            self.orders.touch(self.tasks.record_verdict(TaskEvent.ALLOWED_LATER, slots[present & later]))
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
         base, size = self.stretch(event.job_id) or (0, 0)
         slots = np.array([base + event.instance])[: 0 <= event.instance < size]
         slots = slots[self.tasks.arena["run"][slots] == event.run]
-        self.orders.deferred(self.tasks.judged(Happening.DEFERRED, slots))
+        self.orders.deferred(self.tasks.record_verdict(TaskEvent.DEFERRED, slots))
 
-    def _set_verdict(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: Verdict) -> None:
+    def _set_verdict(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: SlaVerdict) -> None:
         self.tasks.note("verdict", self._current(event), verdict)
 
     def _present(self, event: Any) -> tuple[I64, Mask]:

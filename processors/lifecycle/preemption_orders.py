@@ -15,12 +15,12 @@ from events.columns import I64, counted, distinct
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
-from processors.lifecycle.causes import KIND_OF, Kind, Verdict
+from processors.lifecycle.causes import KIND_OF, CauseKind, SlaVerdict
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import OrderRow
-from processors.lifecycle.run_decisions import Lookup, packed, run_columns
+from processors.lifecycle.run_decisions import RunLookup, packed, run_columns
 from processors.lifecycle.task_rules import Trait
-from processors.lifecycle.task_table import Happening
+from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
@@ -45,11 +45,11 @@ class PreemptionOrders:
         """An order has come: its victims are the runs that have a cause by it and are in no order yet."""
         arena = self._tasks.arena
         slots = distinct(self._current(event))
-        victims = self._tasks.happened(Happening.PREEMPT, slots[arena["order"][slots] == 0])
+        victims = self._tasks.record_event(TaskEvent.PREEMPT, slots[arena["order"][slots] == 0])
         number = self._numbers.take()
         arena.set("order", victims, number)
         row = OrderRow(self._tasks.input.cause, len(victims), len(victims))
-        row.deferred = bool((arena["verdict"][victims] == Verdict.DEFERRED).any())  # of an order before this one
+        row.deferred = bool((arena["verdict"][victims] == SlaVerdict.DEFERRED).any())  # of an order before this one
         self.table.put(number, row)
         self._touched[number] = None
 
@@ -75,12 +75,12 @@ class PreemptionOrders:
             self.table.change(number).open -= count
             self._touched[number] = None
 
-    def decide(self, most: int, lookup: Lookup) -> list[Event]:
-        """At most `most` answers that are due."""
+    def decide(self, limit: int, lookup: RunLookup) -> list[Event]:
+        """At most `limit` answers that are due."""
         out: list[Event] = []
         waiting: dict[int, None] = {}
         for number in sorted(self._touched):
-            if len(out) == most:
+            if len(out) == limit:
                 waiting[number] = None
                 continue
             answer = self._answer(self.table[number], number, lookup)
@@ -95,13 +95,13 @@ class PreemptionOrders:
         number = next(each for each, row in self.table.items() if row.order.record == event.order)
         arena = self._tasks.arena
         if self.table[number].open:
-            self._tasks.happened(Happening.SPARED, self._current(event))
+            self._tasks.record_event(TaskEvent.PREEMPT_WITHDRAWN, self._current(event))
             arena.set("order", np.flatnonzero(arena["order"] == number), 0)
         self.table.remove(number)
         self._numbers.give_back(number)
         self._touched.pop(number, None)
 
-    def _answer(self, row: OrderRow, number: int, lookup: Lookup) -> Event | None:
+    def _answer(self, row: OrderRow, number: int, lookup: RunLookup) -> Event | None:
         if not row.open:
             return _answered(row, Code.LEFT if row.victims else Code.VOID, self._named(lookup))
         if not row.deferred:
@@ -109,15 +109,15 @@ class PreemptionOrders:
         arena = self._tasks.arena
         slots = np.flatnonzero(arena["order"] == number)
         slots = slots[among(arena["state"][slots], (TaskState.ORDERED, TaskState.RUNNING))]
-        slots = slots[(arena["report"][slots] <= 1) & (KIND_OF.take(arena["causes"][slots]) == Kind.PLANNED)]
+        slots = slots[(arena["report"][slots] <= 1) & (KIND_OF.take(arena["causes"][slots]) == CauseKind.PLANNED)]
         verdict = arena["verdict"][slots]
-        undecided = among(verdict, (Verdict.NONE, Verdict.ASKED)) & (arena["traits"][slots] & Trait.SLA != 0)
-        slots = slots[verdict == Verdict.DEFERRED]
+        undecided = among(verdict, (SlaVerdict.NONE, SlaVerdict.ASKED)) & (arena["traits"][slots] & Trait.SLA != 0)
+        slots = slots[verdict == SlaVerdict.DEFERRED]
         if undecided.any() or not len(slots):
             return None
         return _answered(row, Code.DEFERRED, self._named(lookup, slots))
 
-    def _named(self, lookup: Lookup, slots: I64 | None = None) -> dict[str, Any]:
+    def _named(self, lookup: RunLookup, slots: I64 | None = None) -> dict[str, Any]:
         none = np.zeros(0, dtype=np.int64)
         return packed(run_columns(self._tasks.arena, none if slots is None else slots, lookup))
 

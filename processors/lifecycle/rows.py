@@ -70,8 +70,10 @@ class HostRow(msgspec.Struct, array_like=True):
     session: int
     inventory: bool = False
     inventory_by: CauseRow | None = None
-    kept: int = 0
+    running: int = 0
+    """How many of the expected runs its last inventory reported as running, and"""
     ended: int = 0
+    """how many as ended."""
     orphans: list[tuple[str, int, int]] = []
     """Runs that it has, nobody wants, and that weren't told to stop yet: job, instance, run."""
     stopped: int = 0

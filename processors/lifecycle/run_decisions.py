@@ -18,14 +18,14 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Cause
-from processors.lifecycle.causes import OUTCOME_OF, Verdict
+from processors.lifecycle.causes import OUTCOME_OF, SlaVerdict
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import DECISIONS, decided, outcomes
 from processors.lifecycle.task_table import LOST
 from processors.state.arena import Arena
 
 
-class Lookup(NamedTuple):
+class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
     runs there were lost; ports of tasks.
     """
@@ -37,7 +37,7 @@ class Lookup(NamedTuple):
     ports: Callable[[str, int], list[int] | None]
 
 
-Writer = Callable[[Arena, I64, Lookup], list[Event]]
+Writer = Callable[[Arena, I64, RunLookup], list[Event]]
 """Writes the records of one decision about slots."""
 
 
@@ -50,7 +50,7 @@ class RunColumns(NamedTuple):
     run: I64
 
 
-def run_columns(arena: Arena, slots: I64, lookup: Lookup) -> RunColumns:
+def run_columns(arena: Arena, slots: I64, lookup: RunLookup) -> RunColumns:
     """Names the present runs of slots."""
     bases, job = indexed(arena["owner"][slots] - 1)
     names = tuple(lookup.job_id(base) for base in bases.tolist())
@@ -65,7 +65,7 @@ def packed(columns: RunColumns) -> dict[str, Any]:
     return fields
 
 
-def run_decisions(arena: Arena, slots: I64, due: I64, lookup: Lookup) -> list[Event]:
+def run_decisions(arena: Arena, slots: I64, due: I64, lookup: RunLookup) -> list[Event]:
     """The decisions about slots that need attention, ascending; `due` are those whose back-off has just passed."""
     waits = arena["due"][slots] > 0
     if len(due):
@@ -79,16 +79,16 @@ def run_decisions(arena: Arena, slots: I64, due: I64, lookup: Lookup) -> list[Ev
     return out
 
 
-def _ended(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
+def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     outcome, exit_code, kept = outcomes(arena, slots)
     columns = packed(run_columns(arena, slots, lookup))
     columns |= {"outcome": pack_ints(outcome), "exit_code": pack_ints(exit_code), "kept": pack_ints(kept)}
     ended = RunsEnded(**columns, **_lost_by(arena, slots, lookup))
-    asked = slots[among(arena["verdict"][slots], (Verdict.ASKED, Verdict.DEFERRED))]
+    asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
     return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
 
 
-def _lost_by(arena: Arena, slots: I64, lookup: Lookup) -> dict[str, Any]:
+def _lost_by(arena: Arena, slots: I64, lookup: RunLookup) -> dict[str, Any]:
     """By what runs are lost, where no report names them: what became of their hosts."""
     lost = arena["report"][slots] == LOST
     if not lost.any():
@@ -105,7 +105,7 @@ def _named(kind: Callable[..., Event]) -> Writer:
     return lambda arena, slots, lookup: [kind(**packed(run_columns(arena, slots, lookup)))]
 
 
-def _queued(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
+def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     """Gangs of one that are queued again, neighbours of one job, run and admission as one range."""
     columns = run_columns(arena, slots, lookup)
     admitted = arena["admitted"][slots].astype(np.int64)
@@ -132,12 +132,12 @@ def ranges(columns: RunColumns, *also: I64) -> tuple[I64, I64]:
     return first, np.diff(np.append(first, len(breaks)))
 
 
-def _hosts(arena: Arena, slots: I64, lookup: Lookup) -> tuple[list[tuple[str, int]], I64]:
+def _hosts(arena: Arena, slots: I64, lookup: RunLookup) -> tuple[list[tuple[str, int]], I64]:
     numbers, index = indexed(arena["host"][slots])
     return [lookup.host(number) for number in numbers.tolist()], index
 
 
-def _ordered(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
+def _ordered(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     columns = run_columns(arena, slots, lookup)
     hosts, host = _hosts(arena, slots, lookup)
     ports: list[int] = []
@@ -159,7 +159,7 @@ def _ordered(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
     return [ordered]
 
 
-def _stopping(arena: Arena, slots: I64, lookup: Lookup) -> list[Event]:
+def _stopping(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     hosts, host = _hosts(arena, slots, lookup)
     stopping = RunsStopping(
         **packed(run_columns(arena, slots, lookup)),

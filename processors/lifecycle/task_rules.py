@@ -13,7 +13,7 @@ from events.bounds import RUN_MAX
 from events.codes import Outcome, RunReport
 from events.columns import I64
 from events.records.base import Event
-from processors.lifecycle.causes import KIND_OF, OUTCOME_OF, Goal, Kind, Verdict
+from processors.lifecycle.causes import KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
 from processors.lifecycle.task_table import (
     ENDS,
@@ -26,11 +26,11 @@ from processors.lifecycle.task_table import (
     STATES,
     VERDICTS,
     End,
-    Happening,
     JobRule,
     Note,
     Report,
     Rule,
+    TaskEvent,
 )
 from processors.state.arena import Arena
 
@@ -56,22 +56,22 @@ def _letters(row: str) -> NDArray[np.uint8]:
     return letters
 
 
-_NOTES: Mapping[Happening, NDArray[np.uint8]] = {happening: _letters(row) for happening, row in NOTES.items()}
+_NOTES: Mapping[TaskEvent, NDArray[np.uint8]] = {happening: _letters(row) for happening, row in NOTES.items()}
 
 
-def noted(happening: Happening, note: Note, state: Any) -> Mask:
+def noted(happening: TaskEvent, note: Note, state: Any) -> Mask:
     """Of which tasks in these states this is noted when it happens."""
     found: Mask = _NOTES[happening].take(state) == ord(note)
     return found
 
 
 _VERDICTS = {
-    happening: table(VERDICTS.get((happening, before), before) for before in Verdict)
-    for happening in (Happening.ALLOWED, Happening.ALLOWED_LATER, Happening.DEFERRED)
+    happening: table(VERDICTS.get((happening, before), before) for before in SlaVerdict)
+    for happening in (TaskEvent.ALLOWED, TaskEvent.ALLOWED_LATER, TaskEvent.DEFERRED)
 }
 
 
-def verdicts_after(happening: Happening, verdict: Any) -> Any:
+def verdicts_after(happening: TaskEvent, verdict: Any) -> Any:
     """What a verdict of sla makes of the verdicts before it."""
     return _VERDICTS[happening].take(verdict)
 
@@ -81,7 +81,9 @@ DECISIONS: tuple[type[Event], ...] = tuple(dict.fromkeys(rule.decision for rule 
 _REPORTS = table(REPORTS)
 
 
-def _rule_holds(rule: Rule, state: int, report: Report, kind: Kind, verdict: Verdict, sla: bool, waits: bool) -> bool:
+def _rule_holds(
+    rule: Rule, state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool
+) -> bool:
     return (
         state in rule.states
         and rule.report in (None, report)
@@ -92,13 +94,13 @@ def _rule_holds(rule: Rule, state: int, report: Report, kind: Kind, verdict: Ver
     )
 
 
-def rule_of(state: int, report: Report, kind: Kind, verdict: Verdict, sla: bool, waits: bool) -> Rule | None:
+def rule_of(state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool) -> Rule | None:
     """The rule by which a task in this state is decided on; None where nothing is to be decided."""
     return next((rule for rule in RULES if _rule_holds(rule, state, report, kind, verdict, sla, waits)), None)
 
 
 def _decided() -> NDArray[np.uint8]:
-    cells = product(range(STATES), Report, Kind, Verdict, _FLAGS, _FLAGS)
+    cells = product(range(STATES), Report, CauseKind, SlaVerdict, _FLAGS, _FLAGS)
     rules = (rule_of(*cell) for cell in cells)
     return table(DECISIONS.index(rule.decision) + 1 if rule else 0 for rule in rules)
 
@@ -111,8 +113,8 @@ def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
     still to pass.
     """
     key = arena["state"][slots] * len(Report) + _REPORTS.take(arena["report"][slots])
-    key = key * len(Kind) + KIND_OF.take(arena["causes"][slots])
-    key = key * len(Verdict) + arena["verdict"][slots]
+    key = key * len(CauseKind) + KIND_OF.take(arena["causes"][slots])
+    key = key * len(SlaVerdict) + arena["verdict"][slots]
     key = key * 2 + ((arena["traits"][slots] & Trait.SLA) != 0)
     return _DECIDED.take(key * 2 + waits)
 

@@ -21,7 +21,7 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from processors.lifecycle.causes import Cause, Goal, Kind, Verdict
+from processors.lifecycle.causes import CauseKind, EndCause, Goal, SlaVerdict
 
 PLACED = 9
 """Has a host; the order is still to be given. Seen by nobody else, counted as queued."""
@@ -49,7 +49,7 @@ NAMES = {PLACED: "PLACED", GANG_WAIT: "GANG_WAIT", **{int(state): state.name for
 WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
 
 
-class Happening(StrEnum):
+class TaskEvent(StrEnum):
     """What can happen to a task from outside, or by a decision about its job, its gang or an order it is in."""
 
     STOP = "the user stops the job"
@@ -58,12 +58,12 @@ class Happening(StrEnum):
     HOST_LOST = "its host is lost (HostLost)"
     MISSING = "its host connects and doesn't list the run (HostInventory)"
     PREEMPT = "it must leave (PreemptionsOrdered)"
-    SPARED = "the order was answered DEFERRED and names it (PreemptionAnswered)"
+    PREEMPT_WITHDRAWN = "the order was answered DEFERRED and names it (PreemptionAnswered)"
     ALLOWED = "sla allows its disruption at once (DisruptionAllowed)"
     ALLOWED_LATER = "sla allows it after having deferred it (DisruptionAllowed)"
     DEFERRED = "sla defers its disruption (DisruptionDeferred)"
     STARTED = "its host reports that it runs (RunsReported)"
-    OVER = "its host reports its end (RunsReported)"
+    ENDED = "its host reports its end (RunsReported)"
     REMOVE = "the instance is removed"
     JOB_END = "the controller of the job is over"
     RUN_LIMIT = "it has run for as long as it may"
@@ -78,7 +78,7 @@ class Happening(StrEnum):
 class Note(StrEnum):
     """What is noted in the columns of a task."""
 
-    VOID = "-"
+    NOTHING = "-"
     """Nothing: it comes too late, or too early."""
     IMPOSSIBLE = "x"
     """It can't happen in this state; `WHY_NOT` says why. Nothing is noted."""
@@ -96,72 +96,72 @@ class Note(StrEnum):
     """The host; the task is PLACED."""
 
 
-NOTES: Mapping[Happening, str] = {
+NOTES: Mapping[TaskEvent, str] = {
     # a letter of Note for each state; capital letters: nothing makes this happen yet
     #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
-    Happening.STOP: "          c     c        c       c      c       c       c       c         -       -      -",
-    Happening.GANG_FAILED: "   x     x        x       c      c       c       c       c         -       x      x",
-    Happening.PLACED: "        -     -        -       p      -       -       -       -         -       -      -",
-    Happening.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",
-    Happening.MISSING: "       x     x        x       x      -       -       r       -         x       x      x",
-    Happening.PREEMPT: "       -     c        -       c      c       c       c       c         -       -      -",
-    Happening.SPARED: "        x     x        x       x      x       w       w       x         x       x      x",
-    Happening.ALLOWED: "       -     -        -       -      -       v       v       -         -       -      -",
-    Happening.ALLOWED_LATER: " -     -        -       -      -       v       v       -         -       -      -",
-    Happening.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
-    Happening.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
-    Happening.OVER: "          -     -        -       -      -       r       r       r         -       -      -",
-    Happening.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
-    Happening.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
-    Happening.RUN_LIMIT: "     X     X        X       X      X       X       C       X         X       X      X",
-    Happening.UNHEALTHY: "     X     X        X       X      X       C       C       C         X       X      X",
-    Happening.START_LATE: "    X     X        X       X      X       C       X       X         X       X      X",
-    Happening.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
-    Happening.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
-    Happening.UPDATE: "        X     C        C       C      C       C       C       C         X       X      X",
-    Happening.RESTART: "       X     C        C       C      C       C       C       C         X       X      X",
+    TaskEvent.STOP: "          c     c        c       c      c       c       c       c         -       -      -",
+    TaskEvent.GANG_FAILED: "   x     x        x       c      c       c       c       c         -       x      x",
+    TaskEvent.PLACED: "        -     -        -       p      -       -       -       -         -       -      -",
+    TaskEvent.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",
+    TaskEvent.MISSING: "       x     x        x       x      -       -       r       -         x       x      x",
+    TaskEvent.PREEMPT: "       -     c        -       c      c       c       c       c         -       -      -",
+    TaskEvent.PREEMPT_WITHDRAWN: " x     x        x       x      x       w       w       x         x       x      x",
+    TaskEvent.ALLOWED: "       -     -        -       -      -       v       v       -         -       -      -",
+    TaskEvent.ALLOWED_LATER: " -     -        -       -      -       v       v       -         -       -      -",
+    TaskEvent.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
+    TaskEvent.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
+    TaskEvent.ENDED: "          -     -        -       -      -       r       r       r         -       -      -",
+    TaskEvent.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
+    TaskEvent.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
+    TaskEvent.RUN_LIMIT: "     X     X        X       X      X       X       C       X         X       X      X",
+    TaskEvent.UNHEALTHY: "     X     X        X       X      X       C       C       C         X       X      X",
+    TaskEvent.START_LATE: "    X     X        X       X      X       C       X       X         X       X      X",
+    TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
+    TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
+    TaskEvent.UPDATE: "        X     C        C       C      C       C       C       C         X       X      X",
+    TaskEvent.RESTART: "       X     C        C       C      C       C       C       C         X       X      X",
 }
 
 _NO_HOST = "it has no host"
-WHY_NOT: Mapping[tuple[Happening, int], str] = {
-    (Happening.GANG_FAILED, TaskState.BACKOFF): "a member of a gang waits in GANG_WAIT",
-    (Happening.GANG_FAILED, GANG_WAIT): "it waits because its gang has failed already; that is noted once a run",
-    (Happening.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
-    (Happening.GANG_FAILED, TaskState.KILLED): "its job was stopped, and with it the whole gang",
-    (Happening.GANG_FAILED, TaskState.NONE): "members of a gang are there as long as their job",
+WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
+    (TaskEvent.GANG_FAILED, TaskState.BACKOFF): "a member of a gang waits in GANG_WAIT",
+    (TaskEvent.GANG_FAILED, GANG_WAIT): "it waits because its gang has failed already; that is noted once a run",
+    (TaskEvent.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
+    (TaskEvent.GANG_FAILED, TaskState.KILLED): "its job was stopped, and with it the whole gang",
+    (TaskEvent.GANG_FAILED, TaskState.NONE): "members of a gang are there as long as their job",
     **{
         (happening, state): _NO_HOST
-        for happening in (Happening.HOST_LOST, Happening.MISSING)
+        for happening in (TaskEvent.HOST_LOST, TaskEvent.MISSING)
         for state in (TaskState.NONE, TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED_TASKS)
     },
     **{
-        (Happening.SPARED, state): "only runs that sla has deferred and nothing else stops are named"
+        (TaskEvent.PREEMPT_WITHDRAWN, state): "only runs that sla has deferred and nothing else stops are named"
         for state in LIFE
         if state not in (TaskState.ORDERED, TaskState.RUNNING)
     },
 }
 """Why a cell of `NOTES` is impossible."""
 
-CAUSE_OF: Mapping[Happening, Cause] = {
-    Happening.STOP: Cause.STOP,
-    Happening.GANG_FAILED: Cause.GANG,
-    Happening.PREEMPT: Cause.PREEMPT,
-    Happening.SPARED: Cause.PREEMPT,
-    Happening.REMOVE: Cause.REMOVE,
-    Happening.JOB_END: Cause.JOB_END,
-    Happening.RUN_LIMIT: Cause.RUN_LIMIT,
-    Happening.UNHEALTHY: Cause.HEALTH,
-    Happening.START_LATE: Cause.START_LATE,
-    Happening.DRAIN: Cause.DRAIN,
-    Happening.UNDRAIN: Cause.DRAIN,
-    Happening.UPDATE: Cause.UPDATE,
-    Happening.RESTART: Cause.RESTART,
+CAUSE_OF: Mapping[TaskEvent, EndCause] = {
+    TaskEvent.STOP: EndCause.STOP,
+    TaskEvent.GANG_FAILED: EndCause.GANG,
+    TaskEvent.PREEMPT: EndCause.PREEMPT,
+    TaskEvent.PREEMPT_WITHDRAWN: EndCause.PREEMPT,
+    TaskEvent.REMOVE: EndCause.REMOVE,
+    TaskEvent.JOB_END: EndCause.JOB_END,
+    TaskEvent.RUN_LIMIT: EndCause.RUN_LIMIT,
+    TaskEvent.UNHEALTHY: EndCause.HEALTH,
+    TaskEvent.START_LATE: EndCause.START_LATE,
+    TaskEvent.DRAIN: EndCause.DRAIN,
+    TaskEvent.UNDRAIN: EndCause.DRAIN,
+    TaskEvent.UPDATE: EndCause.UPDATE,
+    TaskEvent.RESTART: EndCause.RESTART,
 }
 
-VERDICTS: Mapping[tuple[Happening, Verdict], Verdict] = {
-    (Happening.ALLOWED, Verdict.ASKED): Verdict.ALLOWED,
-    (Happening.DEFERRED, Verdict.ASKED): Verdict.DEFERRED,
-    (Happening.ALLOWED_LATER, Verdict.DEFERRED): Verdict.ALLOWED,
+VERDICTS: Mapping[tuple[TaskEvent, SlaVerdict], SlaVerdict] = {
+    (TaskEvent.ALLOWED, SlaVerdict.ASKED): SlaVerdict.ALLOWED,
+    (TaskEvent.DEFERRED, SlaVerdict.ASKED): SlaVerdict.DEFERRED,
+    (TaskEvent.ALLOWED_LATER, SlaVerdict.DEFERRED): SlaVerdict.ALLOWED,
 }
 """What a verdict makes of the one before. Others are void: they answer an ask that was withdrawn."""
 
@@ -171,13 +171,13 @@ class Report(Number):
 
     NONE = 0
     STARTED = 1
-    OVER = 2
+    ENDED = 2
 
 
 REPORTS = (
     Report.NONE,
-    *(Report.STARTED if report == RunReport.STARTED else Report.OVER for report in RunReport),
-    Report.OVER,
+    *(Report.STARTED if report == RunReport.STARTED else Report.ENDED for report in RunReport),
+    Report.ENDED,
 )
 """By the number that stands in the column `report`: none, those of `RunReport`, LOST."""
 
@@ -191,8 +191,8 @@ class Rule(NamedTuple):
     decision: type[Event]
     next: int | None
     report: Report | None = None
-    causes: tuple[Kind, ...] = tuple(Kind)
-    verdicts: tuple[Verdict, ...] = tuple(Verdict)
+    causes: tuple[CauseKind, ...] = tuple(CauseKind)
+    verdicts: tuple[SlaVerdict, ...] = tuple(SlaVerdict)
     sla: bool | None = None
     """Whether the job has an SLA."""
     waits: bool | None = None
@@ -200,20 +200,20 @@ class Rule(NamedTuple):
 
 
 _UP = (TaskState.ORDERED, TaskState.RUNNING)
-_ANY = (Kind.PLANNED, Kind.UNPLANNED)
+_ANY = (CauseKind.PLANNED, CauseKind.UNPLANNED)
 _SAME = -1
 """As `Rule.next`: the state stays."""
 
 RULES: tuple[Rule, ...] = (
-    Rule((PLACED, *LIVE_TASKS), RunsEnded, None, report=Report.OVER),
+    Rule((PLACED, *LIVE_TASKS), RunsEnded, None, report=Report.ENDED),
     Rule((TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, PLACED), RunsEnded, None, causes=_ANY),
     Rule((TaskState.BACKOFF,), GangsQueued, TaskState.QUEUED, waits=False),
     Rule((PLACED,), RunsOrdered, TaskState.ORDERED),
-    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(Kind.UNPLANNED,)),
-    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(Kind.PLANNED,), sla=False),
-    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(Kind.PLANNED,), verdicts=(Verdict.ALLOWED,)),
-    Rule(_UP, DisruptionAsked, _SAME, causes=(Kind.PLANNED,), verdicts=(Verdict.NONE,)),
-    Rule(_UP, DisruptionWithdrawn, _SAME, causes=(Kind.NONE,), verdicts=(Verdict.DEFERRED, Verdict.ALLOWED)),
+    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.UNPLANNED,)),
+    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), sla=False),
+    Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), verdicts=(SlaVerdict.ALLOWED,)),
+    Rule(_UP, DisruptionAsked, _SAME, causes=(CauseKind.PLANNED,), verdicts=(SlaVerdict.NONE,)),
+    Rule(_UP, DisruptionWithdrawn, _SAME, causes=(CauseKind.NONE,), verdicts=(SlaVerdict.DEFERRED, SlaVerdict.ALLOWED)),
     Rule((TaskState.ORDERED,), RunsAvailable, TaskState.RUNNING, report=Report.STARTED),
 )
 """The first that holds. An ask is withdrawn only after its verdict, so that no verdict answers an ask withdrawn before

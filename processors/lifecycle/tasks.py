@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from events.codes import RunReport, TaskState
 from events.columns import I64, distinct
 from events.runs_by_host import RunsByHost
-from processors.lifecycle.causes import Verdict
+from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.task_rules import decided, ends, noted, verdicts_after
-from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Happening, Note
+from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Note, TaskEvent
 from processors.state.arena import Arena
 from processors.state.causes import CurrentInput
 from processors.state.seconds import milliseconds, seconds
@@ -92,26 +92,26 @@ class Tasks:
         self.arena.set(column, slots, values)
         self.touch(slots)
 
-    def happened(self, happening: Happening, slots: I64) -> I64:
+    def record_event(self, event: TaskEvent, slots: I64) -> I64:
         """Notes what a happening causes, or that its cause no longer holds; returns the slots where that counts."""
-        state, causes, cause = self.arena["state"][slots], self.arena["causes"][slots], int(CAUSE_OF[happening])
-        caused, withdrawn = noted(happening, Note.CAUSE, state), noted(happening, Note.WITHDRAWN, state)
+        state, causes, cause = self.arena["state"][slots], self.arena["causes"][slots], int(CAUSE_OF[event])
+        caused, withdrawn = noted(event, Note.CAUSE, state), noted(event, Note.WITHDRAWN, state)
         counts = caused | withdrawn
         self.note("causes", slots[counts], np.where(caused, causes | cause, causes & ~cause)[counts])
         found: I64 = slots[counts]
         return found
 
-    def judged(self, happening: Happening, slots: I64) -> I64:
+    def record_verdict(self, event: TaskEvent, slots: I64) -> I64:
         """Notes the verdict of sla; returns the slots where that counts."""
         verdict = self.arena["verdict"][slots]
-        after = verdicts_after(happening, verdict)
-        counts: I64 = slots[noted(happening, Note.VERDICT, self.arena["state"][slots]) & (after != verdict)]
-        self.note("verdict", counts, Verdict.DEFERRED if happening is Happening.DEFERRED else Verdict.ALLOWED)
+        after = verdicts_after(event, verdict)
+        counts: I64 = slots[noted(event, Note.VERDICT, self.arena["state"][slots]) & (after != verdict)]
+        self.note("verdict", counts, SlaVerdict.DEFERRED if event is TaskEvent.DEFERRED else SlaVerdict.ALLOWED)
         return counts
 
-    def lose(self, happening: Happening, slots: I64, report: int) -> I64:
+    def lose(self, event: TaskEvent, slots: I64, report: int) -> I64:
         """Notes that the runs on a host are no more; returns the slots where that counts."""
-        lost = noted(happening, Note.REPORT, self.arena["state"][slots])
+        lost = noted(event, Note.REPORT, self.arena["state"][slots])
         counts: I64 = slots[lost & (self.arena["report"][slots] <= RunReport.STARTED)]
         self.note("report", counts, report)
         return counts
@@ -161,7 +161,7 @@ class Tasks:
         needs: Mask = decided(self.arena, slots, self.arena["due"][slots] > 0) > 0
         return needs
 
-    def end(self, slots: I64, outcome: NDArray[np.int32], kept: NDArray[np.int32], wait_ms: I64, now: int) -> Any:
+    def end(self, slots: I64, outcome: NDArray[np.int32], keeps: NDArray[np.int32], wait_ms: I64, now: int) -> Any:
         """Applies ends of the present runs of distinct slots; returns the new states.
 
         `wait_ms` is the wait before the next run of a task whose admission is kept.
@@ -170,11 +170,11 @@ class Tasks:
         state, counts, _ = ends(arena, slots, outcome)
         backoff = state == TaskState.BACKOFF
         wait_s = np.where(wait_ms > 0, seconds(now + wait_ms), 0)
-        due = np.where(backoff & (kept == 1), wait_s, 0)
+        due = np.where(backoff & (keeps == 1), wait_s, 0)
         arena.set("state", slots, state)
         arena.set("run", slots, arena["run"][slots] + among(state, (TaskState.BACKOFF, GANG_WAIT)))
         arena.set("failures", slots, arena["failures"][slots] + counts)
-        arena.set("admitted", slots, np.where(backoff, kept, 0))
+        arena.set("admitted", slots, np.where(backoff, keeps, 0))
         arena.set("due", slots, due)
         for column in ("host", "causes", "verdict", "order", "report", "exit"):
             arena.set(column, slots, 0)

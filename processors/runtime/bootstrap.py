@@ -20,7 +20,7 @@ class StartState(NamedTuple):
     notice: str
 
 
-class Missing(NamedTuple):
+class MissingStart(NamedTuple):
     """Why a store is none to go on with, and the positions that must be read from without another."""
 
     why: str
@@ -53,7 +53,7 @@ def begin(log: Log, machine: Machine, folder: Path, snapshots: str = "", archive
     return _fold(log, missing, why, archive, unreachable)
 
 
-def _fold(log: Log, missing: Missing, why: str, archive: str, unreachable: LogUnavailable | None) -> StartState:
+def _fold(log: Log, missing: MissingStart, why: str, archive: str, unreachable: LogUnavailable | None) -> StartState:
     gap = _gap(log, missing.positions)
     if not gap:
         return StartState(log, f"{missing.why}{why}: it is made from the log" if why else "")
@@ -70,23 +70,23 @@ def _fold(log: Log, missing: Missing, why: str, archive: str, unreachable: LogUn
     )
 
 
-def _missing(folder: Path, log: Log, machine: Machine) -> Missing | None:
+def _missing(folder: Path, log: Log, machine: Machine) -> MissingStart | None:
     """Why the store in a folder is none to go on with; None where it is one."""
     start = dict.fromkeys((*machine.facts, *map(rounds_of, (*machine.peers, machine.name))), 0)
     if not (folder / "CURRENT").exists():
-        return Missing(f"{machine.name} has no store here", start)
+        return MissingStart(f"{machine.name} has no store here", start)
     store = RocksStore(folder)
     try:
         progress = store.progress()
     finally:
         store.close()
     if progress is None:
-        return Missing(f"the store of {machine.name} is empty", start)
+        return MissingStart(f"the store of {machine.name} is empty", start)
     if conversion(machine.conversions, progress.state, machine.state) is None:
-        return Missing(f"the store of {machine.name} has rows of another format", start)
+        return MissingStart(f"the store of {machine.name} has rows of another format", start)
     positions = {rounds_of(machine.name): progress.own.position, **inputs(progress, machine)}
     gap = _gap(log, positions)
-    return Missing(f"the store of {machine.name} is further behind", positions) if gap else None
+    return MissingStart(f"the store of {machine.name} is further behind", positions) if gap else None
 
 
 def _gap(log: Log, positions: Mapping[str, int]) -> str:

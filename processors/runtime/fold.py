@@ -8,7 +8,7 @@ import msgspec
 
 from events.acceptance import Chain, digest
 from events.codec import CodecError, decode
-from events.error_text import Cause
+from events.error_text import ErrorCause
 from events.log.port import Log, LogRecord, gap
 from events.records.base import Event
 from events.records.parts import Segment, Skipped
@@ -36,7 +36,7 @@ class HistoryDiffers(Exception):
     Run `paceline log verify`; nothing is decided on such a history. `places`: where the record is that differs.
     """
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY
 
     def __init__(self, text: str, places: Sequence[Segment] = ()) -> None:
         super().__init__(text)

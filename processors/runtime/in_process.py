@@ -50,7 +50,7 @@ class Ownership(Protocol):
         ...
 
 
-class Always:
+class LockOwnership:
     """The ownership of who holds the lock of the log's folder."""
 
     def is_owner(self) -> bool:
@@ -75,7 +75,7 @@ class Processor:
         self._log = log
         self._store = store
         self._claimant = claimant
-        self._ownership = ownership or Always()
+        self._ownership = ownership or LockOwnership()
         self._say = say
         self._limits = limits
         self._clock = SystemClock()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from events.acceptance import Verdict
+from events.acceptance import Acceptance
 from events.codec import CodecError, decode, encode
 from events.log.port import Log, LogGap, LogRecord
 from events.records.parts import Segment
@@ -125,7 +125,7 @@ class Replay:
             self._claim(delivered.event, place)
         elif delivered.event is not None:
             self._ignore, self._latest = None, record.offset
-        elif delivered.verdict is Verdict.DAMAGED and self._ignore is None:
+        elif delivered.verdict is Acceptance.DAMAGED and self._ignore is None:
             # It ends the history, and is told where nothing comes after it that continues what stands before it.
             text = f"{delivered.key} at {place.topic}:{record.offset} has another value than its key says"
             self._ignore = Difference(fold.machine.name, fold.own.round + 1, 0, None, None, text, (place,))

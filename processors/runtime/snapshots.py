@@ -80,7 +80,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(file.size for file in self.files)
 
     @property
-    def reach(self) -> int:
+    def covered(self) -> int:
         """How many offsets of all its topics it stands for."""
         return self.position + sum(self.inputs.values())
 

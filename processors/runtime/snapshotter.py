@@ -31,15 +31,15 @@ class Snapshotter:
         self._machine = machine
         self._every = every
         self._say = say
-        self._reach: int | None = None
+        self._covered: int | None = None
         """What the newest snapshot covers; None: nobody has looked yet."""
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
 
     def check(self, store: RocksStore, own: Chain) -> None:
         """Between two turns of the machine: starts a snapshot of its open store where one is due."""
-        reach = own.position + sum(own.inputs.values())
-        if self._reach is not None and reach - self._reach < self._every:
+        covered = own.position + sum(own.inputs.values())
+        if self._covered is not None and covered - self._covered < self._every:
             return
         if (self._thread is None or not self._thread.is_alive()) and time.monotonic() >= self._retry_at:
             self._thread = threading.Thread(target=self._work, args=(store, own.round), daemon=True)
@@ -47,7 +47,7 @@ class Snapshotter:
 
     def _work(self, store: RocksStore, round_: int) -> None:
         try:
-            if self._reach is None:
+            if self._covered is None:
                 self._find_newest(round_)
             else:
                 self._take(store)
@@ -59,7 +59,7 @@ class Snapshotter:
         """What the newest snapshot covers; one of a later round than the machine's is of another history."""
         found = (each.manifest for each in stored(self._url, self._cell, self._machine.name) if each.round <= round_)
         newest = next((manifest for manifest in found if manifest is not None), None)
-        self.round, self._reach = (newest.round, newest.reach) if newest else (0, 0)
+        self.round, self._covered = (newest.round, newest.covered) if newest else (0, 0)
 
     def _take(self, store: RocksStore) -> None:
         folder = stage(store)
@@ -67,4 +67,4 @@ class Snapshotter:
             manifest = put(folder, self._url, self._cell, self._machine, PAUSE_SECONDS)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self.round, self._reach = manifest.round, manifest.reach
+        self.round, self._covered = manifest.round, manifest.covered

@@ -1,28 +1,28 @@
 """What ends the driver of a machine."""
 
-from events.error_text import Cause
+from events.error_text import ErrorCause
 from events.log.port import LogFault
 
 
 class Superseded(Exception):
     """Another process has this machine of this cell now. Whoever meets this stops deciding at once."""
 
-    cause = Cause.LOG
+    cause = ErrorCause.LOG
 
 
 class ForeignRound(LogFault):
     """Somebody else writes rounds in the epoch of this process."""
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY
 
 
 class StuckTimer(AssertionError):
     """A machine asked to be woken and then had nothing to decide: a bug in the machine."""
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY
 
 
 class RoundTooLarge(AssertionError):
     """A round of one unit of work is over the limit of a record: a bug in the machine, which must refuse such work."""
 
-    cause = Cause.HISTORY
+    cause = ErrorCause.HISTORY

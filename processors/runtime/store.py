@@ -13,7 +13,7 @@ import msgspec
 from rocksdict import Checkpoint, Options, Rdict, WriteBatch
 
 from events.acceptance import Chain
-from events.error_text import Cause
+from events.error_text import ErrorCause
 from events.structs import known
 from processors.state.table import RowChange
 
@@ -23,13 +23,13 @@ FORMAT = 1
 class StoreFault(Exception):
     """The store can't be used; the message says what an operator does. The log is unharmed: a store may be deleted."""
 
-    cause = Cause.HARM
+    cause = ErrorCause.LOCAL
 
 
 class StoreWaits(StoreFault):
     """The store can't be used now: its disk is full, or another process has it."""
 
-    cause = Cause.LACK
+    cause = ErrorCause.SHORTAGE
 
 
 class Progress(msgspec.Struct):

@@ -1,1 +1,1 @@
-"""Availability: how many instances of a job are there, and who may be disturbed."""
+"""The sla machine: how many instances of a job are available, and which may be disrupted."""

@@ -1,8 +1,8 @@
-"""Sla: knows which instances of a job are available, and says who may be disturbed now (design §4).
+"""Sla: tracks which instances of a job are available, and decides which may be disrupted now.
 
 An instance is unavailable while no run of it is known to be running, and from the moment its disruption is allowed:
 the budget is held until a later run of it is available, the job is over, or lifecycle withdraws. A disruption that must
-wait stays with sla and is allowed as soon as budget is free, so nobody asks twice.
+wait is kept here and allowed as soon as budget is free, so it is asked for once.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Sla:
     """See `processors.machine.Machine`.
 
     Columns: `available` the run that is running, `ended` the highest run that is over, `asked` the run whose disruption
-    waits for a verdict, `told` 1 where it was said to be deferred, `allowed` the run whose disruption holds budget; 0
+    waits for a verdict, `deferred` 1 where sla has deferred it, `allowed` the run whose disruption holds budget; 0
     where there is none.
     """
 
@@ -57,15 +57,15 @@ class Sla:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.unguarded: Table[tuple[str, int], int] = struct_table("unguarded", int, tuple[str, int])
         """Disruptions asked of instances that no SLA protects, and the run that each is about."""
-        self.arena = Arena("tasks", ("available", "ended", "asked", "told", "allowed"))
+        self.arena = Arena("tasks", ("available", "ended", "asked", "deferred", "allowed"))
         self._waiting: dict[str, None] = {}
         """The jobs with disruptions that wait for a verdict."""
-        self._news: dict[str, None] = {}
-        """Those among them of which something has changed since there was no verdict. Only saves work."""
+        self._changed_jobs: dict[str, None] = {}
+        """The waiting jobs that have changed since they last had no verdict; the others aren't looked at."""
         self._input = CurrentInput()
-        self._at: dict[int, str] = {}
+        self._job_at: dict[int, str] = {}
         """The job at a base."""
-        self._on: dict[type[Event], Callable[[Any], None]] = {
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
             JobAccepted: self._accepted,
             JobChanged: self._changed,
             InstancesChanged: self._instances_changed,
@@ -86,8 +86,8 @@ class Sla:
         """See `Machine.restored`."""
         self.arena.restored()
         self._waiting = {job_id: None for job_id, row in self.jobs.items() if self._stretch_of(row, "asked").any()}
-        self._news = dict(self._waiting)
-        self._at = {row.base: job_id for job_id, row in self.jobs.items()}
+        self._changed_jobs = dict(self._waiting)
+        self._job_at = {row.base: job_id for job_id, row in self.jobs.items()}
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
@@ -104,15 +104,15 @@ class Sla:
         """See `Machine.decide`."""
         allowed: list[Run] = [(*key, run) for key, run in nsmallest(budget, self.unguarded.items())]
         deferred: list[Event] = []
-        for job_id in sorted(self._news):
-            left = budget - len(allowed) - len(deferred)
-            if left <= 0:
+        for job_id in sorted(self._changed_jobs):
+            remaining = budget - len(allowed) - len(deferred)
+            if remaining <= 0:
                 break
-            may, later = self._verdicts(job_id, left)
-            if not may and not later:
-                del self._news[job_id]
-            allowed += may
-            deferred += later
+            allowed_now, deferred_now = self._verdicts(job_id, remaining)
+            if not allowed_now and not deferred_now:
+                del self._changed_jobs[job_id]
+            allowed += allowed_now
+            deferred += deferred_now
         return [*([self._columns(allowed)] if allowed else []), *deferred]
 
     def next_wakeup(self) -> int | None:
@@ -122,17 +122,17 @@ class Sla:
     def unavailable(self, job_id: str) -> int:
         """How many instances of a job with an SLA are unavailable, or about to be."""
         row = self.jobs[job_id]
-        return int(np.count_nonzero(self._gone(row)))
+        return int(np.count_nonzero(self._missing(row)))
 
     # What follows from the state.
 
     def _stretch_of(self, row: JobRow, column: str) -> NDArray[np.int32]:
         return self.arena[column][row.base : row.base + row.instances]
 
-    def _gone(self, row: JobRow) -> NDArray[np.bool_]:
-        gone: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
-        gone &= self._stretch_of(row, "ended") != REMOVED
-        return gone
+    def _missing(self, row: JobRow) -> NDArray[np.bool_]:
+        missing: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
+        missing &= self._stretch_of(row, "ended") != REMOVED
+        return missing
 
     def _columns(self, runs: Sequence[Run]) -> DisruptionAllowed:
         names = Names()
@@ -149,27 +149,27 @@ class Sla:
     def _cause(self, job_id: str) -> Cause | None:
         """What changed last in a job with an SLA, so that there are verdicts."""
         row = self.jobs.get(job_id)
-        return recorded(row.news_by) if row else None
+        return recorded(row.changed_by) if row else None
 
     def _was_deferred(self, job_id: str, instance: int) -> int:
         base, size = self._stretch(job_id) or (0, 0)
-        return int(self.arena["told"][base + instance]) if 0 <= instance < size else 0
+        return int(self.arena["deferred"][base + instance]) if 0 <= instance < size else 0
 
     def _verdicts(self, job_id: str, budget: int) -> tuple[list[Run], list[Event]]:
-        """The disruptions of a job that may go on, by instance, and the news of those that must wait."""
+        """The disruptions of a job that may go on, by instance, and the deferrals of those that must wait."""
         row = self.jobs[job_id]
-        asked, gone = self._stretch_of(row, "asked"), self._gone(row)
+        asked, missing = self._stretch_of(row, "asked"), self._missing(row)
         instances = np.flatnonzero(asked)
-        free = instances[gone[instances]]
-        costly = instances[~gone[instances]]
-        unavailable = int(np.count_nonzero(gone))
+        free = instances[missing[instances]]
+        costly = instances[~missing[instances]]
+        unavailable = int(np.count_nonzero(missing))
         room = max(0, row.max_unavailable - unavailable)
         chosen = np.sort(np.concatenate((free, costly[:room])))[:budget]
         allowed = [(job_id, at, int(asked[at])) for at in chosen.tolist()]
         unavailable += len(costly[:room])
-        told = self._stretch_of(row, "told")
-        late = costly[room:]
-        late = late[told[late] == 0][: budget - len(allowed)]
+        deferred_before = self._stretch_of(row, "deferred")
+        to_defer = costly[room:]
+        to_defer = to_defer[deferred_before[to_defer] == 0][: budget - len(allowed)]
         deferred: list[Event] = [
             DisruptionDeferred(
                 job_id=job_id,
@@ -178,16 +178,16 @@ class Sla:
                 code=Code.SLA_BUDGET_SPENT,
                 unavailable=unavailable,
                 max_unavailable=row.max_unavailable,
-                cause=recorded(row.news_by),
+                cause=recorded(row.changed_by),
             )
-            for at in late.tolist()
+            for at in to_defer.tolist()
         ]
         return allowed, deferred
 
     # What inputs and decisions do.
 
     def _apply(self, event: Event) -> None:
-        handler = self._on.get(type(event))
+        handler = self._handlers.get(type(event))
         if handler:
             handler(event)
 
@@ -204,7 +204,7 @@ class Sla:
         if event.max_unavailable is not None:
             base = self.arena.take(event.instances)
             self.arena.fill("ended", base, event.instances, event.first_run - 1)
-            self._at[base] = event.job_id
+            self._job_at[base] = event.job_id
             self.jobs.put(event.job_id, JobRow(base, event.instances, event.max_unavailable))
 
     def _changed(self, event: JobChanged) -> None:
@@ -212,8 +212,8 @@ class Sla:
         if row is not None and event.state in ENDED_JOBS:
             self.arena.give_back(row.base, row.instances)
             self.jobs.remove(event.job_id)
-            del self._at[row.base]
-            self._news.pop(event.job_id, None)
+            del self._job_at[row.base]
+            self._changed_jobs.pop(event.job_id, None)
             self._waiting.pop(event.job_id, None)
 
     def _instances_changed(self, event: InstancesChanged) -> None:
@@ -223,30 +223,30 @@ class Sla:
         slots = row.base + instance_change(event).removed
         for column in ("available", "allowed"):
             self.arena.set(column, slots, 0)
-        self._unask(slots)
+        self._clear_asked(slots)
         row = self.jobs.change(event.job_id)
-        del self._at[row.base]
+        del self._job_at[row.base]
         row.base = change_instances(self.arena, row.base, row.instances, event)
         row.instances = event.instances
-        self._at[row.base] = event.job_id
+        self._job_at[row.base] = event.job_id
 
     def _available(self, event: RunsAvailable) -> None:
         slots, run = self._locate(event)
         arena = self.arena
-        news = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
-        slots, run = slots[news], run[news]
+        newer = (arena["ended"][slots] < run) & (arena["available"][slots] < run)
+        slots, run = slots[newer], run[newer]
         arena.set("available", slots, run)
         held = arena["allowed"][slots]
         arena.set("allowed", slots[(held > 0) & (held < run)], 0)
-        self._look_at(slots)
+        self._recheck(slots)
 
     def _ended(self, event: RunsEnded) -> None:
         slots, run = self._locate(event)
         arena = self.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
         arena.set("available", slots[arena["available"][slots] == run], 0)
-        self._unask(slots[arena["asked"][slots] == run])
-        self._look_at(slots)
+        self._clear_asked(slots[arena["asked"][slots] == run])
+        self._recheck(slots)
 
     def _asked(self, event: DisruptionAsked) -> None:
         for job_id, instance, run in _runs(event):
@@ -255,60 +255,60 @@ class Sla:
         slots, runs = self._locate(event)
         new = self.arena["ended"][slots] < runs
         self.arena.set("asked", slots[new], runs[new])
-        self.arena.set("told", slots[new], 0)
-        self._find_waiting(slots)
+        self.arena.set("deferred", slots[new], 0)
+        self._update_waiting(slots)
 
     def _withdrawn(self, event: DisruptionWithdrawn) -> None:
-        self._unask_unguarded(event)
+        self._clear_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots[self.arena["allowed"][slots] == run], 0)
-        self._unask(slots[self.arena["asked"][slots] == run])
-        self._look_at(slots)
+        self._clear_asked(slots[self.arena["asked"][slots] == run])
+        self._recheck(slots)
 
     def _allowed(self, event: DisruptionAllowed) -> None:
-        self._unask_unguarded(event)
+        self._clear_unguarded(event)
         slots, run = self._locate(event)
         self.arena.set("allowed", slots, run)
-        self._unask(slots)
+        self._clear_asked(slots)
 
     def _deferred(self, event: DisruptionDeferred) -> None:
         row = self.jobs[event.job_id]
-        self.arena.set("told", np.array([row.base + event.instance]), 1)
+        self.arena.set("deferred", np.array([row.base + event.instance]), 1)
 
-    def _unask_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> None:
+    def _clear_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> None:
         for job_id, instance, run in _runs(event):
             if self.unguarded.get((job_id, instance)) == run:
                 self.unguarded.remove((job_id, instance))
 
-    def _unask(self, slots: I64) -> None:
+    def _clear_asked(self, slots: I64) -> None:
         if not len(slots):
             return
         self.arena.set("asked", slots, 0)
-        self.arena.set("told", slots, 0)
-        self._find_waiting(slots)
+        self.arena.set("deferred", slots, 0)
+        self._update_waiting(slots)
 
-    def _find_waiting(self, slots: I64) -> None:
-        """Finds which of the jobs of these slots have disruptions that wait."""
+    def _update_waiting(self, slots: I64) -> None:
+        """Updates which of the jobs of these slots have disruptions that wait for a verdict."""
         for job_id in self._jobs_at(slots):
             if self._stretch_of(self.jobs[job_id], "asked").any():
                 self._waiting[job_id] = None
-                self._note_news(job_id)
+                self._mark_changed(job_id)
             else:
                 self._waiting.pop(job_id, None)
-                self._news.pop(job_id, None)
+                self._changed_jobs.pop(job_id, None)
 
-    def _look_at(self, slots: I64) -> None:
-        """Something about these slots has changed: what waits in their jobs may have a verdict now."""
+    def _recheck(self, slots: I64) -> None:
+        """Marks the jobs of changed slots, whose waiting disruptions may have a verdict now."""
         for job_id in self._jobs_at(slots):
             if job_id in self._waiting:
-                self._note_news(job_id)
+                self._mark_changed(job_id)
 
-    def _note_news(self, job_id: str) -> None:
-        self._news[job_id] = None
-        self.jobs.change(job_id).news_by = self._input.cause
+    def _mark_changed(self, job_id: str) -> None:
+        self._changed_jobs[job_id] = None
+        self.jobs.change(job_id).changed_by = self._input.cause
 
     def _jobs_at(self, slots: I64) -> list[str]:
-        return [self._at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]
+        return [self._job_at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]
 
 
 def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> list[Run]:

@@ -13,5 +13,5 @@ class JobRow(msgspec.Struct, array_like=True):
     base: int
     instances: int
     max_unavailable: int
-    news_by: CauseRow | None = None
+    changed_by: CauseRow | None = None
     """What changed last, in it or in what is asked of it, while a disruption waited."""

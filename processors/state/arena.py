@@ -57,7 +57,7 @@ class Arena:
         moved. Columns of tasks that are new, or were there, are 0.
         """
         capacity = self.capacity(base, tasks)
-        if wanted > capacity and not self._gaps.take_behind(base + capacity, wanted - capacity):
+        if wanted > capacity and not self._gaps.extend_range(base + capacity, wanted - capacity):
             return self._move(base, tasks, max(wanted, room_to_grow(capacity)))
         if wanted > capacity:
             self._grow()

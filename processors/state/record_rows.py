@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from events.records.base import Event, Part
+from events.records.base import Event, NestedRecord
 from events.structs import known
 
 T = TypeVar("T")
@@ -22,6 +22,6 @@ class ConstraintRow(msgspec.Struct, frozen=True, array_like=True):
     values: tuple[str, ...]
 
 
-def row_of(kind: type[T], record: Event | Part) -> T:
+def row_of(kind: type[T], record: Event | NestedRecord) -> T:
     """A row of a kind, each field from the field of that name in a record."""
     return msgspec.convert(record, known(kind), from_attributes=True)

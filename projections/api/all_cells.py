@@ -26,14 +26,14 @@ from projections.views.reader import reached, write_positions
 R = TypeVar("R")
 
 
-class Open(NamedTuple):
+class OpenCell(NamedTuple):
     """A cell that was asked, and a state of its views."""
 
     context: Context
     connection: Connection
 
 
-Cells = dict[int, Open]
+Cells = dict[int, OpenCell]
 
 
 def routes(contexts: Mapping[int, Context]) -> APIRouter:
@@ -74,7 +74,9 @@ class CellsReader(NamedTuple):
 
     def _answer(self, look: Callable[[Cells], Any]) -> Response:
         with ExitStack() as stack:
-            found = {cell: Open(each, stack.enter_context(each.views.read())) for cell, each in self.contexts.items()}
+            found = {
+                cell: OpenCell(each, stack.enter_context(each.views.read())) for cell, each in self.contexts.items()
+            }
             value = look(found)
             each = (of_cell(write_positions(reached(at.connection)), cell) for cell, at in found.items())
             return as_json(value, ",".join(filter(None, each)))
@@ -111,13 +113,13 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/jobs")
     async def jobs(read: Annotated[Any, Depends(cells)], page: Pages, wanted: JobsQuery) -> Response:
         """Jobs of all cells, the newest first, without their specs."""
-        at = marks(page, Place, *wanted.words)
+        at = page_starts(page, Place, *wanted.words)
         return await read(lambda found: _jobs(found, page, wanted, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/hosts")
     async def hosts(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Hosts of all cells, by id."""
-        at = marks(page, str, "hosts")
+        at = page_starts(page, str, "hosts")
         return await read(lambda found: _hosts(found, page, at))  # type: ignore[no-any-return]
 
     @router.get("/v1/pools")
@@ -128,7 +130,7 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
     @router.get("/v1/log/quarantine")
     async def quarantine(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
         """Records of all cells that were skipped, by topic and offset."""
-        at = marks(page, tuple[str, Place], "quarantine")
+        at = page_starts(page, tuple[str, Place], "quarantine")
         return await read(lambda found: _quarantine(found, page, at))  # type: ignore[no-any-return]
 
 
@@ -138,14 +140,14 @@ def _jobs(found: Cells, page: Paging, wanted: JobsRequest, at: dict[int, int]) -
         for cell, each in found.items()
     }
     taken = spliced(rows, page.size, lambda job: -job.submitted_ms)
-    token = onward(rows, taken, at, lambda job: job.number, *wanted.words)
+    token = next_page_token(rows, taken, at, lambda job: job.number, *wanted.words)
     return page_text([job.text[:-1] + b',"cell":%d}' % cell for cell, job in taken], token)
 
 
 def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
     rows = {cell: entities.host_rows(each.connection, page.size, at.get(cell, "")) for cell, each in found.items()}
     taken = spliced(rows, page.size, lambda row: row.host_id)
-    token = onward(rows, taken, at, lambda row: row.host_id, "hosts")
+    token = next_page_token(rows, taken, at, lambda row: row.host_id, "hosts")
     kinds = {cell: kinds_of(each.connection) for cell, each in found.items()}
     shown = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
     return {"hosts": shown, "next_page_token": token}
@@ -163,7 +165,7 @@ def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> d
         return record["topic"], record["offset"]
 
     taken = spliced(rows, page.size, place)
-    token = onward(rows, taken, at, place, "quarantine")
+    token = next_page_token(rows, taken, at, place, "quarantine")
     return {"records": [{**record, "cell": cell} for cell, record in taken], "next_page_token": token}
 
 
@@ -182,12 +184,12 @@ def spliced(found: Mapping[int, RowsPage[R]], size: int, order: Callable[[R], An
     return taken
 
 
-def marks(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
+def page_starts(page: Paging, kind: Any, *filters: Any) -> dict[int, Any]:
     """Where the part of each cell goes on; cells that were not reached yet are left out."""
     return dict(page.after(list[tuple[int, kind]], *filters) or ())
 
 
-def onward(
+def next_page_token(
     found: Mapping[int, RowsPage[R]],
     taken: Sequence[tuple[int, R]],
     at: Mapping[int, Any],

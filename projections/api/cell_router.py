@@ -25,8 +25,8 @@ from projections.api.problems import Problem, wrong_cell
 from projections.queries import entities
 from projections.views.jobs import REJECTED
 
-NOWHERE, GONE, THERE = range(3)
-"""How much a cell has of a thing."""
+ABSENT, REMOVED, PRESENT = range(3)
+"""What a cell knows of an object; the highest wins."""
 
 
 def create_cells_app(apps: Mapping[int, FastAPI]) -> FastAPI:
@@ -35,8 +35,8 @@ def create_cells_app(apps: Mapping[int, FastAPI]) -> FastAPI:
     """
     contexts: dict[int, Context] = {cell: apps[cell].state.context for cell in sorted(apps)}
     for cell, context in contexts.items():
-        told = {cell, *(facts.cell for facts in context.others)}
-        context.others.extend(other.facts for number, other in contexts.items() if number not in told)
+        with_log = {cell, *(facts.cell for facts in context.others)}
+        context.others.extend(other.facts for number, other in contexts.items() if number not in with_log)
         context.beside.extend(other for number, other in contexts.items() if number != cell)
     app = FastAPI(title="Paceline", version="1", openapi_url=None)
     app.include_router(all_cells.routes(contexts))
@@ -80,9 +80,9 @@ class Router:
         """The cell of what a path names; the first where it says nothing."""
         match request.scope["path"].split("/")[1:]:
             case ["v1", "jobs", job_id, *_]:
-                return await self._where(lambda connection: _job(connection, job_id))
+                return await self._cell_with(lambda connection: _job(connection, job_id))
             case ["v1", "hosts", host_id, *_]:
-                return await self._where(lambda connection: _host(connection, host_id))
+                return await self._cell_with(lambda connection: _host(connection, host_id))
             case ["v1", "pools", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
@@ -118,7 +118,7 @@ class Router:
             return self._first
         self._must_be_served(f"pool {pool}", cell)
         for other in self._contexts if isinstance(job_id, str) else ():
-            if other != cell and await self._ask(other, lambda connection: _job(connection, job_id)) == THERE:
+            if other != cell and await self._ask(other, lambda connection: _job(connection, job_id)) == PRESENT:
                 detail = f"another job was submitted under the id {job_id} to cell {other}; choose another id"
                 raise Problem(409, Code.ID_TAKEN, detail)
         return cell
@@ -133,7 +133,7 @@ class Router:
             found = known[0]["cell"] if known else found
         return found
 
-    async def _where(self, rank: Callable[[Connection], int]) -> int:
+    async def _cell_with(self, rank: Callable[[Connection], int]) -> int:
         """The cell where something is; the first where it is nowhere, which says so."""
         ranks = [await self._ask(cell, rank) for cell in self._contexts]
         return list(self._contexts)[ranks.index(max(ranks))]
@@ -154,16 +154,16 @@ def _job(connection: Connection, job_id: str) -> int:
     """How much a cell has of a job: one that was refused here may have been taken elsewhere."""
     row = entities.job_row(connection, job_id)
     if row is None:
-        return NOWHERE
-    return GONE if row.state == REJECTED else THERE
+        return ABSENT
+    return REMOVED if row.state == REJECTED else PRESENT
 
 
 def _host(connection: Connection, host_id: str) -> int:
     """How much a cell has of a host: one that was lost here may have come back elsewhere."""
     row = entities.host_row(connection, host_id)
     if row is None:
-        return NOWHERE
-    return GONE if entities.host_state(row) == "LOST" else THERE
+        return ABSENT
+    return REMOVED if entities.host_state(row) == "LOST" else PRESENT
 
 
 def _named(request: Request) -> int | None:

@@ -109,12 +109,12 @@ class Context:
         """Writes a fact and returns its offset."""
         return self.facts.append([NewRecord(event.topic, key.encode(), encode(event))])[0]
 
-    def tell_others(self, event: Event, key: str) -> None:
+    def append_to_others(self, event: Event, key: str) -> None:
         """Writes a fact to the other cells."""
         for facts in self.others:
             facts.append([NewRecord(event.topic, key.encode(), encode(event))])
 
-    def still_told(self, path: str) -> "list[Context]":
+    def cells_with_pool(self, path: str) -> "list[Context]":
         """The contexts beside this one whose cells take a pool for one of this cell's."""
 
         def has(other: Context) -> bool:
@@ -134,8 +134,8 @@ class Context:
         if await self.reach(wanted, 0):
             return
         with self.waiting.one(client):
-            there = await self.reach(wanted, READ_WAIT_S)
-        if not there:
+            caught_up = await self.reach(wanted, READ_WAIT_S)
+        if not caught_up:
             detail = f"the views have not reached {text[:200]} yet"
             position = await run_in_threadpool(self._position)
             raise Problem(503, "NOT_REACHED", detail, position=position, headers={"Retry-After": "1"})

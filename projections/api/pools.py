@@ -115,13 +115,13 @@ async def _write(context: Context, fact: PoolDefined | PoolRemoved, wait: float)
     if answer.code not in (Code.DONE, Code.REPEATED):
         status = 409 if answer.code == Code.WRONG_CELL else 422
         raise Problem(status, answer.code, answer.message, position=position)
-    await run_in_threadpool(context.tell_others, fact, fact.path)
+    await run_in_threadpool(context.append_to_others, fact, fact.path)
     return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, {"Log-Position": position})
 
 
 async def _tell_again(context: Context, fact: PoolRemoved) -> Response:
     """The answer to the removal of a pool that this cell doesn't have any more: others may not have heard of it."""
-    missed = await run_in_threadpool(context.still_told, fact.path)
+    missed = await run_in_threadpool(context.cells_with_pool, fact.path)
     if not missed:
         raise not_found("pool", fact.path)
     for other in missed:

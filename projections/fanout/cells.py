@@ -121,7 +121,7 @@ class Cell:
             try:
                 what()
                 self._waits_for = ""
-                if self.failures.over():
+                if self.failures.recovered():
                     self._say(self.number, "works again")
                 return
             except (AppendUnknown, LogUnavailable) as error:
@@ -132,7 +132,7 @@ class Cell:
                 self._forget()
                 for machine in MACHINES:
                     LAG.labels(str(self.number), machine).set(inf)
-                if self.failures.met(error):
+                if self.failures.failed(error):
                     self._say(self.number, f"stopped: {self.failures.text}", **known)
                 return
 

@@ -78,6 +78,6 @@ class Group:
         member = coordinator is not None and coordinator.coordinator_id is not None and coordinator.generation > 0
         self.joined = has_cells or (member and (self.joined or not sharing))
         if self.joined:
-            self._wait.over()
+            self._wait.assigned()
         else:
-            self._wait.goes_on()
+            self._wait.unassigned()

@@ -20,7 +20,7 @@ from projections.views.rows import JobRow
 KEPT_MAX = 20_000
 """Texts that are kept, each of at most TEXT_MAX bytes."""
 TEXT_MAX = 4096
-_OVER = frozenset(ENDED_JOBS)
+_ENDED = frozenset(ENDED_JOBS)
 _jobs = tables.jobs.c
 
 
@@ -39,7 +39,7 @@ besides: when it was submitted, and how many bytes of it have no bound.
 NUMBER, STATE, SUBMITTED, WEIGHT = 1, 4, 5, 6
 
 
-class Listed(NamedTuple):
+class ListedJob(NamedTuple):
     """A job of a list."""
 
     number: int
@@ -53,7 +53,7 @@ class JobTexts:
     def __init__(self) -> None:
         self._kept: dict[Key, bytes] = {}
 
-    def page(self, connection: Connection, wanted: JobFilter, size: int, before: int) -> RowsPage[Listed]:
+    def page(self, connection: Connection, wanted: JobFilter, size: int, before: int) -> RowsPage[ListedJob]:
         """Jobs, the newest first, from before a job's number on, -1: from the newest."""
         values: list[Any] = [*wanted.states, *filter(None, [wanted.pool]), *chain(*wanted.labels)]
         values += [before] if before >= 0 else []
@@ -63,7 +63,7 @@ class JobTexts:
         missing = [key for key in found.rows if key not in texts]
         if missing:
             texts.update(zip(missing, self._rendered(connection, missing), strict=True))
-        return RowsPage([Listed(key[NUMBER], key[SUBMITTED], texts[key]) for key in found.rows], found.more)
+        return RowsPage([ListedJob(key[NUMBER], key[SUBMITTED], texts[key]) for key in found.rows], found.more)
 
     def _rendered(self, connection: Connection, keys: Sequence[Key]) -> list[bytes]:
         numbers = [key[NUMBER] for key in keys]
@@ -72,7 +72,7 @@ class JobTexts:
         of: dict[Any, bytes] = {row.number: text for row, text in zip(rows, shown, strict=True)}
         texts = [of[number] for number in numbers]
         for key, text in zip(keys, texts, strict=True):
-            if key[STATE] in _OVER and len(text) <= TEXT_MAX:
+            if key[STATE] in _ENDED and len(text) <= TEXT_MAX:
                 self._kept[key] = text
         while len(self._kept) > KEPT_MAX:
             self._kept.pop(next(iter(self._kept), None), None)  # type: ignore[arg-type]

@@ -92,10 +92,10 @@ def _block(connection: Connection, table: Table, number: int, columns: int) -> A
 def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> list[Json]:
     reasons = tables.task_reasons.c
     instances = [item["instance"] for item in items]
-    said = select(reasons.instance, reasons.run, reasons.reason).where(reasons.job_id == job.job_id)
+    reported = select(reasons.instance, reasons.run, reasons.reason).where(reasons.job_id == job.job_id)
     if instances:
-        said = said.where(reasons.instance.between(instances[0], instances[-1]))
-    texts = {(instance, run): text for instance, run, text in connection.execute(said)}
+        reported = reported.where(reasons.instance.between(instances[0], instances[-1]))
+    texts = {(instance, run): text for instance, run, text in connection.execute(reported)}
     numbers = {item["columns"][_COLUMN["host"]] for item in items}
     names = _host_names(connection, numbers)
     ports = _ports(connection, job, instances)

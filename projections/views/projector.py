@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from events.acceptance import Chain, digest
 from events.codec import decode
 from events.delivery import Inbox
-from events.error_text import Cause
+from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.lifecycle import JobsForgotten
@@ -92,7 +92,7 @@ class Depths:
 class ViewsFault(Exception):
     """The views can't be written; the message says what an operator does."""
 
-    cause = Cause.LACK
+    cause = ErrorCause.SHORTAGE
 
 
 class Projector:
@@ -263,10 +263,10 @@ class Projector:
             self._hosts.fact(moment, event)
         elif moment.topic == TASKS.name:
             for job_id in jobs:
-                self._leaving.said(moment.offset, job_id)
+                self._leaving.note_unread(moment.offset, job_id)
             for row in reasons_of(event) if isinstance(event, RunsReported) else ():
                 self._cache.task_reasons.add(*row, moment.offset)
-                self._leaving.said(moment.offset, *row[:3])
+                self._leaving.note_unread(moment.offset, *row[:3])
 
     def _round(self, connection: Connection, delivered: Delivered, round_: RoundCommitted) -> None:
         record, machine = delivered.record, round_.machine

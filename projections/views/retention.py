@@ -38,7 +38,7 @@ class JobRetention:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._unread: list[Unread] = []
-        """What hosts have said of jobs, and lifecycle hasn't read yet."""
+        """Reports of hosts that lifecycle hasn't read yet."""
         self.removed = 0
         """Rows removed so far, to bound a transaction by."""
 
@@ -46,13 +46,13 @@ class JobRetention:
         """Finds again what lifecycle hasn't read."""
         rows, lines, read = tables.task_reasons.c, tables.history.c, covered.get(TASKS.name, 0)
         reasons = select(rows.offset, rows.job_id, rows.instance, rows.run).where(rows.offset >= read)
-        said = select(lines.offset, lines.job_id).where(lines.topic == RANK[TASKS.name], lines.offset >= read)
-        found = [(offset, job_id, 0, 0) for offset, job_id in connection.execute(said)]
+        history_lines = select(lines.offset, lines.job_id).where(lines.topic == RANK[TASKS.name], lines.offset >= read)
+        found = [(offset, job_id, 0, 0) for offset, job_id in connection.execute(history_lines)]
         self._unread = sorted([*found, *map(tuple, connection.execute(reasons))])
 
-    def said(self, offset: int, job_id: str, instance: int = 0, run: int = 0) -> None:
-        """A host says something of a job, or gives a reason for a run: that stays if lifecycle knows the job, and the
-        run for one of that job, when it reads it.
+    def note_unread(self, offset: int, job_id: str, instance: int = 0, run: int = 0) -> None:
+        """Notes a report of a host on a job, or its reason for a run. Its row stays if lifecycle knows the job and the
+        run when it reads the report.
         """
         self._unread.append((offset, job_id, instance, run))
 

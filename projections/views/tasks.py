@@ -31,7 +31,7 @@ COUNTS = {
 }
 
 
-class Named(NamedTuple):
+class NamedTasks(NamedTuple):
     """Tasks that a record names: their jobs, and per task the index of its job, its instance, its place in the
     columns, and where it stands in the record.
     """
@@ -88,7 +88,7 @@ class TaskFold:
 
     def _remove(self, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)
-        named = Named([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
+        named = NamedTasks([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
         self._keep_hosts(named)
         self._move(named, TaskState.NONE)
         tasks.zero(row.base + removed)
@@ -120,7 +120,7 @@ class TaskFold:
             row.position = moment.offset + 1
         return rows
 
-    def _named(self, moment: RecordContext, event: Any) -> Named:
+    def _named(self, moment: RecordContext, event: Any) -> NamedTasks:
         """The tasks of a record with the columns job and instance, without those that no view knows of."""
         rows = self._jobs(moment, event.job_ids)
         job = ints(event.job).astype(np.int64)
@@ -138,9 +138,9 @@ class TaskFold:
         inside = (instance >= 0) & (instance < sizes[job])
         if not inside.all():
             job, instance, at = job[inside], instance[inside], at[inside]
-        return Named(rows, job, instance, self._cache.tasks.place(bases[job] + instance), at)
+        return NamedTasks(rows, job, instance, self._cache.tasks.place(bases[job] + instance), at)
 
-    def _move(self, named: Named, after: NDArray[Any] | int) -> None:
+    def _move(self, named: NamedTasks, after: NDArray[Any] | int) -> None:
         """Gives tasks new states and counts them in their jobs."""
         tasks = self._cache.tasks
         state = tasks["state"]
@@ -166,13 +166,13 @@ class TaskFold:
         of = np.repeat(job, count)
         bases = np.array([row.base for row in rows], dtype=np.int64)
         tasks = self._cache.tasks
-        named = Named(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
+        named = NamedTasks(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
         self._keep_hosts(named)
         tasks["run"][named.places] = np.repeat(run, count)
         tasks["host"][named.places] = 0
         self._move(named, TaskState.QUEUED)
 
-    def _keep_hosts(self, named: Named) -> None:
+    def _keep_hosts(self, named: NamedTasks) -> None:
         """Where runs were that others come after."""
         tasks = self._cache.tasks
         hosts = tasks["host"][named.places]
@@ -218,7 +218,7 @@ class TaskFold:
         tasks["failures"][named.places] = failures
         self._move(named, after)
 
-    def _after(self, named: Named, outcome: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _after(self, named: NamedTasks, outcome: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The states of tasks whose runs ended, and how often they have failed: as lifecycle says in the records that
         follow, known here a round earlier.
         """
@@ -243,7 +243,7 @@ class TaskFold:
         state[member & final] = TaskState.FAILED
         return state, failures + (failed | (own_end & stateless))
 
-    def _gang_failures(self, named: Named, outcome: NDArray[Any]) -> None:
+    def _gang_failures(self, named: NamedTasks, outcome: NDArray[Any]) -> None:
         """A member that ends before its time ends its gang; a failure counts once for all members."""
         gangs = np.array([0 if row.stopping else row.gang_min for row in named.jobs], dtype=np.int64)
         early = (named.instance < gangs[named.job]) & (outcome != Outcome.SUCCEEDED)
@@ -256,7 +256,7 @@ class TaskFold:
             row.gang_restarts = 1 - row.gang_final
 
     @staticmethod
-    def _note_failures(named: Named, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:
+    def _note_failures(named: NamedTasks, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:
         failed = np.flatnonzero(outcome == Outcome.FAILED)[::-1]
         jobs, last = np.unique(named.job[failed], return_index=True)
         for index, at in zip(jobs.tolist(), failed[last].tolist(), strict=True):
@@ -274,12 +274,12 @@ class TaskFold:
             self._cache.host_names.put(HostNameRow(row.number, host_id))
         return row
 
-    def _release(self, named: Named) -> None:
+    def _release(self, named: NamedTasks) -> None:
         numbers, index = indexed(self._cache.tasks["host"][named.places])
         hosts = [self._host(self._host_ids[number - 1]) for number in numbers.tolist()]
         self._allocate(named, hosts, index, -1)
 
-    def _allocate(self, named: Named, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
+    def _allocate(self, named: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
         of_jobs = [amounts_in(row.need) for row in named.jobs]
         names = list(dict.fromkeys(name for need in of_jobs for name in need))
         needs = np.array([[1, *(need.get(name, 0) for name in names)] for need in of_jobs], dtype=np.int64)
@@ -292,7 +292,7 @@ class TaskFold:
                 held[name] = held.get(name, 0) + amount
             host.allocated = to_json(in_order(held))
 
-    def _note_ports(self, named: Named, ports: NDArray[Any], counts: I64) -> None:
+    def _note_ports(self, named: NamedTasks, ports: NDArray[Any], counts: I64) -> None:
         """The port numbers stand one after another in the record, so many for each of its items."""
         starts = (np.cumsum(counts) - counts)[named.at]
         counts = counts[named.at]
@@ -304,7 +304,7 @@ class TaskFold:
         self._cache.ports.touch(places)
 
 
-def _some(named: Named, mask: NDArray[np.bool_]) -> Named:
+def _some(named: NamedTasks, mask: NDArray[np.bool_]) -> NamedTasks:
     return named._replace(
         job=named.job[mask], instance=named.instance[mask], places=named.places[mask], at=named.at[mask]
     )

@@ -9,7 +9,7 @@ import pytest
 from events.log import tail_cache
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.kafka.reader import KafkaReader
-from events.log.kafka.shared_reader import Shared, SharedReader
+from events.log.kafka.shared_reader import SharedReader, SharedTail
 from events.log.port import LogFault, LogRecord, Reader
 from events.topics import SETTINGS
 from tests.broker import Broker
@@ -43,7 +43,7 @@ def joins(log: KafkaLog, reader: SharedReader) -> None:
         assert reader.poll(1, 0.05) == []
 
 
-def shared(log: KafkaLog) -> Shared:
+def shared(log: KafkaLog) -> SharedTail:
     assert log._shared is not None
     return log._shared
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from events.acceptance import NO_HASH, Chain, Verdict, digest, parse
+from events.acceptance import NO_HASH, Acceptance, Chain, digest, parse
 from events.codec import encode
 from events.log.port import LogRecord
 from events.records.parts import Segment
@@ -99,7 +99,7 @@ def written(record: EpochStarted | RoundCommitted, prev: bytes = NO_HASH) -> Log
     return LogRecord(new.topic, 7, 0, new.key, new.value)
 
 
-def verdict(record: LogRecord, chain: Chain, machine: str = "m") -> Verdict | None:
+def verdict(record: LogRecord, chain: Chain, machine: str = "m") -> Acceptance | None:
     try:
         return accept(record, chain, machine, 0).verdict
     except BrokenHistory as broken:
@@ -108,20 +108,20 @@ def verdict(record: LogRecord, chain: Chain, machine: str = "m") -> Verdict | No
 
 def test_verdicts_name_the_cause() -> None:
     chain = Chain()
-    assert verdict(written(claim(2)), chain) is Verdict.NOT_CLAIMED
-    assert verdict(written(round_(1, 1, NO_HASH, ())), chain) is Verdict.NOT_CLAIMED
-    assert verdict(written(claim(1)), chain) is Verdict.ACCEPTED
-    assert verdict(written(claim(1)), chain) is Verdict.OLD_EPOCH
-    assert verdict(written(round_(1, 2, NO_HASH, ())), chain) is Verdict.NOT_NEXT
-    assert verdict(written(round_(1, 1, b"x" * 32, ())), chain) is Verdict.HASH_DOESNT_FIT
+    assert verdict(written(claim(2)), chain) is Acceptance.NOT_CLAIMED
+    assert verdict(written(round_(1, 1, NO_HASH, ())), chain) is Acceptance.NOT_CLAIMED
+    assert verdict(written(claim(1)), chain) is Acceptance.ACCEPTED
+    assert verdict(written(claim(1)), chain) is Acceptance.OLD_EPOCH
+    assert verdict(written(round_(1, 2, NO_HASH, ())), chain) is Acceptance.NOT_NEXT
+    assert verdict(written(round_(1, 1, b"x" * 32, ())), chain) is Acceptance.HASH_DOESNT_FIT
     gap = (Segment(topic="t", start=1, end=2),)
-    assert verdict(written(round_(1, 1, NO_HASH, gap)), chain) is Verdict.INPUTS_DONT_FIT
+    assert verdict(written(round_(1, 1, NO_HASH, gap)), chain) is Acceptance.INPUTS_DONT_FIT
     first = written(round_(1, 1, NO_HASH, ()))
-    assert verdict(first, chain, "other") is Verdict.FOREIGN
-    assert verdict(first._replace(value=first.value + b"x"), chain) is Verdict.DAMAGED
-    assert verdict(first._replace(key=b"m"), chain) is Verdict.NO_KEY
-    assert verdict(first, chain) is Verdict.ACCEPTED
-    assert verdict(first, chain) is Verdict.REPEATED
+    assert verdict(first, chain, "other") is Acceptance.FOREIGN
+    assert verdict(first._replace(value=first.value + b"x"), chain) is Acceptance.DAMAGED
+    assert verdict(first._replace(key=b"m"), chain) is Acceptance.NO_KEY
+    assert verdict(first, chain) is Acceptance.ACCEPTED
+    assert verdict(first, chain) is Acceptance.REPEATED
 
 
 def test_a_claim_names_the_round_that_it_was_folded_up_to_as_the_log_has_it() -> None:
@@ -129,10 +129,10 @@ def test_a_claim_names_the_round_that_it_was_folded_up_to_as_the_log_has_it() ->
     accept(written(claim(1)), chain, "m", 0)
     accept(written(round_(1, 1, NO_HASH, ())), chain, "m", 0)
     behind, level = claim(2), structs.replace(claim(2), round=1)
-    assert verdict(written(level, b"x" * 32), chain) is Verdict.HASH_DOESNT_FIT
+    assert verdict(written(level, b"x" * 32), chain) is Acceptance.HASH_DOESNT_FIT
     assert chain.epoch == 1
-    assert verdict(written(level, chain.hash), copy(chain)) is Verdict.ACCEPTED
-    assert verdict(written(behind), copy(chain)) is Verdict.ACCEPTED, "its process folds what came meanwhile"
+    assert verdict(written(level, chain.hash), copy(chain)) is Acceptance.ACCEPTED
+    assert verdict(written(behind), copy(chain)) is Acceptance.ACCEPTED, "its process folds what came meanwhile"
 
 
 def test_a_round_says_in_its_value_which_one_it_continues_as_in_its_key() -> None:
@@ -141,5 +141,5 @@ def test_a_round_says_in_its_value_which_one_it_continues_as_in_its_key() -> Non
     other = written(round_(1, 1, b"x" * 32, ()))
     key = parse(other.key)
     assert key is not None
-    assert verdict(other._replace(key=key._replace(prev=chain.hash).pack()), chain) is Verdict.NOT_ITS_KEY
+    assert verdict(other._replace(key=key._replace(prev=chain.hash).pack()), chain) is Acceptance.NOT_ITS_KEY
     assert chain.round == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from events.acceptance import NO_HASH, ROUND, Chain, Verdict, digest, parse
+from events.acceptance import NO_HASH, ROUND, Acceptance, Chain, digest, parse
 from events.codec import encode
 from events.delivery import Inbox
 from events.log.memory import MemoryLog
@@ -116,7 +116,13 @@ def test_what_is_no_round_of_the_history_waits_for_nothing_and_tells_nothing() -
     box.add(placed(offset, record) for offset, record in enumerate(records))
     found = list(box.deliver(1000))
     verdicts = [each.verdict for each in found[3:]]
-    assert verdicts == [Verdict.OLD_EPOCH, Verdict.FOREIGN, Verdict.FOREIGN, Verdict.NO_KEY, Verdict.NO_KEY]
+    assert verdicts == [
+        Acceptance.OLD_EPOCH,
+        Acceptance.FOREIGN,
+        Acceptance.FOREIGN,
+        Acceptance.NO_KEY,
+        Acceptance.NO_KEY,
+    ]
     assert not any(each.event for each in found[3:])
     assert box.known == {JOBS: 0, LEFT: 8}
     box.add(facts(JOBS, 0, 1))
@@ -213,12 +219,12 @@ class World:
                 self.log.append([NewRecord(topic, b"", facts(topic, 0, 1)[0].value)])
             self.draw.choice(writers).step()
 
-    def read(self, topics: list[str], machines: list[str], seed: int) -> list[tuple[Place, Verdict]]:
+    def read(self, topics: list[str], machines: list[str], seed: int) -> list[tuple[Place, Acceptance]]:
         """What a reader is given that polls and takes as its seed says."""
         draw, box = random.Random(seed), inbox(topics, machines)
         self.log.draw = random.Random(seed)
         reader = self.log.reader(dict.fromkeys(box.positions, 0))
-        out: list[tuple[Place, Verdict]] = []
+        out: list[tuple[Place, Acceptance]] = []
         for _ in range(5000):
             if not box.waiting() and all(reader.position(topic) >= end for topic, end in reader.ends().items()):
                 return out
@@ -246,5 +252,5 @@ def test_whatever_is_read_when_every_record_comes_once_in_its_turn_and_after_all
             given_[place] = None
         assert ends == world.log.ends(of_reader)
         assert dict(history) == dict(histories[0]), "the same records are accepted, whatever comes first"
-    strays = {place for place, verdict in histories[0] if verdict is not Verdict.ACCEPTED}
+    strays = {place for place, verdict in histories[0] if verdict is not Acceptance.ACCEPTED}
     assert strays.isdisjoint(world.written)

@@ -27,7 +27,7 @@ class Told:
         self.left: Future[None] = Future()
         self.failures = Failures(number, "test")
         if number % 2:
-            self.failures.met(LogGap(f"cell {number} is broken"))
+            self.failures.failed(LogGap(f"cell {number} is broken"))
 
     def look(self) -> None:
         pass

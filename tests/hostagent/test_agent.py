@@ -15,7 +15,7 @@ import pytest
 from events.records.jobs import JobSubmitted
 from hostagent.agent import Agent, AgentSettings
 from hostagent.capacity import detect
-from hostagent.messages import JobOrder, Kind, OrdersLine, RunOrder
+from hostagent.messages import JobOrder, OrderKind, OrdersLine, RunOrder
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs, stop_all
 from tests.hostagent.cell import TOKEN, Cell, Server, ended, ordered, stopping
@@ -259,7 +259,7 @@ def test_an_old_order_is_ignored(site: Site) -> None:
 
     def obey(position: int, job_id: str, whole: bool = False) -> None:
         jobs = [JobOrder(job_id, command=("true",))]
-        asyncio.run(agent._carry_out(OrdersLine(position, whole, jobs, [RunOrder(Kind.START, 0, 0, 1)])))
+        asyncio.run(agent._carry_out(OrdersLine(position, whole, jobs, [RunOrder(OrderKind.START, 0, 0, 1)])))
 
     obey(7, "new", whole=True)
     obey(7, "same")

@@ -12,7 +12,7 @@ from hostagent import machine_identity, shim
 from hostagent.agent import Agent, AgentSettings
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach
-from hostagent.messages import Hello, Machine, Refused, Welcome
+from hostagent.messages import Hello, MachineIdentity, SessionRefused, Welcome
 from tests.hostagent import test_agent
 from tests.hostagent.cell import TOKEN, Cell, TestClock, ended, ordered
 from tests.hostagent.test_agent import HOST, Site, shell
@@ -21,8 +21,8 @@ from tests.hostagent.test_two_gateways import CAPACITY
 from tests.hostagent.test_two_gateways import Site as Two
 
 site = test_agent.site
-FIRST, SECOND = Machine("aaaa", "boot-1", "worker-7"), Machine("bbbb", "boot-2", "worker-7")
-RESTARTED = Machine("aaaa", "boot-9", "worker-7")
+FIRST, SECOND = MachineIdentity("aaaa", "boot-1", "worker-7"), MachineIdentity("bbbb", "boot-2", "worker-7")
+RESTARTED = MachineIdentity("aaaa", "boot-9", "worker-7")
 
 
 def test_a_folder_keeps_its_identity_and_a_copy_of_it_gets_another(tmp_path: Path) -> None:
@@ -60,15 +60,15 @@ class Machines:
         self.session = 0
         self.link = Host(self.cell)
 
-    def connect(self, machine: Machine) -> str:
+    def connect(self, machine: MachineIdentity) -> str:
         """Returns why it is refused, empty: it isn't."""
         self.session += 1
-        session, answers = self.session, list[Welcome | Refused]()
+        session, answers = self.session, list[Welcome | SessionRefused]()
         hello = Hello(session, {"cpu": 1000}, machine=machine)
         self.cell.gateway.post(Connect("h1", hello, answers.append))
         settle(self.cell)
         [answer] = answers
-        if isinstance(answer, Refused):
+        if isinstance(answer, SessionRefused):
             return answer.title
         self.cell.gateway.post(Attach({"h1": session}, self.link))
         settle(self.cell)
@@ -85,8 +85,8 @@ def machines() -> Machines:
     return Machines()
 
 
-@pytest.mark.parametrize("other", [SECOND, RESTARTED, Machine()])
-def test_a_second_agent_is_refused_while_the_first_is_heard(machines: Machines, other: Machine) -> None:
+@pytest.mark.parametrize("other", [SECOND, RESTARTED, MachineIdentity()])
+def test_a_second_agent_is_refused_while_the_first_is_heard(machines: Machines, other: MachineIdentity) -> None:
     assert not machines.connect(FIRST)
     why = machines.connect(other)
     assert str(FIRST) in why
@@ -164,11 +164,11 @@ def test_of_an_agent_and_its_copy_one_runs_the_tasks(site: Site, tmp_path: Path)
         copy.stop()
 
 
-def both(two: Two) -> Callable[[str, Machine, int], list[Welcome | Refused]]:
+def both(two: Two) -> Callable[[str, MachineIdentity, int], list[Welcome | SessionRefused]]:
     """Says hello to one of two gateways."""
 
-    def hello(name: str, machine: Machine, session: int) -> list[Welcome | Refused]:
-        answers: list[Welcome | Refused] = []
+    def hello(name: str, machine: MachineIdentity, session: int) -> list[Welcome | SessionRefused]:
+        answers: list[Welcome | SessionRefused] = []
         gateway = two.gateways[name]
         assert isinstance(gateway, Gateway)
         gateway.post(Connect("h0", Hello(session, CAPACITY, machine=machine), answers.append))
@@ -184,11 +184,11 @@ def test_two_gateways_of_a_cell_refuse_the_same() -> None:
     two.run(1000)
     assert isinstance(hello("a", FIRST, 1)[0], Welcome)
     [refused] = hello("b", SECOND, 50)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SessionRefused)
     assert str(FIRST) in refused.title
     assert isinstance(hello("b", FIRST, 60)[0], Welcome), "its own agent may change sides"
     two.kill("b")
     [refused] = hello("a", SECOND, 70)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SessionRefused)
     two.run(60_000)
     assert isinstance(hello("a", SECOND, 80)[0], Welcome), "the first went with its gateway and had no runs"

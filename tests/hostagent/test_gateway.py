@@ -15,7 +15,7 @@ from events.records.jobs import JobSubmitted
 from hostagent.gateway import LogMissing
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
-from hostagent.messages import Hello, Kind, LogLine, Orders, Refused, RunState, Welcome, line
+from hostagent.messages import Hello, LogLine, OrderKind, Orders, RunState, SessionRefused, Welcome, line
 from tests.hostagent.cell import TOKEN, Cell, Server, TestClock, ended, ordered, stopping
 
 Items = list[tuple[str, str, int, int]]
@@ -32,7 +32,7 @@ class Host:
         self.got: list[Orders] = []
         self.asked: list[LogLine] = []
         self.closed = False
-        self.answers: list[Welcome | Refused] = []
+        self.answers: list[Welcome | SessionRefused] = []
         self.acknowledged: list[bool] = []
 
     def deliver(self, orders: Orders) -> None:
@@ -62,7 +62,7 @@ class Host:
         out = []
         for orders in self.got:
             jobs = line(orders).jobs
-            items = [(Kind(i.kind).name, jobs[i.job].job_id, i.instance, i.run) for i in line(orders).items]
+            items = [(OrderKind(i.kind).name, jobs[i.job].job_id, i.instance, i.run) for i in line(orders).items]
             out.append((orders.position, orders.whole, items))
         return out
 
@@ -151,7 +151,7 @@ def test_a_session_that_is_not_the_newest_is_refused(cell: Cell) -> None:
     host, late = Host(cell), Host(cell)
     host.connect(5)
     late.connect(5)
-    assert (host.answers, late.answers) == ([Welcome(2, log=cell.gateway.log_id)], [Refused(5)])
+    assert (host.answers, late.answers) == ([Welcome(2, log=cell.gateway.log_id)], [SessionRefused(5)])
     newer = Host(cell)
     newer.connect(6)
     assert host.closed

@@ -11,7 +11,7 @@ import pytest
 
 from events.records.jobs import JobSubmitted
 from hostagent.gateway import http
-from hostagent.messages import JobOrder, Kind, LogLine, OrdersLine, PingLine, RunOrder
+from hostagent.messages import JobOrder, LogLine, OrderKind, OrdersLine, PingLine, RunOrder
 from hostagent.order_stream import read
 from hostagent.run_record import RunKey
 from paceline.client.lines import Lines, ascii_json
@@ -95,12 +95,12 @@ def test_an_order_of_an_unknown_kind_is_refused_for_its_run_and_named(
 
 
 def test_a_job_that_can_not_be_read_is_refused_and_its_runs_can_still_be_forgotten() -> None:
-    line = OrdersLine(5, True, [], [RunOrder(Kind.START, 0, 1, 2), RunOrder(Kind.FORGET, 0, 3, 1)])
+    line = OrdersLine(5, True, [], [RunOrder(OrderKind.START, 0, 1, 2), RunOrder(OrderKind.FORGET, 0, 3, 1)])
     plain = msgspec.to_builtins(line) | {"jobs": [{"job_id": "j", "command": {"image": "x"}}]}
     reading = read(ascii_json(plain))
     assert isinstance(reading.line, OrdersLine)
     assert [each.key for each in reading.refused] == [RunKey("j", 1, 2)]
-    assert reading.line.items == [RunOrder(Kind.FORGET, 0, 3, 1)]
+    assert reading.line.items == [RunOrder(OrderKind.FORGET, 0, 3, 1)]
     assert reading.unnamed == []
 
 
@@ -108,17 +108,19 @@ def test_a_job_that_can_not_be_read_is_refused_and_its_runs_can_still_be_forgott
     "items", [[[0]], ["start"], [[0, 4, 0, 1]], [[0, 0, -1, 1]], [[0, 0, 0, 2**31]], [[0, 0, 2**70, 1]], [{}], [None]]
 )
 def test_an_order_that_names_no_run_is_passed_over(items: list[Any]) -> None:
-    good = [int(Kind.STOP), 0, 0, 1]
+    good = [int(OrderKind.STOP), 0, 0, 1]
     plain = {"kind": "orders", "position": 5, "whole": False, "jobs": [{"job_id": "j"}], "items": [*items, good]}
     reading = read(ascii_json(plain))
     assert isinstance(reading.line, OrdersLine)
-    assert reading.line.items == [RunOrder(Kind.STOP, 0, 0, 1)]
+    assert reading.line.items == [RunOrder(OrderKind.STOP, 0, 0, 1)]
     assert len(reading.unnamed) == 1
     assert reading.refused == []
 
 
 def test_an_order_for_what_can_be_no_job_is_passed_over() -> None:
-    line = OrdersLine(5, False, [JobOrder("../j"), JobOrder("j")], [RunOrder(Kind.START, at, 0, 1) for at in (0, 1)])
+    line = OrdersLine(
+        5, False, [JobOrder("../j"), JobOrder("j")], [RunOrder(OrderKind.START, at, 0, 1) for at in (0, 1)]
+    )
     reading = read(ascii_json(line))
     assert isinstance(reading.line, OrdersLine)
     assert reading.line.items == line.items[1:]

@@ -159,7 +159,7 @@ def test_tasks_keep_their_ports_while_their_job_grows_and_shrinks(steps: list[tu
             dumped = msgspec.msgpack.decode(msgspec.msgpack.encode(wanted.dump()), strict=False)
             wanted = DesiredRuns()
             wanted.load(dumped)
-        pieces = wanted.whole([wanted.host("h")])
+        pieces = wanted.all_orders([wanted.host("h")])
         told = {int(at): tuple(piece.ports[row].tolist()) for piece in pieces for row, at in enumerate(piece.instance)}
         assert told == held
         assert wanted.runs(wanted.host("h")) == len(held)

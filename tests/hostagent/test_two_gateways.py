@@ -21,7 +21,7 @@ from events.records.rounds import RoundCommitted
 from hostagent.gateway import Gateway
 from hostagent.gateway.connections import Attach, Connect, Detach, Report
 from hostagent.gateway.facts import columns_of
-from hostagent.messages import HEARTBEAT_MS, Hello, Kind, LogLine, Orders, Refused, RunState, Welcome, line
+from hostagent.messages import HEARTBEAT_MS, Hello, LogLine, OrderKind, Orders, RunState, SessionRefused, Welcome, line
 from tests.cell import world
 
 PATIENCE_MS = 15_000
@@ -75,11 +75,11 @@ class Agent:
         self.session = self.pending = max(self.session + 1, now)
         session = self.session
 
-        def done(answer: Welcome | Refused) -> None:
+        def done(answer: Welcome | SessionRefused) -> None:
             if self.pending != session:  # it has given up meanwhile
                 return
             self.pending = None
-            if isinstance(answer, Refused):
+            if isinstance(answer, SessionRefused):
                 self.session = max(self.session, answer.session)
                 self.lose()
                 return
@@ -125,9 +125,9 @@ class Agent:
             for key in self.runs.keys() - {key for key, _ in items}:
                 self.forget(key)
         for key, kind in items:
-            if kind == Kind.FORGET:
+            if kind == OrderKind.FORGET:
                 self.forget(key)
-            elif kind == Kind.STOP:
+            elif kind == OrderKind.STOP:
                 self.runs.setdefault(key, RunState(*key, state=RunReport.STARTED))
                 self.end(key, RunReport.STOPPED, 143)
             elif key not in self.runs:

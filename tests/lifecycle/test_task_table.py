@@ -15,7 +15,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, RunsEnded
 from events.records.placement import HostLost
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
-from processors.lifecycle.causes import KIND_OF, Cause, Goal, Kind, Verdict
+from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of
 from processors.lifecycle.task_table import (
     CAUSE_OF,
@@ -29,10 +29,10 @@ from processors.lifecycle.task_table import (
     REPORTS,
     RULES,
     WHY_NOT,
-    Happening,
     Note,
     Report,
     Rule,
+    TaskEvent,
 )
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.lifecycle_page import page
@@ -46,24 +46,30 @@ CELLS = [
     for happening, row in NOTES.items()
     for state, letter in zip(LIFE, row.split(), strict=True)
 ]
-STOPPED_AT_ONCE = (Happening.STOP, TaskState.NONE)
+STOPPED_AT_ONCE = (TaskEvent.STOP, TaskState.NONE)
 """Of this cell only a round as a whole can be seen; it has a test of its own."""
 REACHED = [
     (happening, state, Note(letter))
     for happening, state, letter in CELLS
     if letter in "-cwrsvp" and (happening, state) != STOPPED_AT_ONCE
 ]
-OF_SERVICES = (Happening.ALLOWED, Happening.ALLOWED_LATER, Happening.DEFERRED, Happening.SPARED, Happening.PREEMPT)
+OF_SERVICES = (
+    TaskEvent.ALLOWED,
+    TaskEvent.ALLOWED_LATER,
+    TaskEvent.DEFERRED,
+    TaskEvent.PREEMPT_WITHDRAWN,
+    TaskEvent.PREEMPT,
+)
 Life = dict[str, int]
 
 
 class Task:
     """The task that a cell is about: instance 0 of job a, driven to a state. Instance 1 keeps the job open."""
 
-    def __init__(self, state: int, happening: Happening) -> None:
+    def __init__(self, state: int, happening: TaskEvent) -> None:
         self.world = World()
         self.happening = happening
-        gang = happening is Happening.GANG_FAILED or state in (GANG_WAIT, TaskState.STOPPING)
+        gang = happening is TaskEvent.GANG_FAILED or state in (GANG_WAIT, TaskState.STOPPING)
         service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS))
         spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
         self.world.submit("a", **(spec if service and not gang else GANG if gang else {"instances": 2}))
@@ -87,7 +93,7 @@ class Task:
             if state == TaskState.NONE:
                 self._drive(TaskState.SUCCEEDED)
                 world.decided(instances_changed("a", (0, 1), removed=(0,)))
-            elif self.happening is Happening.GANG_FAILED:
+            elif self.happening is TaskEvent.GANG_FAILED:
                 world.place(mate)
             return
         world.place(mate)
@@ -98,7 +104,7 @@ class Task:
         if state in (PLACED, TaskState.ORDERED):
             return
         world.report(RunReport.STARTED, self.run)
-        if state == TaskState.STOPPING and self.happening is Happening.GANG_FAILED:
+        if state == TaskState.STOPPING and self.happening is TaskEvent.GANG_FAILED:
             world.peer("entitlement", order(self.run))
         elif state == TaskState.STOPPING:
             world.report(RunReport.EXITED, mate, exit_code=1)
@@ -111,10 +117,10 @@ class Task:
 
     def prepare(self) -> None:
         """What must have come before a verdict, or before an order is answered."""
-        before = {Happening.ALLOWED_LATER: Verdict.DEFERRED, Happening.SPARED: Verdict.DEFERRED}
+        before = {TaskEvent.ALLOWED_LATER: SlaVerdict.DEFERRED, TaskEvent.PREEMPT_WITHDRAWN: SlaVerdict.DEFERRED}
         if self.now["state"] not in (TaskState.ORDERED, TaskState.RUNNING):
             return
-        if self.happening in (Happening.ALLOWED, Happening.DEFERRED, *before):
+        if self.happening in (TaskEvent.ALLOWED, TaskEvent.DEFERRED, *before):
             other = ("a", 1, 1)
             self.world.peer("entitlement", order(self.run, other))
             if self.happening in before:  # the other isn't decided on, so the order isn't answered yet
@@ -127,7 +133,7 @@ class Task:
         world = self.world
         world.busy = True
         HAPPEN[self.happening](self)
-        if self.happening in (Happening.STOP, Happening.GANG_FAILED, Happening.SPARED):
+        if self.happening in (TaskEvent.STOP, TaskEvent.GANG_FAILED, TaskEvent.PREEMPT_WITHDRAWN):
             world.busy = False
             self.step()
 
@@ -153,21 +159,21 @@ def allowed(run: tuple[str, int, int], later: int) -> DisruptionAllowed:
     return DisruptionAllowed(**columns([run]), deferred=pack_ints([later]))
 
 
-HAPPEN: dict[Happening, Callable[[Task], Any]] = {
-    Happening.STOP: lambda task: task.world.stop("a"),
-    Happening.GANG_FAILED: lambda task: task.world.report(RunReport.EXITED, ("a", 1, 1), exit_code=1),
-    Happening.PLACED: lambda task: task.world.place(task.run),
-    Happening.HOST_LOST: lambda task: task.world.peer(
+HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
+    TaskEvent.STOP: lambda task: task.world.stop("a"),
+    TaskEvent.GANG_FAILED: lambda task: task.world.report(RunReport.EXITED, ("a", 1, 1), exit_code=1),
+    TaskEvent.PLACED: lambda task: task.world.place(task.run),
+    TaskEvent.HOST_LOST: lambda task: task.world.peer(
         "placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=1)
     ),
-    Happening.MISSING: lambda task: task.world.inventory(2),
-    Happening.PREEMPT: lambda task: task.world.peer("entitlement", order(task.run)),
-    Happening.SPARED: lambda task: task.world.peer("sla", deferred(("a", 1, 1))),
-    Happening.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run, 0)),
-    Happening.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, 1)),
-    Happening.DEFERRED: lambda task: task.world.peer("sla", deferred(task.run)),
-    Happening.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
-    Happening.OVER: lambda task: task.world.report(RunReport.EXITED, task.run),
+    TaskEvent.MISSING: lambda task: task.world.inventory(2),
+    TaskEvent.PREEMPT: lambda task: task.world.peer("entitlement", order(task.run)),
+    TaskEvent.PREEMPT_WITHDRAWN: lambda task: task.world.peer("sla", deferred(("a", 1, 1))),
+    TaskEvent.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run, 0)),
+    TaskEvent.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, 1)),
+    TaskEvent.DEFERRED: lambda task: task.world.peer("sla", deferred(task.run)),
+    TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
+    TaskEvent.ENDED: lambda task: task.world.report(RunReport.EXITED, task.run),
 }
 MET: set[Rule] = set()
 """The rules by which something was decided."""
@@ -177,7 +183,7 @@ MET: set[Rule] = set()
     ("happening", "state", "note"), REACHED, ids=[f"{each.name}-{NAMES[state]}" for each, state, _ in REACHED]
 )
 def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
-    happening: Happening, state: int, note: Note
+    happening: TaskEvent, state: int, note: Note
 ) -> None:
     task = Task(state, happening)
     task.prepare()
@@ -185,7 +191,7 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
     task.happen()
     after = task.now
     changed = {column for column in COLUMNS if before[column] != after[column]}
-    if note is Note.VOID:
+    if note is Note.NOTHING:
         assert not changed
     elif note is Note.CAUSE:
         assert after["causes"] == before["causes"] | CAUSE_OF[happening]
@@ -193,7 +199,7 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
     elif note is Note.WITHDRAWN:
         assert after["causes"] == before["causes"] & ~CAUSE_OF[happening]
     elif note is Note.REPORT:
-        assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.OVER)
+        assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.ENDED)
     elif note is Note.READY:
         assert (changed, after["report"]) == ({"report"}, RunReport.STARTED)
     elif note is Note.VERDICT:
@@ -207,8 +213,8 @@ def decides_by_the_rules(task: Task, waited: bool = False) -> None:
     """The next round decides of the task what the first rule that holds says, and takes it to the next state."""
     was, service = task.now, task.world.machine.jobs["a"].max_unavailable is not None
     rule = rule_of(
-        was["state"], REPORTS[was["report"]], Kind(int(KIND_OF[was["causes"]])), Verdict(was["verdict"]), service,
-        was["due"] > 0 and not waited,
+        was["state"], REPORTS[was["report"]], CauseKind(int(KIND_OF[was["causes"]])), SlaVerdict(was["verdict"]),
+        service, was["due"] > 0 and not waited,
     )  # fmt: skip
     named = [type(event) for event in task.step() if names(event, ("a", 0, was["run"]))]
     if rule is None:
@@ -243,10 +249,10 @@ def test_a_job_that_is_stopped_in_the_round_that_accepts_it_ends() -> None:
 def test_every_rule_is_met_on_a_walk_through_all_cells() -> None:
     for happening, state, note in REACHED:
         test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(happening, state, note)
-    waited = Task(TaskState.BACKOFF, Happening.OVER)
+    waited = Task(TaskState.BACKOFF, TaskEvent.ENDED)
     waited.world.now += 60_000
     decides_by_the_rules(waited, waited=True)
-    unprotected = Task(TaskState.RUNNING, Happening.STOP)
+    unprotected = Task(TaskState.RUNNING, TaskEvent.STOP)
     unprotected.world.busy = True
     unprotected.world.peer("entitlement", order(unprotected.run))
     decides_by_the_rules(unprotected)
@@ -258,20 +264,20 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert impossible == {cell for cell in WHY_NOT if cell in impossible}
     later = {happening for happening, _, letter in CELLS if letter.isupper()}
     assert {CAUSE_OF[happening] for happening in later} == {
-        Cause.REMOVE, Cause.JOB_END, Cause.RUN_LIMIT, Cause.HEALTH, Cause.START_LATE, Cause.DRAIN, Cause.UPDATE,
-        Cause.RESTART,
+        EndCause.REMOVE, EndCause.JOB_END, EndCause.RUN_LIMIT, EndCause.HEALTH, EndCause.START_LATE, EndCause.DRAIN,
+        EndCause.UPDATE, EndCause.RESTART,
     }  # fmt: skip
     assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
     assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()
 
 
-@pytest.mark.parametrize("cause", Cause)
-def test_each_cause_ends_a_run_at_once_or_asks_sla_and_the_strongest_gives_the_outcome(cause: Cause) -> None:
-    planned = KIND_OF[cause] == Kind.PLANNED
-    alone = rule_of(TaskState.RUNNING, Report.NONE, Kind(int(KIND_OF[cause])), Verdict.NONE, True, False)
+@pytest.mark.parametrize("cause", EndCause)
+def test_each_cause_ends_a_run_at_once_or_asks_sla_and_the_strongest_gives_the_outcome(cause: EndCause) -> None:
+    planned = KIND_OF[cause] == CauseKind.PLANNED
+    alone = rule_of(TaskState.RUNNING, Report.NONE, CauseKind(int(KIND_OF[cause])), SlaVerdict.NONE, True, False)
     assert alone is not None
     assert alone.decision.__name__ == ("DisruptionAsked" if planned else "RunsStopping")
-    assert KIND_OF[cause | Cause.STOP] == Kind.UNPLANNED
+    assert KIND_OF[cause | EndCause.STOP] == CauseKind.UNPLANNED
 
 
 @pytest.mark.parametrize("end", ENDS, ids=[f"{at}-{NAMES[end.next]}" for at, end in enumerate(ENDS)])

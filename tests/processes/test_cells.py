@@ -10,7 +10,7 @@ import pytest
 
 from events.error_text import sentence
 from events.log.port import LogGap, LogUnavailable
-from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.assigned_cells import Cells, ProcessKind
 from paceline.services.cell_thread import Cell
 from tests.contracts.log import PATIENCE
 
@@ -60,7 +60,7 @@ def until(holds: Callable[[], Any]) -> None:
 def process(make: Callable[[int], Stuck]) -> Cells:
     """The cells of a process that is told by hand what its group gives."""
     member: Any = None
-    return Cells(Kind("test", lambda: member, set, make), lambda *_: None, lambda _: None)
+    return Cells(ProcessKind("test", lambda: member, set, make), lambda *_: None, lambda _: None)
 
 
 def test_cells_that_hang_are_cut_off_all_at_once() -> None:
@@ -213,7 +213,7 @@ def test_whatever_ends_the_membership_is_the_reason_that_the_process_gives() -> 
     member: Any = Member()
 
     async def follow() -> None:
-        host = Cells(Kind("test", lambda: member, set, Stuck), lambda *_: None, told.append)
+        host = Cells(ProcessKind("test", lambda: member, set, Stuck), lambda *_: None, told.append)
         host._member = member
         await host._follow_group()
 

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from events import cell_failures
-from events.acceptance import NO_HASH, ROUND, RoundKey, Verdict
+from events.acceptance import NO_HASH, ROUND, Acceptance, RoundKey
 from events.codec import CodecError
-from events.error_text import Cause, cause_of
+from events.error_text import ErrorCause, cause_of
 from events.log.port import AppendUnknown, LogFault, LogGap, LogRecord, LogUnavailable
 from events.rounds import BrokenHistory, UnreadableRound
 from paceline.services import assigned_cells as cells_module
@@ -73,17 +73,17 @@ def test_pauses_between_tries_grow_to_a_minute(monkeypatch: pytest.MonkeyPatch) 
     now = [1000.0]
     met, pauses = cell_failures.Failures(0, "test", lambda: now[0]), []
     for _ in range(9):
-        met.met(LogUnavailable("away"))
+        met.failed(LogUnavailable("away"))
         pauses.append(met.pause_s())
         now[0] += met.pause_s() or 0
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    met.over()
+    met.recovered()
     now[0] += 30
-    met.met(LogUnavailable("away"))
+    met.failed(LogUnavailable("away"))
     assert met.pause_s() == 60, "one that works for a moment is as good as failed"
-    met.over()
+    met.recovered()
     now[0] += 61
-    met.met(LogUnavailable("away"))
+    met.failed(LogUnavailable("away"))
     assert met.pause_s() == 1
 
 
@@ -159,7 +159,7 @@ def test_a_process_that_lacks_something_waits_a_while_before_others_have_its_cel
     world.errors[1] = StoreWaits("the disk is full")
 
     def late() -> bool:
-        monkeypatch.setattr(cell_failures, "LACK_S", 0.0)
+        monkeypatch.setattr(cell_failures, "SHORTAGE_S", 0.0)
         return bool(world.left)
 
     world.run(lambda: world.status(1).get("tries", 0) > 2, lambda: world.left == 0, late)
@@ -196,34 +196,34 @@ def test_a_cell_that_cannot_be_closed_says_so_and_is_tried_again(world: World, m
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (LogUnavailable("x"), Cause.LOG),
-        (AppendUnknown("x"), Cause.LOG),
-        (LogFault("no right to read"), Cause.LOG),
-        (Superseded("x"), Cause.LOG),
+        (LogUnavailable("x"), ErrorCause.LOG),
+        (AppendUnknown("x"), ErrorCause.LOG),
+        (LogFault("no right to read"), ErrorCause.LOG),
+        (Superseded("x"), ErrorCause.LOG),
         (
             _fault_of_opening(
                 Path("x"), Exception("IO error: While lock file: /x/LOCK: Resource temporarily unavailable")
             ),
-            Cause.LACK,
+            ErrorCause.SHORTAGE,
         ),
-        (_fault_of_opening(Path("x"), Exception("IO error: No space left on device")), Cause.LACK),
-        (_fault_of_opening(Path("x"), Exception("Corruption: block checksum mismatch")), Cause.HARM),
-        (ViewsFault("x"), Cause.LACK),
-        (OSError(28, "No space left on device"), Cause.LACK),
-        (OSError(24, "Too many open files"), Cause.LACK),
-        (OSError(5, "Input/output error"), Cause.HARM),
-        (ConnectionRefusedError(111, "refused"), Cause.UNKNOWN),
-        (MemoryError(), Cause.HARM),
-        (LogGap("x"), Cause.HARM),
-        (NEWER, Cause.HARM),
-        (BrokenHistory(ROUND_7, RECORD, Verdict.DAMAGED), Cause.HISTORY),
-        (HistoryDiffers("x"), Cause.HISTORY),
-        (ForeignRound("x"), Cause.HISTORY),
-        (CodecError("UNKNOWN_SCHEMA", "x"), Cause.HISTORY),
-        (StuckTimer("x"), Cause.HISTORY),
-        (RoundTooLarge("x"), Cause.HISTORY),
-        (ZeroDivisionError(), Cause.UNKNOWN),
+        (_fault_of_opening(Path("x"), Exception("IO error: No space left on device")), ErrorCause.SHORTAGE),
+        (_fault_of_opening(Path("x"), Exception("Corruption: block checksum mismatch")), ErrorCause.LOCAL),
+        (ViewsFault("x"), ErrorCause.SHORTAGE),
+        (OSError(28, "No space left on device"), ErrorCause.SHORTAGE),
+        (OSError(24, "Too many open files"), ErrorCause.SHORTAGE),
+        (OSError(5, "Input/output error"), ErrorCause.LOCAL),
+        (ConnectionRefusedError(111, "refused"), ErrorCause.UNKNOWN),
+        (MemoryError(), ErrorCause.LOCAL),
+        (LogGap("x"), ErrorCause.LOCAL),
+        (NEWER, ErrorCause.LOCAL),
+        (BrokenHistory(ROUND_7, RECORD, Acceptance.DAMAGED), ErrorCause.HISTORY),
+        (HistoryDiffers("x"), ErrorCause.HISTORY),
+        (ForeignRound("x"), ErrorCause.HISTORY),
+        (CodecError("UNKNOWN_SCHEMA", "x"), ErrorCause.HISTORY),
+        (StuckTimer("x"), ErrorCause.HISTORY),
+        (RoundTooLarge("x"), ErrorCause.HISTORY),
+        (ZeroDivisionError(), ErrorCause.UNKNOWN),
     ],
 )
-def test_whose_the_cause_of_an_error_is(error: Exception, cause: Cause) -> None:
+def test_whose_the_cause_of_an_error_is(error: Exception, cause: ErrorCause) -> None:
     assert cause_of(error) is cause

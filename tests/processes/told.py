@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from paceline.services.assigned_cells import Cells, Kind
+from paceline.services.assigned_cells import Cells, ProcessKind
 from tests.contracts.log import PATIENCE
 
 
@@ -57,7 +57,7 @@ class World:
         self.make: Callable[[int], Any] = lambda number: Told(self, number)
         member: Any = self
         self.host = Cells(
-            Kind("test", lambda: self._join(member), lambda: self.others, lambda n: self.make(n)),
+            ProcessKind("test", lambda: self._join(member), lambda: self.others, lambda n: self.make(n)),
             self.say,
             self.given_up.append,
         )

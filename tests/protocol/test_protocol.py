@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from events.acceptance import Chain, RoundKey, Verdict
+from events.acceptance import Acceptance, Chain, RoundKey
 from events.codec import decode
 from events.log.port import LogFault, LogRecord
 from events.records.lifecycle import CommandAnswered
@@ -110,8 +110,8 @@ def test_planted_no_read_back_is_found() -> None:
 
 
 def test_planted_no_epoch_check_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(self: Chain, key: RoundKey, machine: str, cell: int) -> Verdict:
-        return Verdict.ACCEPTED
+    def judge(self: Chain, key: RoundKey, machine: str, cell: int) -> Acceptance:
+        return Acceptance.ACCEPTED
 
     monkeypatch.setattr(Chain, "judge", judge)
     assert found_in(range(20)) >= 15

@@ -6,7 +6,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from events.acceptance import Chain, Verdict
+from events.acceptance import Acceptance, Chain
 from events.codec import decode
 from events.delivery import Inbox
 from events.log.port import LogGap, LogRecord, NewRecord
@@ -208,12 +208,14 @@ def test_a_second_history_beside_the_first_is_found_by_whoever_followed_that() -
 @pytest.mark.parametrize(
     ("wrong", "verdict"),
     [
-        ({"epoch": 5}, Verdict.NOT_CLAIMED),
-        ({"prev_hash": b"x" * 32}, Verdict.HASH_DOESNT_FIT),
-        ({"round": 99}, Verdict.NOT_NEXT),
+        ({"epoch": 5}, Acceptance.NOT_CLAIMED),
+        ({"prev_hash": b"x" * 32}, Acceptance.HASH_DOESNT_FIT),
+        ({"round": 99}, Acceptance.NOT_NEXT),
     ],
 )
-def test_a_round_of_a_history_that_is_not_here_stops_every_reader(wrong: dict[str, object], verdict: Verdict) -> None:
+def test_a_round_of_a_history_that_is_not_here_stops_every_reader(
+    wrong: dict[str, object], verdict: Acceptance
+) -> None:
     duo = played()
     last = duo.rounds("left")[-1]
     next_ = replace(last, round=last.round + 1, prev_hash=read_all(duo).hash, inputs=(), skipped=(), decisions=())
@@ -246,7 +248,7 @@ def test_a_value_that_says_otherwise_than_its_key_stops_every_reader() -> None:
     sound, other = sealed(next_), sealed(replace(next_, round=next_.round + 1))
     key = sound.key.rpartition(b" hash=")[0] + b" hash=" + other.key.rpartition(b" hash=")[2]
     duo.log.append([other._replace(key=key)])
-    stops(duo, BrokenHistory, f"round {next_.round} of left.*{Verdict.NOT_ITS_KEY}")
+    stops(duo, BrokenHistory, f"round {next_.round} of left.*{Acceptance.NOT_ITS_KEY}")
 
 
 def test_keys_are_short_texts_of_a_form_that_never_changes() -> None:

@@ -152,5 +152,5 @@ def test_each_decision_of_a_history_has_a_cause_that_its_machine_knew() -> None:
             if not causes:
                 without.add(type(event).__name__)
             for cause in causes:
-                assert cause.due_ms or log.knew(place, cause), (event, cause)
+                assert cause.due_ms or log.had_read(place, cause), (event, cause)
     assert without <= {"TimerPassed"}, "a deadline, which it names"

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import schemas
-from events.records.base import Event, Part
+from events.records.base import Event, NestedRecord
 from events.records.hosts import HostLossConfirmed
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.parts import Constraint, Simulated
@@ -129,7 +129,7 @@ def test_the_check_of_rows_bites() -> None:
 
 def _held(kind: Any, path: str = "") -> Iterator[str]:
     """Where a type holds records."""
-    if isinstance(kind, type) and issubclass(kind, Event | Part):
+    if isinstance(kind, type) and issubclass(kind, Event | NestedRecord):
         yield f"{path} holds {kind.__name__}"
     elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         for name, inner in typing.get_type_hints(kind).items():

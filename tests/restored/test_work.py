@@ -156,7 +156,7 @@ def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_ti
         columns = wanted._slots._columns
         columns.update({name: column.view(Counted) for name, column in columns.items()})
         Counted.seen = 0
-        [piece] = wanted.whole([number])
+        [piece] = wanted.all_orders([number])
         assert len(piece.instance) == wanted.runs(number) == 10
         return Counted.seen
 

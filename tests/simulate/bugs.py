@@ -11,7 +11,7 @@ import pytest
 import processors.entitlement.admission as admission
 import processors.lifecycle.host_reports as host_reports
 import processors.lifecycle.task_rules as task_rules
-from events.acceptance import CLAIM, Chain, RoundKey, Verdict, parse
+from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
 from events.codec import decode
 from events.codes import ENDED_TASKS, RunReport
 from events.columns import I32, I64
@@ -23,10 +23,10 @@ from events.records.rounds import RoundCommitted
 from events.resources import Vector, add
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
-from hostagent.messages import Kind
+from hostagent.messages import OrderKind
 from processors.entitlement.preemption import Preemption, Unit
 from processors.entitlement.queues import Queues
-from processors.lifecycle.causes import Verdict as CauseVerdict
+from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
@@ -59,10 +59,10 @@ def no_read_back(patch: pytest.MonkeyPatch) -> None:
 def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
     """Rounds of an epoch that is over count, as long as their number is the next."""
 
-    def judge(self: Chain, key: RoundKey, machine: str, cell: int) -> Verdict:
+    def judge(self: Chain, key: RoundKey, machine: str, cell: int) -> Acceptance:
         if key.kind == CLAIM:
-            return Verdict.ACCEPTED
-        return Verdict.ACCEPTED if key.round == self.round + 1 else Verdict.REPEATED
+            return Acceptance.ACCEPTED
+        return Acceptance.ACCEPTED if key.round == self.round + 1 else Acceptance.REPEATED
 
     patch.setattr(Chain, "judge", judge)
 
@@ -226,7 +226,7 @@ def without_verdict(patch: pytest.MonkeyPatch) -> None:
 
     def allowed(self: PreemptionOrders, event: PreemptionsOrdered, now: int) -> None:
         ordered(self, event, now)
-        self._tasks.note("verdict", self._current(event), CauseVerdict.ALLOWED)
+        self._tasks.note("verdict", self._current(event), SlaVerdict.ALLOWED)
 
     patch.setattr(PreemptionOrders, "ordered", allowed)
 
@@ -275,12 +275,12 @@ def inputs_hashed_without_time(patch: pytest.MonkeyPatch) -> None:
 
 def stops_what_is_wanted(patch: pytest.MonkeyPatch) -> None:
     """The gateway leaves out what shall run when it tells a host that comes back all that is wanted there."""
-    whole = DesiredRuns.whole
+    all_orders = DesiredRuns.all_orders
 
     def only_stops(self: DesiredRuns, hosts: Sequence[int]) -> list[HostOrders]:
-        return [piece for piece in whole(self, hosts) if piece.kind == Kind.STOP]
+        return [piece for piece in all_orders(self, hosts) if piece.kind == OrderKind.STOP]
 
-    patch.setattr(DesiredRuns, "whole", only_stops)
+    patch.setattr(DesiredRuns, "all_orders", only_stops)
 
 
 def ends_unheard(patch: pytest.MonkeyPatch) -> None:

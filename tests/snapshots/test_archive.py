@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, text
 
-from events.log.archive import Archive, ArchiveFault, Cuttable, Needed, archive, oldest_needed, remove
+from events.log.archive import Archive, ArchiveFault, NeededFrom, TruncatableLog, archive, oldest_needed, remove
 from events.log.archived import ArchivedLog, ArchivedReader
 from events.log.embedded import EmbeddedLog
 from events.log.kafka.kafka_log import KafkaLog
@@ -32,9 +32,9 @@ _names = count()
 
 
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.xdist_group("broker"))])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cuttable]:
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TruncatableLog]:
     if request.param == "embedded":
-        log: Cuttable = EmbeddedLog(tmp_path / "log")
+        log: TruncatableLog = EmbeddedLog(tmp_path / "log")
     else:
         broker: Broker = request.getfixturevalue("broker")
         broker.make_topics([topic.name for topic in ALL], 1, SETTINGS)
@@ -73,7 +73,7 @@ def views(log: Log, folder: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def test_a_history_in_two_parts_is_verified_and_viewed_as_the_whole_was(
-    log: Cuttable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: TruncatableLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("processors.runtime.driver.PARTS_MAX", 4)  # sla, with nothing to decide, has rounds too
     snapshots, url = str(tmp_path / "snapshots"), str(tmp_path / "archive")
@@ -351,6 +351,6 @@ def test_what_is_cut_during_a_scan_is_read_from_the_archive(url: str, tmp_path: 
 
 def test_what_somebody_still_reads_is_not_free_to_go() -> None:
     assert oldest_needed({"the projector": {"a": 5, "b": 9}, "the gateway": {"a": 7}, "a snapshot": {"b": 2}}) == {
-        "a": Needed(5, "the projector"),
-        "b": Needed(2, "a snapshot"),
+        "a": NeededFrom(5, "the projector"),
+        "b": NeededFrom(2, "a snapshot"),
     }

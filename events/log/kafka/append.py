@@ -30,7 +30,7 @@ class Appender:
         self._cell = cell
         self._patience = patience
         self._producer: Producer | None = None
-        self._there: set[str] = set()
+        self._writable: set[str] = set()
         self._appending = threading.Lock()
 
     def append(self, records: Sequence[NewRecord]) -> list[LogRecord]:
@@ -64,7 +64,7 @@ class Appender:
     def _drop(self) -> None:
         if self._producer is not None:
             self._producer.purge()
-        self._producer, self._there = None, set()
+        self._producer, self._writable = None, set()
 
     def _try(self, records: Sequence[NewRecord], confirmed: Confirmed) -> KafkaError | None:
         """The first error, if any."""
@@ -78,8 +78,8 @@ class Appender:
         if error.code() == KafkaError._FATAL and self._producer is not None:
             try:
                 self._producer.poll(0)
-            except KafkaException as told:
-                return cast(KafkaError, told.args[0])
+            except KafkaException as fatal:
+                return cast(KafkaError, fatal.args[0])
         return error
 
     def _reach(self, topics: Set[str]) -> Producer:
@@ -88,8 +88,8 @@ class Appender:
             self._producer = self._link.client(Producer, PRODUCER)
         self._producer.poll(0)
         last = time.monotonic() + self._patience
-        while self._link.away or not topics <= self._there:
-            over = time.monotonic() >= last
+        while self._link.away or not topics <= self._writable:
+            expired = time.monotonic() >= last
             try:
                 found = self._producer.list_topics(timeout=max(0.1, min(1.0, last - time.monotonic()))).topics
             except KafkaException as error:
@@ -97,19 +97,19 @@ class Appender:
                     raise
                 self._producer.poll(0)  # what it has to say of the cause
                 self._link.lost()
-                if over or self._link.refused or self._link.closing:
+                if expired or self._link.refused or self._link.closing:
                     self._drop()  # nothing is on its way; the next is a new one: see `events.log.kafka.connection`
                     raise self._link.failure() from error
                 continue
             self._link.found()
-            self._check(found, topics, over or self._link.closing)
+            self._check(found, topics, expired or self._link.closing)
         return self._producer
 
-    def _check(self, found: Mapping[str, TopicMetadata], topics: Set[str], over: bool) -> None:
-        """Notes which topics take appends. Raises `LogFault` where one isn't there, and when it is `over`
+    def _check(self, found: Mapping[str, TopicMetadata], topics: Set[str], expired: bool) -> None:
+        """Notes which topics take appends. Raises `LogFault` where one isn't there, and when the time has `expired`
         `LogUnavailable` where one can't take any.
         """
-        self._there -= topics
+        self._writable -= topics
         for name in sorted(topics):
             topic = found.get(name)
             if topic is not None and topic.error is not None and topic.error.code() in DENIED:
@@ -119,16 +119,16 @@ class Appender:
                 raise self._link.no_topic(self._cell, [name])
             needed = in_sync_min(len(partition.replicas))
             if partition.leader >= 0 and len(partition.isrs) >= needed:
-                self._there.add(name)
-        if topics <= self._there:
+                self._writable.add(name)
+        if topics <= self._writable:
             return
-        names = ", ".join(sorted(topics - self._there))
+        names = ", ".join(sorted(topics - self._writable))
         sentence = (
             f"Kafka at {self._link.bootstrap} takes no appends to {names} of cell {self._cell}: too few of its brokers "
             "are there. Start them; it is tried again."
         )
         self._link.stalled(sentence)
-        if over:
+        if expired:
             raise LogUnavailable(sentence)
         time.sleep(RETRY_SECONDS)
 

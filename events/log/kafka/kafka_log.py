@@ -16,7 +16,7 @@ from events.log.kafka.append import PATIENCE_SECONDS, Appender
 from events.log.kafka.connection import Link, Options, say_on_stderr
 from events.log.kafka.offsets import Offsets
 from events.log.kafka.reader import KafkaReader
-from events.log.kafka.shared_reader import Shared, SharedReader
+from events.log.kafka.shared_reader import SharedReader, SharedTail
 from events.log.port import LogRecord, NewRecord, Reader, gap
 
 SCAN_RECORDS = 10_000
@@ -46,7 +46,7 @@ class KafkaLog:
         self._appender = Appender(self.link, cell, patience)
         self._patience = patience
         self._offsets = Offsets(self.link, cell, patience)
-        self._shared = Shared() if shared else None
+        self._shared = SharedTail() if shared else None
         self._seen = threading.local()
 
     def append(self, records: Sequence[NewRecord]) -> list[int]:

@@ -39,19 +39,19 @@ class Wait:
         self._group = group
         self._say = say
         self._since = monotonic()
-        self._said = False
+        self._reported = False
 
-    def over(self) -> None:
+    def assigned(self) -> None:
         """The group counts on this process."""
         self._since = monotonic()
-        if self._said:
-            self._said = False
+        if self._reported:
+            self._reported = False
             self._say(f"Kafka at {self._bootstrap} gives out cells of group {self._group} again.")
 
-    def goes_on(self) -> None:
+    def unassigned(self) -> None:
         """The group doesn't, or not yet."""
-        if not self._said and monotonic() > self._since + WITHOUT_SECONDS:
-            self._said = True
+        if not self._reported and monotonic() > self._since + WITHOUT_SECONDS:
+            self._reported = True
             self._say(
                 f"Kafka at {self._bootstrap} gives out no cells of group {self._group}: waiting. Are enough of its "
                 "brokers there?"
@@ -97,11 +97,11 @@ class Membership:
             self._take(error)
         if self._assigned is None:
             if not self._link.away:  # which is said of the broker as a whole
-                self._wait.goes_on()
+                self._wait.unassigned()
             if monotonic() > self._joined_at + REJOIN_SECONDS:
                 self._rejoin()
             return None
-        self._wait.over()
+        self._wait.assigned()
         self._joined_at = monotonic()
         named = {cell for _, cell in self._assigned}
         return frozenset(cell for cell in named if all((topic, cell) in self._assigned for topic in self._topics))

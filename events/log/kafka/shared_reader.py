@@ -12,7 +12,7 @@ from events.log.kafka.connection import ASK_SECONDS
 from events.log.kafka.offsets import Offsets
 from events.log.kafka.reader import KafkaReader
 from events.log.port import LogError, LogRecord
-from events.log.tail_cache import Newest, in_shares
+from events.log.tail_cache import TailCache, in_shares
 
 READ_RECORDS = 2000
 JOIN_SECONDS = 0.02
@@ -23,7 +23,7 @@ HOLES_SECONDS = 0.1
 """How often it is asked which holes were passed."""
 
 
-class Shared:
+class SharedTail:
     """What the readers share. Thread-safe: who uses the client holds `_reading`; `_news` guards the records.
 
     When the client meets an error all readers are let go, and meet it by clients of their own.
@@ -33,7 +33,7 @@ class Shared:
         self._reading = threading.Lock()
         self._news = threading.Condition()
         self._reader: KafkaReader | None = None
-        self._topics: dict[str, Newest] = {}
+        self._topics: dict[str, TailCache] = {}
         self._passed: dict[str, int] = {}
         self._passed_at = 0.0
         self._members: set[SharedReader] = set()
@@ -58,7 +58,9 @@ class Shared:
             with self._news:
                 if any(not self._joins(topic, position) for topic, position in positions.items()):
                     return False
-                fresh = {topic: Newest(position) for topic, position in positions.items() if topic not in self._topics}
+                fresh = {
+                    topic: TailCache(position) for topic, position in positions.items() if topic not in self._topics
+                }
                 self._topics |= fresh
                 self._members.add(member)
                 member.positions = positions
@@ -162,7 +164,7 @@ class Shared:
                 self._passed = {topic: reader.position(topic) for topic in self._topics}
                 self._passed_at = time.monotonic() + HOLES_SECONDS
 
-    def _add(self, topic: Newest, record: LogRecord) -> None:
+    def _add(self, topic: TailCache, record: LogRecord) -> None:
         topic.add(record)
         self._version += 1
         self._news.notify_all()
@@ -180,7 +182,7 @@ class Shared:
 class SharedReader:
     """See `Reader`: by a client of its own until it has caught up with what is shared. For one thread."""
 
-    def __init__(self, offsets: Offsets, shared: Shared, positions: Mapping[str, int]) -> None:
+    def __init__(self, offsets: Offsets, shared: SharedTail, positions: Mapping[str, int]) -> None:
         self.positions = dict(positions)
         self._offsets = offsets
         self._shared = shared

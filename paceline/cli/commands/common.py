@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.output import FORMS, Column, Shape
+from paceline.output import FORMS, Column, TableOptions
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -119,7 +119,7 @@ def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def command(*args: Any, columns: str, sort: str, no_header: bool, **options_left: Any) -> Any:
         names = tuple(each.strip() for each in columns.split(",") if each.strip())
-        return function(*args, shape=Shape(names, sort, not no_header), **options_left)
+        return function(*args, shape=TableOptions(names, sort, not no_header), **options_left)
 
     return command
 

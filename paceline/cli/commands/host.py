@@ -16,7 +16,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
-from paceline.output import Column, Shape, cores, facts, gib, note, say, show, table, words
+from paceline.output import Column, TableOptions, cores, facts, gib, note, say, show, table, words
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -33,7 +33,7 @@ def host() -> None:
 @list_options
 @cell_option
 @with_client
-def list_(client: "Client", form: str, shape: Shape) -> None:
+def list_(client: "Client", form: str, shape: TableOptions) -> None:
     """List the hosts with their state, capacity and allocation."""
     hosts = list(client.hosts())
 

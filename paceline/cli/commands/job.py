@@ -24,7 +24,7 @@ from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_tasks
 from paceline.client.errors import PacelineError
 from paceline.client.models import GOALS
-from paceline.output import Column, Shape, answers, note, say, show, table, when
+from paceline.output import Column, TableOptions, answers, note, say, show, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +195,7 @@ def list_(
     page_token: str | None,
     zone: str,
     form: str,
-    shape: Shape,
+    shape: TableOptions,
 ) -> None:
     """List jobs, the newest first."""
     body = client.jobs_page(state, pool, labels, page_size, page_token)
@@ -235,7 +235,7 @@ def get(client: "Client", job_id: str, zone: str, form: str) -> None:
 @list_options
 @cell_option
 @with_client
-def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Shape) -> None:
+def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: TableOptions) -> None:
     """List the tasks of a job: the host of each, its state and its outcome."""
     rows = list(client.tasks(job_id, state))
     body = {"tasks": rows, "next_page_token": ""}
@@ -248,7 +248,7 @@ def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Sh
 @list_options
 @cell_option
 @with_client
-def history(client: "Client", job_id: str, zone: str, form: str, shape: Shape) -> None:
+def history(client: "Client", job_id: str, zone: str, form: str, shape: TableOptions) -> None:
     """Show what happened to a job: each fact, and each decision with its round."""
     rows = list(client.history(job_id))
     body = {"events": rows, "next_page_token": ""}

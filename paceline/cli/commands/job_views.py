@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from paceline.output import Column, Shape, facts, note, say, table, when, words
+from paceline.output import Column, TableOptions, facts, note, say, table, when, words
 
 if TYPE_CHECKING:
-    from paceline.client.models import Amounts, Cause, Explanation, Happening, Job, Task
+    from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Task, WaitReason
 
 
 def print_job(body: "Job", zone: str) -> None:
@@ -30,7 +30,7 @@ def print_job(body: "Job", zone: str) -> None:
     note(f"its tasks: paceline job tasks {body['job_id']}; why it is so: paceline job explain {body['job_id']}")
 
 
-def print_tasks(rows: "list[Task]", shape: Shape) -> None:
+def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
     """Tasks as a table."""
     table(
         rows,
@@ -63,7 +63,7 @@ def print_explanation(body: "Explanation", zone: str) -> None:
             say(f"  {name:<8} {value}")
 
 
-def _details(cause: "Cause", zone: str) -> "list[tuple[str, str]]":
+def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
     """What is known beside the sentence, one line each."""
     ahead, considered = cause.get("ahead"), cause.get("hosts_considered")
     by_reason = cause.get("hosts_by_reason") or {}
@@ -86,7 +86,7 @@ def _amounts(amounts: "Amounts | None") -> str:
     return words({name: value for name, value in (amounts or {}).items() if value})
 
 
-def print_history(rows: "list[Happening]", zone: str, shape: Shape) -> None:
+def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) -> None:
     """What happened, a line each."""
     table(
         rows,

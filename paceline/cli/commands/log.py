@@ -22,7 +22,7 @@ from paceline.cli.commands.common import (
 from paceline.cli.commands.log_archive import archive
 from paceline.cli.commands.log_history import bisect, export, import_
 from paceline.cli.commands.log_verify import verify
-from paceline.output import Column, Shape, say, show, table, when, words
+from paceline.output import Column, TableOptions, say, show, table, when, words
 
 if TYPE_CHECKING:
     from events.log.port import Log, LogRecord
@@ -205,7 +205,7 @@ def _kafka_topics(settings: "Settings", create: bool, partitions: int, replicati
 @zone_option
 @list_options
 @with_client
-def quarantine(client: "Client", zone: str, form: str, shape: Shape) -> None:
+def quarantine(client: "Client", zone: str, form: str, shape: TableOptions) -> None:
     """List the records that were skipped because they could not be decoded."""
     rows = list(client.quarantine())
     body = {"records": rows, "next_page_token": ""}

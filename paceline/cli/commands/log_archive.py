@@ -11,7 +11,7 @@ from paceline.cli.commands.common import data_option, examples, log_options, rep
 from paceline.output import Column, show, table
 
 if TYPE_CHECKING:
-    from events.log.archive import Cuttable, Needed
+    from events.log.archive import NeededFrom, TruncatableLog
     from events.log.port import Log
     from paceline.services.settings import Settings
 
@@ -20,7 +20,7 @@ READERS = ("paceline.projector.", FANOUT_GROUP)
 """How the groups begin that say how far each of their cells is; processors have snapshots."""
 
 
-class Done(NamedTuple):
+class ArchivedTopic(NamedTuple):
     """What was done with a topic: records archived and removed now, where archive and log stand, who needs more."""
 
     topic: str
@@ -87,8 +87,14 @@ def archive(
 
 
 def _one(
-    settings: "Settings", log: "Cuttable", topic: str, needed: "Needed", before: int | None, keep: int, removing: bool
-) -> Done:
+    settings: "Settings",
+    log: "TruncatableLog",
+    topic: str,
+    needed: "NeededFrom",
+    before: int | None,
+    keep: int,
+    removing: bool,
+) -> ArchivedTopic:
     """Archives one topic, and removes what may go."""
     from events.log import archive as archives
     from paceline.client.errors import PacelineError
@@ -105,10 +111,10 @@ def _one(
     stretches = archives.Archive(settings.archive, log.cell).stretches(topic)
     archived_to = stretches[-1].end if stretches else start
     archived = sum(each.records for each in new)
-    return Done(topic, archived, archived_to, removed, log.bounds(topic)[0], needed.position, needed.by)
+    return ArchivedTopic(topic, archived, archived_to, removed, log.bounds(topic)[0], needed.position, needed.by)
 
 
-def _open(settings: "Settings", removing: bool) -> "Cuttable":
+def _open(settings: "Settings", removing: bool) -> "TruncatableLog":
     """The log alone; the embedded one for reading only, unless something is to be removed from it."""
     from paceline.services.cell_log import bare_log
 
@@ -119,7 +125,7 @@ def _open(settings: "Settings", removing: bool) -> "Cuttable":
     return bare_log(settings)
 
 
-def _needed(settings: "Settings", log: "Log") -> "dict[str, Needed]":
+def _needed(settings: "Settings", log: "Log") -> "dict[str, NeededFrom]":
     """Per topic what must stay, in the order of the topic table."""
     from events.log.archive import oldest_needed
     from events.topics import RANK
@@ -186,14 +192,14 @@ def _fanout(settings: "Settings") -> Mapping[str, int]:
     return {rounds_of(path.stem.rpartition("-")[0]): each["position"] for path, each in read.items()}
 
 
-def _only(needed: "dict[str, Needed]", topic: str) -> "dict[str, Needed]":
+def _only(needed: "dict[str, NeededFrom]", topic: str) -> "dict[str, NeededFrom]":
     name = f"paceline.{topic.removeprefix('paceline.')}"
     if name not in needed:
         raise click.BadParameter(f"{name} is none of {', '.join(needed)}", param_hint="--topic")
     return {name: needed[name]}
 
 
-def _print(done: list[Done]) -> None:
+def _print(done: list[ArchivedTopic]) -> None:
     table(
         done,
         [

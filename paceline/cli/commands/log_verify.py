@@ -16,7 +16,7 @@ from paceline.output import Column, live, note, say, show, table, words
 if TYPE_CHECKING:
     from events.log.port import Log
     from paceline.history.heads import Head
-    from paceline.history.verify import Checked, Progress, RoundRange
+    from paceline.history.verify import Progress, RoundRange, VerifiedMachine
     from paceline.services.settings import Settings
     from processors.machine import Machine
     from processors.runtime.replay import Difference
@@ -137,7 +137,7 @@ def _verify(
     return 1 if differs else 0
 
 
-def _check_range(results: "Checked", round_range: "RoundRange") -> None:
+def _check_range(results: "VerifiedMachine", round_range: "RoundRange") -> None:
     """Refuses a stretch of rounds in which there is none: nothing was compared."""
     from paceline.client.errors import PacelineError
 
@@ -151,7 +151,7 @@ def _check_range(results: "Checked", round_range: "RoundRange") -> None:
     raise PacelineError(f"There is nothing to decide again: {available}.")
 
 
-def _root(results: "list[Checked]", log: "Log", head: "Head | None") -> "Difference | None":
+def _root(results: "list[VerifiedMachine]", log: "Log", head: "Head | None") -> "Difference | None":
     from paceline.history import heads
     from paceline.history.verify import root_difference
 
@@ -168,7 +168,7 @@ def _chosen(factories: MachineFactories, machine: str | None) -> MachineFactorie
 
 def _run(
     settings: "Settings", log: "Log", factories: MachineFactories, round_range: "RoundRange", jobs: int
-) -> "list[Checked]":
+) -> "list[VerifiedMachine]":
     from paceline.history.start_state import start_of
     from paceline.history.verify import verify as verify_here
     from paceline.history.verify import verify_in_processes
@@ -216,7 +216,7 @@ def _progress() -> "Iterator[Callable[[Progress], None]]":
         yield say
 
 
-def print_checked(results: "list[Checked]", differs: "Difference | None", factories: MachineFactories) -> None:
+def print_checked(results: "list[VerifiedMachine]", differs: "Difference | None", factories: MachineFactories) -> None:
     """What a verification found, a line for each machine, then the verdict."""
     table(
         results,
@@ -247,7 +247,7 @@ def print_checked(results: "list[Checked]", differs: "Difference | None", factor
     say(f"{rounds} rounds replayed: all identical, byte for byte{tail}")
 
 
-def _body(differs: "Difference", results: "list[Checked]", factories: MachineFactories) -> dict[str, Any]:
+def _body(differs: "Difference", results: "list[VerifiedMachine]", factories: MachineFactories) -> dict[str, Any]:
     from paceline.history.verify import difference_body
 
     divergence = next((each.result.divergence for each in results if each.result.difference is differs), None)

@@ -15,7 +15,7 @@ from paceline.cli.commands.common import (
     pool_paths,
     with_client,
 )
-from paceline.output import Column, Shape, answers, cores, facts, gib, note, say, show, table, words
+from paceline.output import Column, TableOptions, answers, cores, facts, gib, note, say, show, table, words
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -66,7 +66,7 @@ def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
 @list_options
 @cell_option
 @with_client
-def list_(client: "Client", form: str, shape: Shape) -> None:
+def list_(client: "Client", form: str, shape: TableOptions) -> None:
     """List the pools with their demand, entitlement and allocation."""
     pools = client.pools()
 

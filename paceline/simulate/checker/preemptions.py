@@ -21,7 +21,7 @@ class Preemptions:
     def __init__(self, is_over: Callable[[Task, int], bool]) -> None:
         self._is_over = is_over
         self._open: dict[tuple[str, int, int], list[Run]] = {}
-        self._spared: set[Run] = set()
+        self._kept_runs: set[Run] = set()
 
     def take_orders(self, round_: Round) -> None:
         """Takes a round of another machine."""
@@ -33,7 +33,7 @@ class Preemptions:
         """Takes a round of lifecycle. Raises `Violation`."""
         for _, _, event in round_.inputs:
             if isinstance(event, PreemptionsOrdered):
-                self._spared.difference_update(runs_of(event))
+                self._kept_runs.difference_update(runs_of(event))
         for event in round_.decisions:
             self._decided(event, round_)
 
@@ -48,10 +48,10 @@ class Preemptions:
                 self._answered(event, round_)
             case RunsStopping():
                 for run, cause in zip(runs_of(event), ints(event.cause).tolist(), strict=True):
-                    if cause == Outcome.PREEMPTED and run in self._spared:
+                    if cause == Outcome.PREEMPTED and run in self._kept_runs:
                         raise Violation(f"{round_} preempts {run[0]} run {run[1]}, which its order's answer says stays")
-            case RunsEnded() | JobsForgotten() if self._spared:
-                self._spared = {each for each in self._spared if not self._is_over(*each)}
+            case RunsEnded() | JobsForgotten() if self._kept_runs:
+                self._kept_runs = {each for each in self._kept_runs if not self._is_over(*each)}
 
     def _answered(self, event: PreemptionAnswered, round_: Round) -> None:
         at = (event.order.machine, event.order.round, event.order.index)
@@ -63,4 +63,4 @@ class Preemptions:
             raise Violation(f"{round_} says that all runs of the order {at} have left, and {stays[:3]} are not over")
         if not named <= {*stays} or (event.code == "DEFERRED") != bool(named):
             raise Violation(f"{round_} answers the order {at} {event.code} with {sorted(named)[:3]}")
-        self._spared |= named
+        self._kept_runs |= named

@@ -29,7 +29,7 @@ from paceline.simulate.faults.injection import HOUR_MS, Clock, Crashed, Faults, 
 from paceline.simulate.faults.views_under_trial import Views
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Scenario
-from paceline.simulate.world.cell import START_MS, USER, Part
+from paceline.simulate.world.cell import START_MS, USER, SimulatedComponent
 from paceline.simulate.world.scripted_actions import actions
 from processors.cell_machines import machines
 from processors.runtime.replay import replay
@@ -85,7 +85,7 @@ class Trial:
             for machine in MACHINES
             for one in "ab"
         ]
-        self.fleets: list[Part] = []
+        self.fleets: list[SimulatedComponent] = []
         self._views = None if views is None else Views(self.faulty, views, faults)
         self._order = random.Random(f"{scenario.seed}/order")
         self._silent_until: dict[str, int] = {}
@@ -143,9 +143,9 @@ class Trial:
         """A user's or an operator's fact, after those before: a client sends it until the log has acknowledged it."""
         self._facts.append(NewRecord(event.topic, key, encode(event)))
 
-    def add_fleet(self, name: str, factories: Callable[[Gateway], Fleet]) -> Part:
+    def add_fleet(self, name: str, factories: Callable[[Gateway], Fleet]) -> SimulatedComponent:
         """Simulated hosts that connect to the gateway."""
-        part = Part(name, factories(self._gateway))
+        part = SimulatedComponent(name, factories(self._gateway))
         self.fleets.append(part)
         return part
 

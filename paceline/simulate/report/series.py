@@ -66,7 +66,7 @@ class Series:
 
     def __init__(self, cell_state: CellState, totals: Callable[[], Totals]) -> None:
         self.samples: list[Sample] = []
-        self._sight = cell_state
+        self._cell_state = cell_state
         self._totals = totals
         self._step_ms = 1
         self._next_ms = 0
@@ -105,7 +105,7 @@ class Series:
 
     def _pass(self, now_ms: int) -> None:
         """Time has passed since the last look with what was used then."""
-        hosts = self._sight.placement.hosts
+        hosts = self._cell_state.placement.hosts
         passed_ms, self._at_ms = now_ms - self._at_ms, now_ms
         if passed_ms:
             self._used_over_time.update({name: amount * passed_ms for name, amount in self._used.items()})
@@ -116,11 +116,11 @@ class Series:
 
     def host_ids(self) -> list[str]:
         """The hosts by their numbers."""
-        return self._sight.placement.hosts.ids
+        return self._cell_state.placement.hosts.ids
 
     def _sample(self, now_ms: int) -> Sample:
-        hosts, runs = self._sight.placement.hosts, self._sight.placement.runs
-        queues = self._sight.entitlement.queues
+        hosts, runs = self._cell_state.placement.hosts, self._cell_state.placement.runs
+        queues = self._cell_state.entitlement.queues
         up = hosts.counts
         names = hosts.kinds.names
         capacity, used = hosts.capacity[: len(names), up], hosts.used[: len(names), up]
@@ -129,7 +129,7 @@ class Series:
         share = np.where(capacity > 0, 100 * used / np.maximum(capacity, 1), 0.0).max(axis=0, initial=0.0)
         by_host = np.full(len(up), ABSENT, dtype=np.uint8)
         by_host[up] = np.ceil(np.minimum(share, 100.0))
-        pools = {path: row for path, row in self._sight.entitlement.shares().items() if path != "/"}
+        pools = {path: row for path, row in self._cell_state.entitlement.shares().items() if path != "/"}
         return Sample(
             at_ms=now_ms,
             names=queues.kinds.names,
@@ -150,7 +150,7 @@ class Series:
         of = max(gpus, key=lambda at: (totals[at], -at), default=0)
         total = totals[of]
         shapes: dict[tuple[int, ...], int] = {}
-        for row in self._sight.placement.runs.shapes.table.values():
+        for row in self._cell_state.placement.runs.shapes.table.values():
             need = row.shape.need[: len(names)]
             shapes[need] = shapes.get(need, 0) + row.tasks
         common = sorted(shapes.items(), key=lambda item: (-item[1], item[0]))[:SHAPES_MAX]

@@ -9,7 +9,7 @@ from paceline.output import Column, span, table
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
 from paceline.simulate.report.series import main_resource
 from paceline.simulate.session import Session
-from paceline.simulate.world.expectation_watch import Verdict
+from paceline.simulate.world.expectation_watch import ExpectationResult
 from paceline.simulate.world.log_summary import JobSummary
 
 
@@ -103,7 +103,7 @@ def _pools(session: Session) -> None:
     )
 
 
-def _verdict(verdict: Verdict, rerun_command: str) -> None:
+def _verdict(verdict: ExpectationResult, rerun_command: str) -> None:
     if verdict.holds:
         click.echo(f"holds   {verdict.text}")
         return

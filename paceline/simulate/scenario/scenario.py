@@ -42,7 +42,7 @@ class JobFile(ScenarioPart):
     at: Milliseconds = 0
 
 
-class Happening(ScenarioPart):
+class TimedAction(ScenarioPart):
     """What a user, an operator or fate does at a time; exactly one thing."""
 
     later: ClassVar[dict[str, str]] = {
@@ -78,7 +78,7 @@ class Happening(ScenarioPart):
         return name
 
     @model_validator(mode="after")
-    def _one_thing(self) -> "Happening":
+    def _one_thing(self) -> "TimedAction":
         if len(self.model_fields_set & set(EVENTS)) != 1:
             raise at("at", f"must stand beside exactly one of {', '.join(EVENTS)}", self.at)
         return self
@@ -156,7 +156,7 @@ class Scenario(ScenarioPart):
     pools: list[ScenarioPool] = Field(default=[])
     jobs: list[ScenarioJob] = Field(default=[])
     job_files: list[JobFile] = Field(default=[])
-    events: list[Happening] = Field(default=[])
+    events: list[TimedAction] = Field(default=[])
     expect: list[Expectation] = Field(default=[])
     faults: list[FaultAt] | None = Field(
         default=None, description="With --faults: these happen and no others; null: drawn by the seed."

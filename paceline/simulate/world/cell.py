@@ -7,9 +7,9 @@
     clock.ms = cell.next_ms() # the next moment at which something has
 
 The clock jumps from one moment to the next at which anything is due; nothing happens in between. Every part of a cell
-is a `Part`: it is stepped when a record of a topic that it reads was appended, when it said that it may have more to
-do, or when the time has come that it waits for. So an idle host, machine or gateway costs nothing. A part that is lost
-is not stepped; it is made anew when it is healed.
+is a `SimulatedComponent`: it is stepped after a record was appended to a topic that it reads, when it reported that it
+may have more to do, and at the time that it waits for. So an idle host, machine or gateway costs nothing. A lost
+component isn't stepped; it is created again when it is healed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class SimLog:
     def __init__(self, log: Truncatable, clock: Clock) -> None:
         self.cell = log.cell
         self.appended = 0
-        self.readers: dict[str, list[Part]] = {topic.name: [] for topic in ALL}
+        self.readers: dict[str, list[SimulatedComponent]] = {topic.name: [] for topic in ALL}
         self._log = log
         self._clock = clock
         self._hash = blake2b(digest_size=32)
@@ -80,7 +80,7 @@ class SimLog:
             head = f"{record.topic}:{offset}@{at_ms}:{len(record.key)}:{len(record.value)}:".encode()
             self._hash.update(head + record.key + record.value)
             for part in self.readers[record.topic]:
-                part.stirred = True
+                part.runnable = True
         self.appended += len(records)
         return offsets
 
@@ -89,13 +89,13 @@ class SimLog:
         return self._hash.hexdigest()
 
 
-class Part:
+class SimulatedComponent:
     """Something of a cell that steps. `component` None: lost."""
 
     def __init__(self, name: str, component: Component | None) -> None:
         self.name = name
         self.component = component
-        self.stirred = True
+        self.runnable = True
         """Whether it was given something to do since it last had nothing to do."""
 
     def due_ms(self, recording: bool = True) -> int | None:
@@ -153,7 +153,7 @@ class SimulatedCell(Protocol):
         """A user's or an operator's fact."""
         ...
 
-    def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> Part:
+    def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> SimulatedComponent:
         """Simulated hosts that connect to the gateway."""
         ...
 
@@ -166,7 +166,7 @@ class SimulatedCell(Protocol):
         ...
 
 
-def _rank(part: Part) -> int:
+def _rank(part: SimulatedComponent) -> int:
     name = part.name.split()[0]
     return ORDER.index(name) if name in ORDER else len(ORDER)
 
@@ -184,31 +184,31 @@ class Cell:
         """`watches`: whether the gateway writes beats and notices silence."""
         self.log = log
         self.clock = clock
-        self.parts: dict[str, Part] = {}
-        self._ranked: list[Part] = []
+        self.parts: dict[str, SimulatedComponent] = {}
+        self._ranked: list[SimulatedComponent] = []
         self.machines: dict[str, Machine] = {}
         """The state of each machine, of its last process where it is lost."""
-        self.fleets: list[Part] = []
+        self.fleets: list[SimulatedComponent] = []
         self._make = machines(log.cell)
         self._stores = stores or {name: partial(_unchanged, MemoryStore()) for name in MACHINES}
         self._watches = watches
         self._next_ms: int | None = None
         for name in MACHINES:
             made = self._make[name]()
-            self._add(Part(name, None), [*made.facts, *map(rounds_of, made.peers)])
+            self._add(SimulatedComponent(name, None), [*made.facts, *map(rounds_of, made.peers)])
             self.heal(name)
-        self._add(Part("gateway", None), [JOBS.name, HOSTS.name, rounds_of("lifecycle")])
+        self._add(SimulatedComponent("gateway", None), [JOBS.name, HOSTS.name, rounds_of("lifecycle")])
         self.heal("gateway")
 
     # What it is made of
 
-    def add(self, name: str, component: Component, topics: Sequence[str] = ()) -> Part:
+    def add(self, name: str, component: Component, topics: Sequence[str] = ()) -> SimulatedComponent:
         """One part more, stepped after those that are there; `topics`: appends that concern it."""
-        return self._add(Part(name, component), topics)
+        return self._add(SimulatedComponent(name, component), topics)
 
-    def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> Part:
+    def add_fleet(self, name: str, make: Callable[[Gateway], Fleet]) -> SimulatedComponent:
         """Simulated hosts that connect to the gateway. They live as long as they are stepped."""
-        part = self._add(Part(name, make(self.gateway)), ())
+        part = self._add(SimulatedComponent(name, make(self.gateway)), ())
         self.fleets.append(part)
         return part
 
@@ -235,7 +235,7 @@ class Cell:
     def heal(self, name: str) -> None:
         """A new process takes the place of a machine, from its store and the log, or of the gateway, from the log."""
         part = self.parts[name]
-        part.stirred = True
+        part.runnable = True
         if name == "gateway":
             self._gateway = part.component = Gateway(self.log, None, self.clock, "gateway-0", self._watches)
             for fleet in self.fleets:
@@ -248,7 +248,7 @@ class Cell:
             pass
         part.component = MachineProcess(driver)
 
-    def _add(self, part: Part, topics: Sequence[str]) -> Part:
+    def _add(self, part: SimulatedComponent, topics: Sequence[str]) -> SimulatedComponent:
         self.parts[part.name] = part
         self._ranked = sorted(self.parts.values(), key=_rank)
         for topic in topics:
@@ -266,7 +266,7 @@ class Cell:
         if self._next_ms is not None and self._next_ms <= self.clock.ms:
             self._stir_parts_due()
         for _ in range(STEPS_MAX):
-            part = next((part for part in self._ranked if part.stirred and part.component is not None), None)
+            part = next((part for part in self._ranked if part.runnable and part.component is not None), None)
             if part is not None:
                 self._step(part)
             elif not self._stir_parts_due():
@@ -294,7 +294,7 @@ class Cell:
             wait = part.due_ms()
             if wait is not None:
                 waits.append(wait)
-                part.stirred = part.stirred or wait == 0
+                part.runnable = part.runnable or wait == 0
         self._next_ms = self.clock.ms + min(waits) if waits else None
         return 0 in waits
 
@@ -305,13 +305,13 @@ class Cell:
                 part.component.close()
         self.log.close()
 
-    def _step(self, part: Part) -> None:
+    def _step(self, part: SimulatedComponent) -> None:
         component = part.component
         assert component is not None
-        part.stirred = False
+        part.runnable = False
         if component is self._gateway:
             self._stir_readers()
-        part.stirred = component.step() or part.stirred
+        part.runnable = component.step() or part.runnable
         if component is self._gateway or isinstance(component, Fleet):
             self._hand_over()
 
@@ -324,6 +324,6 @@ class Cell:
     def _hand_over(self) -> None:
         """Gateway and hosts talk by calls, of which the log knows nothing."""
         gateway = self.parts["gateway"]
-        gateway.stirred = gateway.stirred or gateway.due_ms() == 0
+        gateway.runnable = gateway.runnable or gateway.due_ms() == 0
         for part in self.fleets:
-            part.stirred = part.stirred or part.due_ms() == 0
+            part.runnable = part.runnable or part.due_ms() == 0

@@ -7,7 +7,7 @@ from paceline.simulate.scenario.expectations import Assertion, CellState
 from paceline.simulate.scenario.scenario import Expectation
 
 
-class Verdict(NamedTuple):
+class ExpectationResult(NamedTuple):
     """What became of an expectation: when it was decided, from the start, what was seen then, and after which round."""
 
     text: str
@@ -27,7 +27,7 @@ class WatchedExpectation:
 
     def __init__(self, expectation: Expectation) -> None:
         self.assertion: Assertion = expectation.assertion()
-        self.verdict: Verdict | None = None
+        self.verdict: ExpectationResult | None = None
         self._expectation = expectation
         kind = next(name for name in ("at", "by", "always", "never") if name in expectation.model_fields_set)
         self._kind = kind
@@ -54,7 +54,7 @@ class WatchedExpectation:
         else:
             decided, holds = observation.holds or last, observation.holds
         if decided:
-            self.verdict = Verdict(self.text(), holds, now_ms, observation.what, position)
+            self.verdict = ExpectationResult(self.text(), holds, now_ms, observation.what, position)
 
     def text(self) -> str:
         """The expectation in words."""
@@ -87,6 +87,6 @@ class Watch:
         """When it must look though nothing has changed."""
         return min((each.due_ms for each in self._open if each.due_ms is not None), default=None)
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[ExpectationResult]:
         """What became of all of them, once the end was looked at."""
         return [each.verdict for each in self._all if each.verdict is not None]

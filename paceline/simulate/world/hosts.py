@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hostagent.fleet import Fleet, SimHost
 from hostagent.gateway.component import Gateway
 from paceline.simulate.scenario.parts import HostGroup
-from paceline.simulate.world.cell import Part, SimulatedCell
+from paceline.simulate.world.cell import SimulatedCell, SimulatedComponent
 
 SESSIONS = 1_000_000
 """Sessions of a host that came back begin above those it had before."""
@@ -21,7 +21,7 @@ class HostSet:
 
     hosts: SimHost
     names: tuple[str, ...]
-    part: Part | None = None
+    part: SimulatedComponent | None = None
     fleet: Fleet | None = None
     connections: int = 0
 
@@ -62,7 +62,7 @@ class Hosts:
         for host_set in self._by_name[name]:
             if host_set.part is not None and host_set.fleet is not None:
                 host_set.fleet.move(self._cell.gateway)
-                host_set.part.component, host_set.part.stirred, host_set.fleet = host_set.fleet, True, None
+                host_set.part.component, host_set.part.runnable, host_set.fleet = host_set.fleet, True, None
             elif host_set.part is not None and host_set.part.component is None:
                 self._connect(host_set)
 
@@ -81,7 +81,7 @@ class Hosts:
         if host_set.part is None:
             host_set.part = self._cell.add_fleet(f"hosts {host_set.names[0]}", make)
         else:
-            host_set.part.component, host_set.part.stirred = make(self._cell.gateway), True
+            host_set.part.component, host_set.part.runnable = make(self._cell.gateway), True
 
 
 def _ranges(group: HostGroup, individual: set[str]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from events.records.hosts import HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobStopRequested
 from events.records.pools import PoolRemoved
 from paceline.simulate.scenario.parts import ScenarioJob
-from paceline.simulate.scenario.scenario import Happening, Scenario
+from paceline.simulate.scenario.scenario import Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
 from paceline.simulate.world.hosts import Hosts
 
@@ -47,30 +47,30 @@ def _submit(cell: SimulatedCell, job: ScenarioJob, seed: int) -> None:
     cell.append(job.fact(seed), str(job.job_id).encode())
 
 
-def _action(cell: SimulatedCell, hosts: Hosts, event: Happening, command_id: str, seed: int) -> Callable[[], object]:
+def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: str, seed: int) -> Callable[[], object]:
     """What one event of a scenario does."""
     match event:
-        case Happening(submit=job) if job is not None:
+        case TimedAction(submit=job) if job is not None:
             return partial(_submit, cell, job, seed)
-        case Happening(stop=job_id) if job_id is not None:
+        case TimedAction(stop=job_id) if job_id is not None:
             return partial(cell.append, JobStopRequested(job_id=job_id, command_id=command_id), job_id.encode())
-        case Happening(pool=pool) if pool is not None:
+        case TimedAction(pool=pool) if pool is not None:
             return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
-        case Happening(remove_pool=path) if path is not None:
+        case TimedAction(remove_pool=path) if path is not None:
             return partial(cell.append, PoolRemoved(path=path, command_id=command_id))
-        case Happening(cell=settings) if settings is not None:
+        case TimedAction(cell=settings) if settings is not None:
             return partial(cell.append, settings.to_event(command_id))
-        case Happening(lose=name) if name is not None:
+        case TimedAction(lose=name) if name is not None:
             return partial(cell.lose, name)
-        case Happening(heal=name) if name is not None:
+        case TimedAction(heal=name) if name is not None:
             return partial(cell.heal, name)
-        case Happening(silent=name) if name is not None:
+        case TimedAction(silent=name) if name is not None:
             return partial(hosts.silence, name)
-        case Happening(returns=name) if name is not None:
+        case TimedAction(returns=name) if name is not None:
             return partial(hosts.return_, name)
-        case Happening(confirm_loss=name) if name is not None:
+        case TimedAction(confirm_loss=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostLossConfirmed)
-        case Happening(remove=name) if name is not None:
+        case TimedAction(remove=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostRemovalRequested)
     return partial(hosts.fail, event.fails or event.leaves or "")
 
