@@ -52,7 +52,7 @@ class UnknownResource(ValueError):
         self.names = tuple(names)
 
 
-class ResourceKind(Protocol):
+class KindDefinition(Protocol):
     """A kind that a CellConfigured adds; `amount`: what the whole cell has of a licence, None: what hosts offer."""
 
     @property
@@ -63,13 +63,13 @@ class ResourceKind(Protocol):
     def amount(self) -> int | None: ...  # noqa: D102
 
 
-K = TypeVar("K", bound=ResourceKind)
+K = TypeVar("K", bound=KindDefinition)
 
 
 class Kinds:
     """The kinds of a cell: `names` in the order of vectors, the unit of each, the amounts of licences."""
 
-    def __init__(self, added: Iterable[ResourceKind] = ()) -> None:
+    def __init__(self, added: Iterable[KindDefinition] = ()) -> None:
         added = tuple(added)
         self.units: dict[str, Unit] = STANDARD | {kind.name: Unit(kind.unit) for kind in added}
         self.names: tuple[str, ...] = tuple(self.units)
@@ -140,7 +140,7 @@ def typo_of(name: str) -> str:
     return near[0] if near else ""
 
 
-def kinds_fault(known: Sequence[ResourceKind], added: Sequence[ResourceKind]) -> str:
+def kinds_fault(known: Sequence[KindDefinition], added: Sequence[KindDefinition]) -> str:
     """Why kinds can't be added to those that were added before; empty: they can. A name that is known already may come
     again, with the same unit, and as a licence with another amount.
     """
