@@ -4,12 +4,13 @@ from events.bounds import ATTRIBUTES_MAX, NAME, PORT_MAX, SESSION_MAX, WORD_MAX
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.tasks import HostInventory
-from events.resources import amounts_fault
+from events.resources import STANDARD, Unit, amounts_fault
 
 
 def offer_fault(offer: HostOffered) -> str:
     """Why an offer counts as nothing; empty: it can be taken at its word."""
-    if fault := amounts_fault(offer.capacity):
+    units = dict.fromkeys(offer.capacity, Unit.MILLI) | dict.fromkeys(offer.sizes, Unit.MIB) | STANDARD
+    if fault := amounts_fault(offer.capacity, units):
         return fault
     if not {*offer.sizes} <= offer.capacity.keys():
         return "sizes names what capacity doesn't"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from events.bounds import AMOUNT_MAX, MS_MAX
@@ -21,6 +21,14 @@ def _whole(number: str, factor: int, what: str) -> int:
     if not value.is_finite() or value != int(value):
         raise PydanticCustomError("quantity", "{what}", {"what": f"{what}; {number} is no whole number of those"})
     return int(value)
+
+
+def within(value: int, least: int, most: int, write: Callable[[int], object]) -> int:
+    """The value. Raises a problem where it is out of bounds, which are told as users write them."""
+    if not least <= value <= most:
+        told = f"must be from {write(least)} to {write(most)}"
+        raise PydanticCustomError("quantity", "{what}", {"what": told})
+    return value
 
 
 def _parser(units: dict[str, int], bare: int | None, what: str) -> Callable[[Any], Any]:
@@ -76,8 +84,7 @@ def _other(value: Any) -> int:
     size = isinstance(value, Size) or (match is not None and match[2] in _MIB)
     if not isinstance(value, Size):
         value = _parser(_MIB if size else {"m": 1}, None if size else 1000, f"must be {_OTHER_TEXT}")(value)
-    if not 0 <= value <= AMOUNT_MAX:
-        raise PydanticCustomError("quantity", "{what}", {"what": f"must be from 0 to {AMOUNT_MAX}"})
+    within(value, 0, AMOUNT_MAX, write_mib if size else write_milli)
     return Size(value) if size else int(value)
 
 
@@ -96,17 +103,20 @@ _MILLI_TEXT = 'a number of units or of thousandths, such as 2 or "500m"'
 _MEMORY_TEXT = 'a size with a unit, such as "64MiB" or "2GiB"'
 _TIME_TEXT = 'a time with a unit, such as "500ms", "10s" or "5m"'
 
-Milli = Annotated[
-    int,
-    Field(ge=0, le=AMOUNT_MAX),
-    BeforeValidator(_parser({"m": 1}, 1000, f"must be {_MILLI_TEXT}")),
-    PlainSerializer(write_milli),
-    _schema(_MILLI_TEXT, {"m": 1}, {"type": "number", "minimum": 0}, unit="?"),
-]
+
+def _bounds(least: int, most: int, write: Callable[[int], object]) -> AfterValidator:
+    return AfterValidator(lambda value: within(value, least, most, write))
+
+
+_parse_milli = BeforeValidator(_parser({"m": 1}, 1000, f"must be {_MILLI_TEXT}"))
+_milli = PlainSerializer(write_milli), _schema(_MILLI_TEXT, {"m": 1}, {"type": "number", "minimum": 0}, unit="?")
+Milli = Annotated[int, _parse_milli, _bounds(0, AMOUNT_MAX, write_milli), *_milli]
+SomeMilli = Annotated[int, _parse_milli, _bounds(1, AMOUNT_MAX, write_milli), *_milli]
+"""More than nothing."""
 Mebibytes = Annotated[
     int,
-    Field(ge=0, le=AMOUNT_MAX),
     BeforeValidator(_parser(_MIB, None, f"must be {_MEMORY_TEXT}")),
+    _bounds(0, AMOUNT_MAX, write_mib),
     PlainSerializer(write_mib),
     _schema(_MEMORY_TEXT, _MIB, {"const": 0}),
 ]
@@ -117,10 +127,8 @@ OtherAmount = Annotated[
     WithJsonSchema({"type": ["number", "string"], "description": _OTHER_TEXT}),
 ]
 """Of a resource beside the four. What isn't written with a unit of size is thousandths."""
-Milliseconds = Annotated[
-    int,
-    Field(ge=0, le=MS_MAX),
-    BeforeValidator(_parser(_MS, None, f"must be {_TIME_TEXT}")),
-    PlainSerializer(write_ms),
-    _schema(_TIME_TEXT, _MS, {"const": 0}),
-]
+_parse_ms = BeforeValidator(_parser(_MS, None, f"must be {_TIME_TEXT}"))
+_ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, _MS, {"const": 0})
+Milliseconds = Annotated[int, _parse_ms, _bounds(0, MS_MAX, write_ms), *_ms]
+SomeMilliseconds = Annotated[int, _parse_ms, _bounds(1, MS_MAX, write_ms), *_ms]
+"""Longer than nothing."""

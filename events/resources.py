@@ -43,11 +43,24 @@ STANDARD: Final[dict[str, Unit]] = {"cpu": Unit.MILLI, "memory": Unit.MIB, "disk
 """The kinds that every cell knows, in this order."""
 
 
+def amount_text(value: int, unit: Unit | None) -> str:
+    """An amount as users write it, without floats; None: its unit isn't known."""
+    if unit is None:
+        return f"{value} (thousandths or MiB)"
+    if unit is Unit.MILLI:
+        whole, rest = divmod(abs(value), 1000)
+        return "-" * (value < 0) + f"{whole}.{rest:03}".rstrip("0").rstrip(".")
+    for name, factor in (("TiB", 1 << 20), ("GiB", 1 << 10)):
+        if value and value % factor == 0:
+            return f"{value // factor}{name}"
+    return f"{value}MiB"
+
+
 class UnknownResource(ValueError):
     """A name that isn't one of the kinds of a cell."""
 
     def __init__(self, names: Sequence[str], known: Sequence[str]) -> None:
-        listed = ", ".join(repr(name[:127]) for name in names)
+        listed = ", ".join(repr(name[:127]) + hint_of(name, known) for name in names)
         super().__init__(f"unknown resource {listed}; the cell has {', '.join(known)}")
         self.names = tuple(names)
 
@@ -127,6 +140,12 @@ STANDARD_KINDS: Final = Kinds()
 """Those of a cell that no kind was added to."""
 
 
+def hint_of(name: str, known: Sequence[str]) -> str:
+    """A question in brackets, for whom a name may be a typing error of one that is known; empty: of none."""
+    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def name_fault(name: str) -> str:
     """Why a kind can't be called so; empty: it can."""
     if name in RESERVED:
@@ -159,7 +178,8 @@ def kinds_fault(known: Sequence[KindDefinition], added: Sequence[KindDefinition]
         if kind.unit not in [*Unit]:
             return f"the unit of {name} is {kind.unit[:40]!r}, it must be {' or '.join(Unit)}"
         if kind.amount is not None and not 0 <= kind.amount <= AMOUNT_MAX:
-            return f"the amount of {name} is {kind.amount}, it must be 0 to {AMOUNT_MAX}"
+            told, most = (amount_text(amount, Unit(kind.unit)) for amount in (kind.amount, AMOUNT_MAX))
+            return f"the amount of {name} is {told}, it must be 0 to {most}"
         if old is not None and old.unit != kind.unit:
             return f"the unit of {name} is {old.unit}, it can't become {kind.unit}"
         if old is not None and (old.amount is None) != (kind.amount is None):
@@ -173,16 +193,22 @@ def with_added(known: Sequence[K], added: Sequence[K]) -> tuple[K, ...]:
     return tuple(({kind.name: kind for kind in known} | {kind.name: kind for kind in added}).values())
 
 
-def amounts_fault(amounts: Mapping[str, int], least: int = 0, most: int = AMOUNT_MAX) -> str:
-    """Why a map can't be amounts of any cell; empty: it can."""
+def amounts_fault(amounts: Mapping[str, int], units: Mapping[str, Unit] = STANDARD) -> str:
+    """Why a map can't be amounts of any cell; empty: it can. `units`: those that are known."""
+    if fault := names_fault(amounts):
+        return fault
+    for name, amount in amounts.items():
+        if not 0 <= amount <= AMOUNT_MAX:
+            told, least, most = (amount_text(each, units.get(name)) for each in (amount, 0, AMOUNT_MAX))
+            return f"{name} is {told}, it must be {least} to {most}"
+    return ""
+
+
+def names_fault(amounts: Mapping[str, int]) -> str:
+    """Why the names of a map can't be those of resources; empty: they can."""
     if len(amounts) > KINDS_MAX:
         return f"{len(amounts)} resources are named, at most {KINDS_MAX} are allowed"
-    for name, amount in amounts.items():
-        if fault := name_fault(name):
-            return fault
-        if not least <= amount <= most:
-            return f"{name} is {amount}, it must be {least} to {most}"
-    return ""
+    return next(filter(None, map(name_fault, amounts)), "")
 
 
 def in_order(amounts: Mapping[str, int]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import EXIT_CODE_MAX, GANG_MAX, INSTANCES_MAX, INT_MAX, KINDS_MAX, RETRIES_MAX, VALUES_MAX, WORD_MAX
-from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, Size, write_ms
+from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, Size, SomeMilli, write_ms
 from events.records.parts import Simulated
 from events.resources import Unit, name_fault, typo_of
 
@@ -75,9 +75,7 @@ class Resources(Amounts):
     """What one task needs; at least some CPU."""
 
     __pydantic_extra__: dict[ResourceName, OtherAmount]
-    cpu: Annotated[Milli, Field(ge=1)] = Field(
-        default=100, json_schema_extra={"default": 0.1}, description="CPU in cores."
-    )
+    cpu: SomeMilli = Field(default=100, json_schema_extra={"default": 0.1}, description="CPU in cores.")
     memory: Mebibytes = Field(default=64, json_schema_extra={"default": "64MiB"}, description="Memory.")
     disk: Mebibytes = Field(default=0, json_schema_extra={"default": "0MiB"}, description="Disk.")
     gpu: Milli = Field(default=0, description="GPU in devices.")
@@ -87,7 +85,7 @@ class HostResources(Amounts):
     """What a host offers; what is left out is detected, or nothing."""
 
     __pydantic_extra__: dict[ResourceName, OtherAmount]
-    cpu: Annotated[Milli, Field(ge=1)] | None = None
+    cpu: SomeMilli | None = None
     memory: Mebibytes | None = None
     disk: Mebibytes | None = None
     gpu: Milli | None = None

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -216,16 +217,39 @@ def gib(amounts: Mapping[str, float | str] | None, name: str = "memory") -> str:
     return f"{float(text[:-3]) * _GIB[text[-3:]]:.1f}"
 
 
+_IN_COLUMNS = ("cpu", "memory", "disk")
+
+
+def others(amounts: Mapping[str, float | str] | None) -> str:
+    """GPUs and the resources that the cell defines, among amounts as the API has them; "-" where there are none."""
+    return words({name: amount for name, amount in (amounts or {}).items() if name not in _IN_COLUMNS})
+
+
+def other_columns(rows: Sequence[Any], titles: Mapping[str, str]) -> list[Column]:
+    """A column of `others` for each field in `titles`; none where no row has any, so that tables stay narrow."""
+    if not any(others(row.get(field)) != "-" for row in rows for field in titles):
+        return []
+    return [Column(title, partial(_others_of, field)) for field, title in titles.items()]
+
+
+def _others_of(field: str, row: Any) -> str:
+    return others(row.get(field))
+
+
 _GIB = {"MiB": 1 / 1024, "GiB": 1, "TiB": 1024}
 
 
 def words(values: Mapping[str, object] | None) -> str:
     """`name value` pairs in one line; what is absent is left out."""
-    pairs = (
-        (name, " ".join(map(str, value)) if isinstance(value, list) else value)
-        for name, value in (values or {}).items()
-    )
+    pairs = ((name, _joined(value)) for name, value in (values or {}).items())
     return ", ".join(f"{name} {value}" for name, value in pairs if value is not None and value != "") or "-"
+
+
+def _joined(value: object) -> object:
+    """A value within a line: lists and pairs of names and values without punctuation."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {inner}" for name, inner in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _text(value: object) -> str:

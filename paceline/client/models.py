@@ -144,15 +144,15 @@ class Pool(TypedDict):
 
 
 class Host(TypedDict):
-    """A host; `state` is CONNECTING, RETURNING, UP, SILENT or LOST. `ignored_resources`: what it offers and the cell
-    doesn't know, or has as a licence.
+    """A host; `state` is CONNECTING, RETURNING, UP, SILENT or LOST. `ignored_resources`: what it offers in vain,
+    each with `name`, `code` and `message`.
     """
 
     host_id: str
     state: str
     session: int
     capacity: Amounts
-    ignored_resources: list[str]
+    ignored_resources: list[dict[str, str]]
     allocated: Amounts
     runs: int
     attributes: dict[str, str]

@@ -63,7 +63,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 12
+    logic: ClassVar[int] = 13
     state: ClassVar[int] = 7
     conversions: ClassVar[Conversions] = {}
 

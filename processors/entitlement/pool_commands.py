@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
-from events.bounds import AMOUNT_MAX, INT_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
+from events.bounds import INT_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.cell_settings import Settings, change_fault, changed
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
-from events.resources import UnknownResource, amounts_fault, subtract
+from events.resources import Unit, UnknownResource, amount_text, amounts_fault, names_fault, subtract
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
 from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 
@@ -54,7 +55,7 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verd
         return misplaced
     if fact.cell != tree.cell:
         return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
-    if fault := _fault(fact):
+    if fault := _fault(fact, tree.kinds.units):
         return Code.INVALID_POOL, fault
     if unknown := tree.kinds.unknown([*fact.reservation, *fact.limit, *fact.share]):
         return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, tree.kinds.names))
@@ -84,16 +85,16 @@ def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
     return None
 
 
-def _fault(fact: DefinedRow) -> str:
+def _fault(fact: DefinedRow, units: Mapping[str, Unit]) -> str:
     """Why amounts of a definition are beyond their bounds, whatever the tree is; empty: they are within."""
-    shares = fact.share | {"share_default": fact.share_default}
-    for what, amounts, most in (
-        ("reservation", fact.reservation, AMOUNT_MAX),
-        ("limit", fact.limit, AMOUNT_MAX),
-        ("share", shares, SHARE_MAX),
-    ):
-        if fault := amounts_fault(amounts, most=most):
+    for what, amounts in (("reservation", fact.reservation), ("limit", fact.limit)):
+        if fault := amounts_fault(amounts, units):
             return f"{what}: {fault}"
+    if fault := names_fault(fact.share):
+        return f"share: {fault}"
+    for name, share in (*fact.share.items(), ("share_default", fact.share_default)):
+        if not 0 <= share <= SHARE_MAX:
+            return f"share: {name} is {share}, it must be 0 to {SHARE_MAX}"
     return ""
 
 
@@ -109,16 +110,17 @@ def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
     below = tree.reserved(path)
     for at, resource in enumerate(tree.kinds.names):
         reservation, limit = new.reservation[at], new.limit[at]
+        text = partial(amount_text, unit=tree.kinds.units[resource])
         problem = ""
         taken, needed = siblings[at] + reservation, below[at]
         if -1 < limit < reservation:
-            problem = f"the limit {limit} is below the reservation {reservation}"
+            problem = f"the limit {text(limit)} is below the reservation {text(reservation)}"
         elif -1 < above.limit[at] < limit:
-            problem = f"the limit {limit} is above the limit {above.limit[at]} of {parent}"
+            problem = f"the limit {text(limit)} is above the limit {text(above.limit[at])} of {parent}"
         elif parent != "/" and taken > above.reservation[at]:
-            problem = f"the pools of {parent} would reserve {taken}, it has {above.reservation[at]}"
+            problem = f"the pools of {parent} would reserve {text(taken)}, it has {text(above.reservation[at])}"
         elif needed > reservation:
-            problem = f"the pools below reserve {needed}, more than {reservation}"
+            problem = f"the pools below reserve {text(needed)}, more than {text(reservation)}"
         if problem:
             return Code.INVALID_POOL, f"{resource}: {problem}"
     return None

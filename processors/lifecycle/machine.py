@@ -66,7 +66,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 14
+    logic: ClassVar[int] = 15
     state: ClassVar[int] = 11
     conversions: ClassVar[Conversions] = {}
 

@@ -105,7 +105,8 @@ def _submission(router: APIRouter, context: Context) -> None:
             await context.settle_pools()
             unknown = await run_in_threadpool(_unknown_resources, context, spec)
         if unknown is not None:
-            raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), [("/resources", str(unknown))])
+            pointers = [(f"/resources/{name.replace('/', '~1')}", str(unknown)) for name in unknown.names]
+            raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), pointers)
         known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
             await context.settle_pools()

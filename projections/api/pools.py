@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
 from events.records.pools import PoolDefined, PoolRemoved
+from events.resources import UnknownResource
 from events.spec import POOL_PATTERN, PoolSpec, problems
 from events.topics import POOLS
 from projections.api.context import Context, Reading, Wait
@@ -91,7 +92,11 @@ def _checked(context: Context, body: Any) -> PoolSpec:
     except ValidationError as error:
         raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error)) from error
     with context.views.read() as connection:
-        units = kinds_of(connection).units
+        kinds = kinds_of(connection)
+    units = kinds.units
+    if unknown := kinds.unknown(name for name, value in spec.limit if value is None):
+        told = str(UnknownResource(unknown, kinds.names))
+        raise Problem(422, Code.UNKNOWN_RESOURCE, told, [(f"/limit/{unknown[0].replace('/', '~1')}", told)])
     parts = {"reservation": spec.reservation, "limit": spec.limit}
     found = [(part, name, text) for part, amounts in parts.items() for name, text in amounts.misfits(units)]
     if found:

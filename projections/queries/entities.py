@@ -1,6 +1,6 @@
 """What the API reads: views as JSON values. Each function takes a connection, so that one answer sees one state."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -10,7 +10,7 @@ from events.codec import decode
 from events.quantities import write_amounts
 from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
-from events.resources import Kinds, in_order
+from events.resources import Kinds, Unit, in_order
 from events.spec import from_event
 from events.topics import ALL
 from projections.queries import explain
@@ -92,8 +92,8 @@ def submission(connection: Connection, row: JobRow) -> JobSubmitted:
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     """Jobs as lists show them: all but their specs."""
     why = explanations(connection, [row.job_id for row in rows])
-    units = kinds_of(connection).units
-    return [_job_json(row, explain.headline(row, why.get(row.job_id, []), units)) for row in rows]
+    kinds = kinds_of(connection)
+    return [_job_json(row, explain.headline(row, why.get(row.job_id, []), kinds)) for row in rows]
 
 
 def job_json(connection: Connection, row: JobRow) -> Json:
@@ -146,7 +146,7 @@ def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, li
 def explanation(connection: Connection, row: JobRow) -> Json:
     """Why a job stands where it stands."""
     rows = explanations(connection, [row.job_id]).get(row.job_id, [])
-    reasons = explain.reasons(row, rows, kinds_of(connection).units)
+    reasons = explain.reasons(row, rows, kinds_of(connection))
     headline = explain.first(reasons)
     return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": reasons}
 
@@ -159,7 +159,7 @@ def history_page(connection: Connection, job_id: str, size: int, after: Sequence
     if after is not None:
         query = query.where(tuple_(*key) > tuple_(*after))
     found = some(connection, lambda *values: values, query, size, lambda values: len(values[-1]))
-    items = []
+    items, units = [], kinds_of(connection).units
     for at_ms, _, rank, offset, place, number, event, detail in found.rows:
         topic = ALL[rank]
         items.append(
@@ -170,10 +170,18 @@ def history_page(connection: Connection, job_id: str, size: int, after: Sequence
                 "round": number if topic.machine else None,
                 "index": place if topic.machine else None,
                 "event": event,
-                "detail": msgspec.json.decode(detail),
+                "detail": _in_units(msgspec.json.decode(detail), units),
             }
         )
     return Page(items, list(found.rows[-1][:5]) if found.more else None)
+
+
+def _in_units(detail: Json, units: Mapping[str, Unit]) -> Json:
+    """What is told of a decision, amounts as users write them."""
+    for name in explain.AMOUNTS:
+        if isinstance(amounts := detail.get(name), dict):
+            detail[name] = write_amounts(in_order(amounts), units)
+    return detail
 
 
 # Pools.

@@ -3,14 +3,13 @@
 A job has one headline, the reason whose code comes first in `events.codes.Code`, and the list of all.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from events.codes import ENDED_JOBS, Code
 from events.quantities import write_amount, write_amounts
-from events.resources import Unit, in_order
+from events.resources import Kinds, Unit, in_order
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
@@ -21,9 +20,6 @@ OPERATOR = "operator"
 WAIT = "nobody, wait"
 AMOUNTS = ("asked", "free", "need")
 """Numbers of a reason that are amounts by name."""
-Units = Mapping[str, Unit]
-"""Those of the cell's resources."""
-
 _ORDER = {code: place for place, code in enumerate(Code)}
 _TIERS = (
     (Code.WRONG_CELL, "job"),
@@ -86,15 +82,18 @@ _SENTENCES: dict[str, str] = {
 }
 
 
-def reasons(job: JobRow, rows: list[ExplanationRow], units: Units) -> list[dict[str, Any]]:
+_BEYOND_THE_CELL = "{tasks} ask{s} for more than the whole cell has"
+
+
+def reasons(job: JobRow, rows: list[ExplanationRow], kinds: Kinds) -> list[dict[str, Any]]:
     """All reasons that hold for a job, the one that counts most first."""
-    found = _of_end(job) if job.state in ENDED_JOBS or job.state == "REJECTED" else _of_open(job, rows, units)
+    found = _of_end(job) if job.state in ENDED_JOBS or job.state == "REJECTED" else _of_open(job, rows, kinds)
     return sorted(found, key=lambda reason: (_ORDER.get(reason["code"], len(_ORDER)), reason["machine"]))
 
 
-def headline(job: JobRow, rows: list[ExplanationRow], units: Units) -> dict[str, Any] | None:
+def headline(job: JobRow, rows: list[ExplanationRow], kinds: Kinds) -> dict[str, Any] | None:
     """Code, sentence, and who can act; None for a job that lacks nothing."""
-    return first(reasons(job, rows, units))
+    return first(reasons(job, rows, kinds))
 
 
 def first(found: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -123,7 +122,7 @@ def _of_end(job: JobRow) -> list[dict[str, Any]]:
     return [_reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle")]
 
 
-def _of_open(job: JobRow, rows: list[ExplanationRow], units: Units) -> list[dict[str, Any]]:
+def _of_open(job: JobRow, rows: list[ExplanationRow], kinds: Kinds) -> list[dict[str, Any]]:
     running = job.ordered + job.running + job.stopping_tasks
     waits = [row for row in rows if row.kind in WAITS] if job.queued else []
     # A reason that was settled counts where nothing newer explains the tasks that still wait.
@@ -131,7 +130,7 @@ def _of_open(job: JobRow, rows: list[ExplanationRow], units: Units) -> list[dict
     if not _given_up(rows):
         shown += [row for row in rows if row.kind == "preempted" and (running or job.queued)]
         shown += [row for row in rows if row.kind == "disruption" and running]
-    out = [_of_row(job, row, units) for row in shown]
+    out = [_of_row(job, row, kinds) for row in shown]
     if job.backoff:
         text = _SENTENCES[Code.BACKOFF].format(**_counted(job.backoff))
         if job.failed_instance >= 0:
@@ -152,18 +151,21 @@ def _given_up(rows: list[ExplanationRow]) -> bool:
     return int(msgspec.json.decode(deferred.numbers)["order"]) >= preempted.round
 
 
-def _of_row(job: JobRow, row: ExplanationRow, units: Units) -> dict[str, Any]:
+def _of_row(job: JobRow, row: ExplanationRow, kinds: Kinds) -> dict[str, Any]:
     numbers: dict[str, Any] = msgspec.json.decode(row.numbers)
-    shortage, funnel = _shortage(numbers, units), _funnel(numbers, units)
+    beyond = row.code == Code.NEVER_FITS and row.kind == "held" and numbers.get("free") is not None
+    remedy = _beyond_the_cell(numbers, kinds) if beyond else None
+    shortage, funnel = _shortage(numbers, kinds), _funnel(numbers, kinds)
     for name in AMOUNTS:
         if name in numbers:
-            numbers[name] = write_amounts(in_order(numbers[name]), units)
+            numbers[name] = write_amounts(in_order(numbers[name]), kinds.units)
     for near in numbers.get("nearest", ()):
-        near["lacks"] = write_amounts(in_order(near["lacks"]), units)
+        near["lacks"] = write_amounts(in_order(near["lacks"]), kinds.units)
     words = {**_counted(row.tasks), "pool": job.pool, "ahead": 0, "from_pool": job.pool, "for_pool": "another"}
-    text = _SENTENCES.get(row.code, "{tasks} wait{s}: " + row.code).format(**(words | _plain(numbers)))
+    sentence = _BEYOND_THE_CELL if beyond else _SENTENCES.get(row.code, "{tasks} wait{s}: " + row.code)
+    text = sentence.format(**(words | _plain(numbers)))
     text += shortage + funnel
-    found = _reason(row.code, text, row.since_ms, row.machine)
+    found = _reason(row.code, text, row.since_ms, row.machine, remedy)
     found |= {"tasks": row.tasks, "round": row.round}
     found["asked"] = numbers.get("asked", numbers.get("need"))
     for name in ("free", "ahead", "hosts_considered", "hosts_by_reason", "nearest"):
@@ -172,8 +174,18 @@ def _of_row(job: JobRow, row: ExplanationRow, units: Units) -> dict[str, Any]:
     return found
 
 
-def _reason(code: str, text: str, since_ms: int, machine: str) -> dict[str, Any]:
-    remedy = _REMEDIES.get(code, Remedy(OPERATOR, ""))
+def _beyond_the_cell(numbers: dict[str, Any], kinds: Kinds) -> Remedy:
+    """What helps where tasks ask for more than the whole cell has: no larger host does where it is a licence."""
+    free = numbers.get("free") or {}
+    short = [name for name, asked in numbers.get("asked", {}).items() if asked > free.get(name, 0)]
+    licences = [name for name in short if name in kinds.licences]
+    ways = [f"raise the licence {', '.join(licences)}"] if licences else []
+    ways += ["add hosts"] if len(short) > len(licences) else []
+    return Remedy(YOU, f"ask for less, or {' and '.join(ways) or 'add hosts'}")
+
+
+def _reason(code: str, text: str, since_ms: int, machine: str, remedy: Remedy | None = None) -> dict[str, Any]:
+    remedy = remedy or _REMEDIES.get(code, Remedy(OPERATOR, ""))
     return {
         "code": str(code),
         "tier": tier_of(code),
@@ -206,30 +218,30 @@ def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if isinstance(value, str | int)}
 
 
-def _amount(name: str, value: int, units: Units) -> str:
-    return f"{write_amount(value, units.get(name, Unit.MILLI))} {name}"
+def _amount(name: str, value: int, kinds: Kinds) -> str:
+    return f"{write_amount(value, kinds.units.get(name, Unit.MILLI))} {name}"
 
 
-def _shortage(numbers: dict[str, Any], units: Units) -> str:
+def _shortage(numbers: dict[str, Any], kinds: Kinds) -> str:
     """Where more is asked than free."""
     asked, free = numbers.get("asked"), numbers.get("free")
     if not asked or free is None:
         return ""
     lacks = [
-        f"{_amount(name, most, units)} asked, {_amount(name, free.get(name, 0), units)} free"
+        f"{_amount(name, most, kinds)} asked, {_amount(name, free.get(name, 0), kinds)} free"
         for name, most in asked.items()
         if most > free.get(name, 0)
     ]
     return f" ({'; '.join(lacks)})" if lacks else ""
 
 
-def _funnel(numbers: dict[str, Any], units: Units) -> str:
+def _funnel(numbers: dict[str, Any], kinds: Kinds) -> str:
     """How many hosts failed for which reason, and the one that lacked least."""
     if "hosts_considered" not in numbers:
         return ""
     counts = ", ".join(f"{count} {name}" for name, count in sorted(numbers.get("hosts_by_reason", {}).items()))
     text = f" ({numbers['hosts_considered']} hosts seen{': ' if counts else ''}{counts})"
     for near in numbers.get("nearest", ())[:1]:
-        lacks = ", ".join(_amount(name, value, units) for name, value in near["lacks"].items() if value > 0)
+        lacks = ", ".join(_amount(name, value, kinds) for name, value in near["lacks"].items() if value > 0)
         text += f"; nearest {near['host_id']}, short of {lacks or 'ports'}"
     return text

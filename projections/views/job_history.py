@@ -11,6 +11,7 @@ from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import InstancesChanged, JobAccepted, JobRejected, JobsForgotten, RunsEnded
+from events.records.parts import Cause
 from events.topics import JOBS, RANK
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
@@ -18,7 +19,7 @@ from projections.views.rows import JobRow, to_json
 
 HOSTS_SHOWN = 3
 ANSWERS = (JobAccepted, JobRejected)
-_LEFT_OUT = frozenset(("job_id", "jobs_offset", "constraints", "hosts_by_reason", "nearest", "need"))
+_LEFT_OUT = frozenset(("job_id", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
 
 
 def record(cache: Cache, moment: RecordContext, event: Event) -> list[str]:
@@ -70,9 +71,19 @@ def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
     if hasattr(event, "job_ids"):
         return _of_many(event)
     if hasattr(event, "job_id"):
-        detail: dict[str, Any] = msgspec.to_builtins(event)
-        return [(event.job_id, {name: value for name, value in detail.items() if name not in _LEFT_OUT})]
+        whole: dict[str, Any] = msgspec.to_builtins(event)
+        detail = {name: value for name, value in whole.items() if name not in _LEFT_OUT}
+        if isinstance(cause := getattr(event, "cause", None), Cause):
+            detail["cause"] = _cause_text(cause)
+        return [(event.job_id, detail)]
     return []
+
+
+def _cause_text(cause: Cause) -> str:
+    """Where what led to a decision stands."""
+    if cause.topic:
+        return f"{cause.topic}:{cause.offset}"
+    return f"round {cause.round} of {cause.machine}" if cause.machine else "time"
 
 
 def _of_many(event: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from events.topics import RANK, TASKS
 from projections.views import rows
 
-FORMAT = "8"
+FORMAT = "9"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}

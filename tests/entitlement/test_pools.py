@@ -49,13 +49,13 @@ def test_the_pool_above_must_be_there_and_have_no_jobs() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"reservation": cpu(-1)}, "reservation: cpu is -1"),
+        ({"reservation": cpu(-1)}, "reservation: cpu is -0.001"),
         ({"reservation": cpu(1 << 41)}, "must be 0 to"),
         ({"share": cpu(-1)}, "share: cpu is -1"),
-        ({"limit": limit(-2)}, "limit: cpu is -2"),
-        ({"limit": limit(4), "reservation": cpu(5)}, "the limit 4 is below the reservation 5"),
-        ({"limit": limit(21)}, "above the limit 20"),
-        ({"reservation": cpu(9)}, "would reserve 11, it has 10"),
+        ({"limit": limit(-2)}, "limit: cpu is -0.002"),
+        ({"limit": limit(4), "reservation": cpu(5)}, "the limit 0.004 is below the reservation 0.005"),
+        ({"limit": limit(21)}, "above the limit 0.02"),
+        ({"reservation": cpu(9)}, "would reserve 0.011, it has 0.01"),
     ],
 )
 def test_amounts_that_make_no_sense_are_refused_with_the_numbers(spec: dict[str, Amounts], said: str) -> None:
@@ -72,7 +72,7 @@ def test_a_reservation_is_not_taken_from_the_pools_below() -> None:
     world.define("/maps", reservation=cpu(10))
     world.define("/maps/a", reservation=cpu(8))
     answer = world.define("/maps", "less", reservation=cpu(7))
-    assert (answer.code, answer.message) == (Code.INVALID_POOL, "cpu: the pools below reserve 8, more than 7")
+    assert (answer.code, answer.message) == (Code.INVALID_POOL, "cpu: the pools below reserve 0.008, more than 0.007")
 
 
 def test_a_pool_in_use_is_not_removed() -> None:
@@ -152,7 +152,7 @@ def test_a_licence_may_change_its_amount() -> None:
         ((ResourceKind("GPU A100"),), "'GPU A100' is no name of a resource"),
         ((A100, A100), "gpu/a100 is defined more than once"),
         ((ResourceKind("gpu/a100", "GiB"),), "the unit of gpu/a100 is 'GiB', it must be milli or MiB"),
-        ((ResourceKind("matlab", amount=-1),), "the amount of matlab is -1, it must be 0 to"),
+        ((ResourceKind("matlab", amount=-1),), "the amount of matlab is -0.001, it must be 0 to"),
         (tuple(ResourceKind(f"kind-{number}") for number in range(29)), "would know 33 resources, at most 32"),
     ],
 )

@@ -9,8 +9,10 @@ from events.resources import (
     STANDARD_KINDS,
     UNBOUNDED,
     Kinds,
+    Unit,
     UnknownResource,
     add,
+    amount_text,
     amounts_fault,
     fits,
     in_order,
@@ -63,6 +65,20 @@ def test_what_a_host_offers_in_another_unit_than_the_cell_has_is_ignored() -> No
     assert A100.ignored(offer, ("gpu/a100", "memory")) == {"gpu/a100": "WRONG_UNIT"}
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(1500, Unit.MILLI, "1.5"), (-20, Unit.MILLI, "-0.02"), (3000, Unit.MILLI, "3"), (0, Unit.MIB, "0MiB"),
+     (3072, Unit.MIB, "3GiB"), (1 << 21, Unit.MIB, "2TiB"), (5, None, "5 (thousandths or MiB)")],
+)  # fmt: skip
+def test_amounts_in_messages_are_written_as_users_write_them(value, unit, text) -> None:
+    assert amount_text(value, unit) == text
+
+
+def test_amounts_out_of_bounds_are_told_in_the_unit_of_the_resource() -> None:
+    assert amounts_fault({"cpu": -500}) == "cpu is -0.5, it must be 0 to 274877906.944"
+    assert amounts_fault({"memory": 1 << 39}) == "memory is 524288TiB, it must be 0MiB to 262144TiB"
+
+
 def test_arithmetic() -> None:
     a, b = (5, 7, 0, 1), (1, 2, 3, 4)
     assert add(a, b) == (6, 9, 3, 5)
@@ -95,7 +111,7 @@ def test_beyond_64_bits_arithmetic_raises_and_within_the_bounds_it_never_does() 
     ("amounts", "fault"),
     [
         ({"cpu": 1, "gpu/a100": AMOUNT_MAX}, ""),
-        ({"cpu": -1}, "cpu is -1, it must be 0 to"),
+        ({"cpu": -1}, "cpu is -0.001, it must be 0 to"),
         ({"cpu": AMOUNT_MAX + 1}, "it must be 0 to"),
         ({"": 1}, "'' is no name of a resource"),
         ({"a/b/c": 1}, "is no name of a resource"),

@@ -73,7 +73,7 @@ class FakeCell:
 
 @contextmanager
 def running(cell: FakeCell) -> Iterator[FakeCell]:
-    app = Starlette(routes=[Route("/{path:path}", cell.serve, methods=["GET", "POST", "PUT", "DELETE"])])
+    app = Starlette(routes=[Route("/{path:path}", cell.serve, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])])
     config = uvicorn.Config(Proving(app, OF_FOLDER), host="127.0.0.1", port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     socket = config.bind_socket()

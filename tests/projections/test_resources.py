@@ -3,9 +3,10 @@
 import pytest
 
 from events.columns import pack_longs
-from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.hosts import HostConnected, HostOffered
-from events.records.parts import ResourceKind
+from events.records.lifecycle import JobChanged
+from events.records.parts import Cause, ResourceKind
 from events.records.pools import CellConfigured
 
 KINDS = (ResourceKind("gpu/a100"), ResourceKind("scratch", "MiB"), ResourceKind("matlab", amount=5000))
@@ -45,7 +46,45 @@ def test_a_job_that_names_an_unknown_resource_is_refused_before_it_is_written(kn
     body = known.problem(
         known.client.post("/v1/jobs", json={**SPEC, "resources": {"gpu/a10": 1, "tpu": 1}}), 422, "UNKNOWN_RESOURCE"
     )
-    assert body["detail"].startswith("unknown resource 'gpu/a10', 'tpu'; the cell has cpu, memory, disk, gpu, gpu/a100")
+    told = "unknown resource 'gpu/a10' (did you mean gpu/a100?), 'tpu'; the cell has cpu, memory, disk, gpu, gpu/a100"
+    assert body["detail"].startswith(told)
+    assert [each["pointer"] for each in body["errors"]] == ["/resources/gpu~1a10", "/resources/tpu"]
+
+
+def test_a_limit_of_an_unknown_resource_is_refused_though_it_is_none(known):
+    body = known.problem(known.client.put("/v1/pools/q", json={"limit": {"tpu": None}}), 422, "UNKNOWN_RESOURCE")
+    assert "the cell has cpu, memory, disk, gpu, gpu/a100" in body["detail"]
+    assert [each["pointer"] for each in body["errors"]] == ["/limit/tpu"]
+    assert known.client.put("/v1/pools/q", json={"limit": {"gpu/a100": None}}).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ({"cpu": 1000, "matlab": 9000}, "(9 matlab asked, 5 matlab free); ask for less, or raise the licence matlab"),
+        ({"cpu": 9000, "matlab": 1000}, "(9 cpu asked, 4 cpu free); ask for less, or add hosts"),
+    ],
+)
+def test_who_asks_for_more_than_the_cell_has_is_told_what_helps(known, asked, remedy):
+    known.cell.accept("a")
+    free = {"cpu": 4000, "matlab": 5000}
+    said = GangsHeld(job_id="a", pool="/", code="NEVER_FITS", tasks=1, asked=asked, free=free)
+    known.cell.decide("entitlement", said)
+    known.fold()
+    headline = known.get("/v1/jobs/a/explanation")["headline"]["message"]
+    assert headline == f"1 task asks for more than the whole cell has {remedy}"
+    (held,) = [each for each in known.get("/v1/jobs/a/history")["events"] if each["event"] == "GangsHeld"]
+    assert held["detail"]["free"] == {"cpu": 4, "matlab": 5}
+
+
+def test_the_history_of_a_job_names_causes_by_where_they_stand(known):
+    known.cell.accept("a")
+    cause = Cause(machine="lifecycle", round=7)
+    known.cell.decide("lifecycle", JobChanged(job_id="a", state="RUNNING", cause=cause))
+    known.fold()
+    events = {each["event"]: each["detail"] for each in known.get("/v1/jobs/a/history")["events"]}
+    assert events["JobChanged"]["cause"] == "round 7 of lifecycle"
+    assert "shapes" not in events["JobAccepted"]
 
 
 @pytest.mark.parametrize(

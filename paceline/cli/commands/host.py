@@ -16,7 +16,7 @@ from paceline.cli.commands.common import (
     output_option,
     with_client,
 )
-from paceline.output import Column, TableOptions, cores, facts, gib, note, say, show, table, words
+from paceline.output import Column, TableOptions, cores, facts, gib, note, other_columns, say, show, table, words
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -48,6 +48,7 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
         Column("CPU", amount("capacity", cores), right=True),
         Column("GiB HELD", amount("allocated", gib), right=True),
         Column("GiB", amount("capacity", gib), right=True),
+        *other_columns(hosts, {"allocated": "OTHER HELD", "capacity": "OTHER"}),
         Column("ATTRIBUTES", lambda each: words(each["attributes"])),
         *cell_column(hosts),
     ]
@@ -67,7 +68,7 @@ def get(client: "Client", host_id: str, form: str) -> None:
 
 
 def _print(client: "Client", body: Any) -> None:
-    facts((name, words(value) if isinstance(value, dict) else value) for name, value in body.items())
+    facts(pair for name, value in body.items() for pair in _facts_of(name, value))
     tasks = list(client.host_tasks(body["host_id"]))
     if not tasks:
         note("no tasks are there")
@@ -82,6 +83,13 @@ def _print(client: "Client", body: Any) -> None:
             Column("STATE", lambda each: each["state"]),
         ],
     )
+
+
+def _facts_of(name: str, value: Any) -> list[tuple[str, object]]:
+    if name == "ignored_resources" and value:
+        reasons = [f"{each['name']}: {each['message']} ({each['code']})" for each in value]
+        return [(name, reasons[0]), *(("", reason) for reason in reasons[1:])]
+    return [(name, words(value) if isinstance(value, dict) else value if value != [] else None)]
 
 
 @host.command("confirm-loss", epilog=examples("paceline host confirm-loss worker-7 --yes"))

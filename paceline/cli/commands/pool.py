@@ -15,7 +15,20 @@ from paceline.cli.commands.common import (
     pool_paths,
     with_client,
 )
-from paceline.output import Column, TableOptions, answers, cores, facts, gib, note, say, show, table, words
+from paceline.output import (
+    Column,
+    TableOptions,
+    answers,
+    cores,
+    facts,
+    gib,
+    note,
+    other_columns,
+    say,
+    show,
+    table,
+    words,
+)
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
@@ -77,6 +90,9 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
     for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("allocation", "HELD")):
         columns.append(Column(f"{title} CPU", amount(name, cores), right=True))
         columns.append(Column(f"{title} GiB", amount(name, gib), right=True))
+    columns += other_columns(
+        pools, {"demand": "DEMAND OTHER", "entitlement": "ENTITLED OTHER", "allocation": "HELD OTHER"}
+    )
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
     columns += cell_column(pools)

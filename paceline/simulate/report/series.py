@@ -1,14 +1,14 @@
 """A cell over time: samples of what is used, waits and is split up, few enough to keep however long a run is."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.columns import I64
-from events.resources import Amounts
+from events.resources import Amounts, Unit
 from paceline.simulate.scenario.expectations import CellState
 from processors.entitlement.rows import SaidRow
 
@@ -31,6 +31,7 @@ class Sample(NamedTuple):
 
     at_ms: int
     names: tuple[str, ...]
+    units: Mapping[str, Unit]
     used: Amounts
     capacity: Amounts
     running: int
@@ -133,6 +134,7 @@ class Series:
         return Sample(
             at_ms=now_ms,
             names=queues.kinds.names,
+            units=queues.kinds.units,
             used=self._used,
             capacity=self._capacity,
             running=held,

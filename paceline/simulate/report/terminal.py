@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import click
 
-from events.quantities import write_milli
-from paceline.output import Column, span, table
+from events.quantities import write_amounts, write_milli
+from paceline.output import Column, span, table, words
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
-from paceline.simulate.report.series import main_resource
+from paceline.simulate.report.series import Sample, main_resource
 from paceline.simulate.session import Session
 from paceline.simulate.world.expectation_watch import ExpectationResult
 from paceline.simulate.world.log_summary import JobSummary
@@ -99,8 +99,25 @@ def _pools(session: Session) -> None:
             Column(f"{name.upper()} HELD", lambda item: _amount(item[1].allocation, at), right=True),
             Column(f"{name.upper()} ASKED", lambda item: _amount(item[1].demand, at), right=True),
             Column("GiB HELD", lambda item: f"{item[1].allocation[1] / 1024:.1f}", right=True),
+            *_other_columns(last, name),
         ],
     )
+
+
+def _other_columns(last: Sample, main: str) -> list[Column]:
+    """What pools hold and ask for of resources that have no columns; none where that is nothing."""
+
+    def others(amounts: Sequence[int]) -> str:
+        named = {name: amount for name, amount in zip(last.names, amounts, strict=True) if amount and name not in shown}
+        return words(write_amounts(named, last.units))
+
+    shown = ("cpu", "memory", "disk", main)
+    if all(others(amounts) == "-" for row in last.pools.values() for amounts in (row.allocation, row.demand)):
+        return []
+    return [
+        Column("OTHER HELD", lambda item: others(item[1].allocation)),
+        Column("OTHER ASKED", lambda item: others(item[1].demand)),
+    ]
 
 
 def _verdict(verdict: ExpectationResult, rerun_command: str) -> None:

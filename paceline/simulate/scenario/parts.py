@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, StringConstraints, model_validator
 
 from events import spec_parts
-from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount
+from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, SomeMilli, SomeMilliseconds
 from events.records.jobs import JobSubmitted
 from events.resources import in_order
 from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
@@ -43,7 +43,7 @@ class HostResources(spec_parts.Amounts):
     """What a host lends to tasks."""
 
     __pydantic_extra__: dict[ResourceName, OtherAmount]
-    cpu: Annotated[Milli, Field(ge=1)]
+    cpu: SomeMilli
     memory: Mebibytes = 65_536
     disk: Mebibytes = 1_000_000
     gpu: Milli = 0
@@ -91,8 +91,8 @@ class HostGroup(ScenarioPart):
 class LogNormal(Spec):
     """Most are near the median, some far above; a tenth is longer than `p90`."""
 
-    median: Annotated[Milliseconds, Field(ge=1)]
-    p90: Annotated[Milliseconds, Field(ge=1)]
+    median: SomeMilliseconds
+    p90: SomeMilliseconds
 
 
 class Draw(Spec):

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from events.bounds import INT_MAX
-from events.quantities import Milliseconds
+from events.quantities import Milliseconds, SomeMilliseconds
 from events.settings_spec import CellSpec
 from events.spec_parts import Spec, at
 from events.topics import MACHINES
@@ -148,7 +148,7 @@ class Scenario(ScenarioPart):
 
     name: str = ""
     seed: Annotated[int, Field(ge=0, le=INT_MAX)] = 0
-    end: Annotated[Milliseconds, Field(ge=1)] | None = Field(
+    end: SomeMilliseconds | None = Field(
         default=None, description="When it ends; otherwise when nothing more can happen, at the latest a day after all."
     )
     cell: CellSpec | None = None
