@@ -64,7 +64,7 @@ expect:
     ("text", "message"),
     [
         ("cell: {resources: [{name: cpu}]}", "cpu is always there"),
-        ("cell: {resources: [{name: cpus}]}", "did you mean cpu?"),
+        ("cell: {resources: [{name: cpus}]}", "cpus is too close to cpu"),
         ("cell: {resources: [{name: a, unit: GiB}]}", "must be 'milli' or 'MiB'"),
         ("hosts: [{name: g, resources: {cpu: 1, gpus: 8}}]", "did you mean gpu?"),
         ("pools: [{path: /p}]\nexpect: [{at: 1s, that: pool /p demand tpu == 1}]", "there is no resource tpu"),
