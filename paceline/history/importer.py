@@ -113,7 +113,7 @@ def info(data: Path) -> HistoryInfo:
         return msgspec.json.decode((data / INFO).read_bytes(), type=known(HistoryInfo))
     except FileNotFoundError as error:
         raise PacelineError(
-            f"{data} holds no stretch of history. `paceline log import FILE` brings one to an empty folder."
+            f"{data} holds no imported log range. `paceline log import FILE` imports one to an empty folder."
         ) from error
     except (OSError, msgspec.DecodeError) as error:
         raise PacelineError(

@@ -157,7 +157,7 @@ def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, imported_history):
     code, _, err = cli("up", "--history", "x.avro", "--read-only", "--sim-hosts", 5, "--data", "d")
     assert (code, "there is no use for --sim-hosts, --data" in err) == (2, True)
     code, _, err = cli("up", "--read-only", "--data", imported_history / "nothing")
-    assert (code, "holds no stretch of history. `paceline log import" in err) == (1, True)
+    assert (code, "holds no imported log range. `paceline log import" in err) == (1, True)
 
 
 def test_the_views_of_a_stretch_are_those_of_the_log_then(file, tmp_path):
@@ -220,10 +220,12 @@ def test_a_job_is_explained_as_it_was(cli, data, imported_history):
     assert (code, "there is no paceline.lifecycle:100000" in err) == (1, True)
 
 
-def test_what_came_before_a_stretch_is_said_to_have(cli, imported_history, tmp_path):
-    begins = "begins at 2023-11-14T22:13:40.000Z"
+def test_a_position_before_an_imported_range_is_refused_with_the_time_at_which_it_starts(
+    cli, imported_history, tmp_path
+):
+    begins = "2023-11-14T22:13:40.000Z"
     code, _, err = cli("job", "explain", "huge", "--data", imported_history, "--at", "lifecycle:3")
-    assert (code, f"paceline.lifecycle:3 came before this stretch of history, which {begins}." in err) == (1, True)
+    assert (code, f"paceline.lifecycle:3 is before the start of this log range, {begins}." in err) == (1, True)
     out = tmp_path / "smaller.avro"
     code, _, err = cli("log", "export", "--data", imported_history, "--from", FROM, "--to", TO, out)
     assert (code, f"{imported_history} {begins}: export from the log that it was taken from." in err) == (1, True)

@@ -91,7 +91,7 @@ def _as_it_was(settings: "Settings", job_id: str, position: str) -> dict[str, An
         stretch = history_in(settings)
         if stretch is not None and at_ms < stretch.from_ms:  # it is there because a machine had not read it yet
             begins = write_time(stretch.from_ms)
-            raise PacelineError(f"{topic}:{offset} came before this stretch of history, which begins at {begins}.")
+            raise PacelineError(f"{topic}:{offset} is before the start of this log range, {begins}.")
         with TemporaryDirectory(prefix="paceline-explain-") as folder:
             views = views_at(log, cut, settings.data, Path(folder))
             with views.read() as connection:

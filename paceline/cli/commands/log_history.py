@@ -1,4 +1,4 @@
-"""`paceline log export`, `import` and `bisect`: stretches of history."""
+"""`paceline log export`, `import` and `bisect`: log ranges as files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,8 @@ TIME = "2026-08-21T10:40Z"
 @click.argument("file", type=Target(), metavar="FILE")
 @data_option
 @log_options
-@click.option("--from", "start", required=True, metavar="TIME", help=f"Where the stretch begins, such as {TIME}.")
-@click.option("--to", "end", required=True, metavar="TIME", help="Where it ends.")
+@click.option("--from", "start", required=True, metavar="TIME", help=f"Start of the log range, such as {TIME}.")
+@click.option("--to", "end", required=True, metavar="TIME", help="End of the log range.")
 def export(file: Path, data: Path | None, config: Path | None, log: dict[str, Any], start: str, end: str) -> None:
     """Export a log range to one file, with the machine states and views at its start.
 

@@ -95,7 +95,7 @@ def verify(
     with imported_history(file, data) as folder:
         settings = load(config, data=folder, **log)
         if (head or save_head) and is_history(settings.data):
-            raise click.UsageError("a head is of a whole log, not of a stretch of history")
+            raise click.UsageError("a head is of a complete log; this is an exported log range")
         return _verify(settings, machine, RoundRange(first or 1, last), jobs, head, save_head, form)
 
 

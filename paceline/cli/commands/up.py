@@ -71,7 +71,7 @@ def up(
             raise click.UsageError(f"history is only shown: there is no use for {', '.join(unused)}")
         return _show(history, settings)
     if is_history(settings.data):
-        raise click.UsageError(f"{settings.data} is a stretch of history: give --read-only to look at it")
+        raise click.UsageError(f"{settings.data} is an imported log range: add --read-only")
     from paceline.services.up import run_up
 
     return run_up(settings)
