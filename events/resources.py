@@ -6,12 +6,12 @@ have added since. Their order never changes, so a vector stays true when a kind 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import repeat
 from operator import add as add_
-from operator import mul, sub
+from operator import sub
 from typing import Final, Protocol, TypeVar
 
 from events.bounds import AMOUNT_MAX, KINDS_MAX
@@ -23,6 +23,7 @@ Vector = tuple[int, ...]
 """An amount of each kind of a cell, in the order of its `Kinds`."""
 
 LONG_MAX: Final = (1 << 63) - 1
+LONG_MIN: Final = -LONG_MAX - 1
 UNBOUNDED: Final = 1 << 40
 """How often nothing fits into anything."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(/[a-z0-9][a-z0-9._-]{0,62})?")
@@ -221,33 +222,38 @@ def in_order(amounts: Mapping[str, int]) -> dict[str, int]:
 
 def add(a: Vector, b: Vector, times: int = 1) -> Vector:
     """A + times * b. Raises `OverflowError` beyond 64 bits, `ValueError` where they are of different kinds."""
-    return _combined(add_, a, b if times == 1 else tuple(map(mul, b, repeat(times))))
+    _check_kinds(a, b)
+    return _checked(tuple(map(add_, a, b if times == 1 else [times * each for each in b])))
 
 
 def subtract(a: Vector, b: Vector) -> Vector:
     """A - b. Raises as `add`."""
-    return _combined(sub, a, b)
+    _check_kinds(a, b)
+    return _checked(tuple(map(sub, a, b)))
 
 
 def scale(a: Vector, times: int) -> Vector:
     """Times * a. Raises `OverflowError` beyond 64 bits."""
-    return _checked(tuple(map(mul, a, repeat(times))))
+    return a if times == 1 else _checked(tuple([times * each for each in a]))
 
 
 def fits(need: Vector, room: Vector) -> int:
     """How often `need` goes into `room`; `UNBOUNDED` where nothing is needed. Raises `ValueError` as `add`."""
-    if len(need) != len(room):
-        raise ValueError(f"amounts of {len(need)} and {len(room)} kinds")
-    return max(0, min([have // want for want, have in zip(need, room, strict=True) if want > 0], default=UNBOUNDED))
+    _check_kinds(need, room)
+    times = UNBOUNDED
+    for want, have in zip(need, room, strict=True):
+        if want > 0 and have < times * want:
+            times = have // want
+    return times if times > 0 else 0
 
 
-def _combined(how: Callable[[int, int], int], a: Vector, b: Vector) -> Vector:
+def _check_kinds(a: Vector, b: Vector) -> None:
     if len(a) != len(b):
         raise ValueError(f"amounts of {len(a)} and {len(b)} kinds")
-    return _checked(tuple(map(how, a, b)))
 
 
 def _checked(vector: Vector) -> Vector:
-    if max(vector) > LONG_MAX or min(vector) < -LONG_MAX - 1:
-        raise OverflowError(f"an amount has more than 64 bits: {vector}")
+    for amount in vector:
+        if not LONG_MIN <= amount <= LONG_MAX:
+            raise OverflowError(f"an amount has more than 64 bits: {vector}")
     return vector
