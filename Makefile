@@ -21,8 +21,9 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Tests start processes by the hundred: each module is compiled once, whatever the environment says.
 unit: .venv/ready .kafka/ready .pythons/ready
-	$(BIN)/pytest -n 2 --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup
 
 SECONDS ?= 60
 soak: .venv/ready

@@ -85,6 +85,7 @@ def test_what_is_no_job_is_said_with_its_place(tmp_path, text, said):
         ('{"a":' * 5000, "is nested more than 50 levels deep"),
         ("- x\n" * 200_000, "has more than 50,000 names and values"),
     ],
+    ids=["lists", "mappings", "json", "long"],
 )
 def test_what_is_too_deep_or_too_much_is_said_before_all_of_it_is_read(tmp_path, text, said):
     (found,) = faults(tmp_path, text)

@@ -17,7 +17,7 @@ from processors.runtime.replay import replay
 from tests.protocol.toys import TOYS, Left
 from tests.protocol.world import World
 
-SEEDS = range(150)
+SEEDS = range(50)
 STEPS = 1500
 
 

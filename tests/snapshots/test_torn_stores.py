@@ -17,8 +17,8 @@ from processors.state.table import Table, hash_rows, struct_table
 from tests.protocol.toys import Ball, Left, Tally
 from tests.snapshots.cell import Ticking, Toys, throw
 
-EARLIER = 3
-"""So many earlier commits are cut into as well."""
+EARLIER = 1
+"""So many of the last commits are cut at each of their bytes."""
 
 
 def work(log: EmbeddedLog, folder: Path, first: int, end: int) -> None:
