@@ -65,7 +65,7 @@ def test_a_stretch_is_verified_from_its_file(cli, data, file):
     begun = {each["machine"]: each["begun_after"] for each in part["machines"]}
     assert begun["lifecycle"] > 20
     assert part["machines"][0]["rounds"] > 20
-    assert "not of a stretch" in cli("log", "verify", file, "--head", "head.json")[2]
+    assert "this is an exported log range" in cli("log", "verify", file, "--head", "head.json")[2]
     out = cli("log", "verify", file)[1]
     assert f"lifecycle began after round {begun['lifecycle']}, where this history starts" in out
 
@@ -152,7 +152,7 @@ def test_a_history_in_a_folder_is_looked_at_like_a_log(cli, imported_history):
     start, end = open_history(imported_history).bounds("paceline.lifecycle")
     assert len(cli(*given)[1].splitlines()) == end - start
     code, _, err = cli("up", "--data", imported_history)
-    assert (code, "give --read-only" in err) == (2, True)
+    assert (code, "add --read-only" in err) == (2, True)
     assert cli("up", "--history", "x.avro")[0] == 2
     code, _, err = cli("up", "--history", "x.avro", "--read-only", "--sim-hosts", 5, "--data", "d")
     assert (code, "there is no use for --sim-hosts, --data" in err) == (2, True)
@@ -228,7 +228,10 @@ def test_a_position_before_an_imported_range_is_refused_with_the_time_at_which_i
     assert (code, f"paceline.lifecycle:3 is before the start of this log range, {begins}." in err) == (1, True)
     out = tmp_path / "smaller.avro"
     code, _, err = cli("log", "export", "--data", imported_history, "--from", FROM, "--to", TO, out)
-    assert (code, f"{imported_history} {begins}: export from the log that it was taken from." in err) == (1, True)
+    assert (code, f"{imported_history} begins at {begins}: export from the log that it was taken from." in err) == (
+        1,
+        True,
+    )
     assert not out.exists()
 
 
