@@ -162,6 +162,11 @@ class Connection(HttpToolsProtocol):
         elif self._part != self._timed:
             self._time()
 
+    def on_message_begin(self) -> None:
+        """A request begins, maybe right behind the end of another in the same packet."""
+        self._part = "head"
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         """The head of a request is there."""
         self._part = "body"

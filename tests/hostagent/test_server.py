@@ -136,7 +136,6 @@ def test_half_sent_requests_keep_nobody_out(served):
 
 def test_a_head_has_its_time(served, monkeypatch):
     monkeypatch.setattr(module, "HEAD_S", 0.05)
-    served.server.config.timeout_keep_alive = 0.05  # what begins in one packet with the end of a request has this time
     with peers(served.peer(), served.peer(HALF), served.peer(DEFAULT_SHAPE + HALF)) as found:
         assert all(ended(each) for each in found)
 
