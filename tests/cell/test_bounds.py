@@ -63,7 +63,7 @@ def test_the_largest_gang_on_hosts_of_the_longest_ids_fits_a_round() -> None:
 @pytest.mark.parametrize(
     ("fields", "number"),
     [
-        ({"resources": {"cpu": bounds.AMOUNT_MAX + 1}}, bounds.AMOUNT_MAX),
+        ({"resources": {"cpu": bounds.AMOUNT_MAX + 1}}, bounds.AMOUNT_MAX / 1000),
         ({"stop_grace_ms": bounds.MS_MAX + 1}, bounds.MS_MAX),
         ({"instances": bounds.INSTANCES_MAX + 1}, bounds.INSTANCES_MAX),
         ({"instances": 20_000, "gang_min": bounds.GANG_MAX + 1}, bounds.GANG_MAX),
@@ -79,7 +79,7 @@ def test_the_largest_gang_on_hosts_of_the_longest_ids_fits_a_round() -> None:
         ({"owner": "o" * 257}, bounds.WORD_MAX),
     ],
 )
-def test_a_job_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, Any], number: int) -> None:
+def test_a_job_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, Any], number: float) -> None:
     said = one(Lifecycle().submit("a", **{"resources": {"cpu": 1}, **fields}), JobRejected)
     assert said.code == Code.INVALID_SPEC
     assert str(number) in said.message
@@ -97,12 +97,12 @@ def test_a_job_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, An
             },
             bounds.SHARE_MAX,
         ),
-        ({"path": "/q", "reservation": {"cpu": bounds.AMOUNT_MAX + 1}}, bounds.AMOUNT_MAX),
+        ({"path": "/q", "reservation": {"cpu": bounds.AMOUNT_MAX + 1}}, bounds.AMOUNT_MAX / 1000),
         ({"path": "/q", "open_jobs_max": -1}, bounds.INT_MAX),
         ({"path": "/q", "command_id": "c" * 257}, bounds.WORD_MAX),
     ],
 )
-def test_a_pool_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, Any], number: int) -> None:
+def test_a_pool_beyond_the_bounds_is_refused_with_the_number(fields: dict[str, Any], number: float) -> None:
     said = Entitlement().define(**fields)
     assert said.code == Code.INVALID_POOL
     assert str(number) in said.message

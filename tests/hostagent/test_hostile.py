@@ -131,9 +131,9 @@ def test_offsets_of_output_that_can_not_be_are_refused(host: Host, offsets: tupl
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"capacity": {"cpu": -1}}, "cpu is -1"),
-        ({"capacity": {"memory": 1 << 62}}, f"must be 0 to {AMOUNT_MAX}"),
-        ({"capacity": {"gpu": 10**30}}, f"must be 0 to {AMOUNT_MAX}"),
+        ({"capacity": {"cpu": -1}}, "cpu is -0.001"),
+        ({"capacity": {"memory": 1 << 62}}, f"must be 0MiB to {AMOUNT_MAX >> 20}TiB"),
+        ({"capacity": {"gpu": 10**30}}, f"must be 0 to {AMOUNT_MAX / 1000}"),
         ({"port_first": 9, "port_last": 3}, "ports are 9 to 3"),
         ({"attributes": {str(at): "" for at in range(ATTRIBUTES_MAX + 1)}}, f"at most {ATTRIBUTES_MAX}"),
         ({"attributes": {"a": "x" * 257}}, "attribute 'a'"),
