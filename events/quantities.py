@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainVali
 from pydantic_core import PydanticCustomError
 
 from events.bounds import AMOUNT_MAX, MS_MAX
-from events.resources import Unit
+from events.resources import Unit, amount_text
 
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 _MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -48,24 +48,20 @@ def _parser(units: dict[str, int], bare: int | None, what: str) -> Callable[[Any
     return parse
 
 
-def _writer(units: dict[str, int]) -> Callable[[int], str]:
-    """Writes a quantity in the largest unit that makes it whole."""
-    by_size = sorted(units.items(), key=lambda unit: -unit[1])
-
-    def write(value: int) -> str:
-        unit, factor = next((unit, factor) for unit, factor in by_size if value % factor == 0)
-        return f"{value // factor}{unit}" if value else f"0{by_size[-1][0]}"
-
-    return write
-
-
 def write_milli(value: int) -> int | float:
     """1500 -> 1.5, 2000 -> 2."""
     return value / 1000 if value % 1000 else value // 1000
 
 
-write_mib = _writer(_MIB)
-write_ms = _writer(_MS)
+def write_mib(value: int) -> str:
+    """2048 -> 2GiB: in the largest unit that makes it whole."""
+    return amount_text(value, Unit.MIB)
+
+
+def write_ms(value: int) -> str:
+    """90000 -> 90s: in the largest unit that makes it whole."""
+    unit, factor = next((unit, factor) for unit, factor in reversed(_MS.items()) if value % factor == 0)
+    return f"{value // factor}{unit}" if value else "0ms"
 
 
 def _schema(what: str, units: dict[str, int], number: dict[str, Any], unit: str = "") -> WithJsonSchema:

@@ -239,7 +239,7 @@ def test_the_schema_takes_what_the_reader_takes(field, value):
         refused = ""
     except ValidationError as error:
         refused = str(error)
-    if "whole number" in refused or "must be from" in refused:
+    if "whole number" in refused or "must be from 1ms" in refused or "must be from 0.001" in refused:
         return  # arithmetic, of which a schema knows nothing
     assert Draft202012Validator(json_schema()).is_valid(body) is not bool(refused), refused
 

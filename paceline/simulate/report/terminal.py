@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from events.quantities import write_amounts, write_milli
-from paceline.output import Column, span, table, words
+from paceline.output import Column, others, span, table
 from paceline.simulate.report.results import SHOWN_MAX, bounded_slowdown, ran_s, waited_s
 from paceline.simulate.report.series import Sample, main_resource
 from paceline.simulate.session import Session
@@ -107,16 +107,15 @@ def _pools(session: Session) -> None:
 def _other_columns(last: Sample, main: str) -> list[Column]:
     """What pools hold and ask for of resources that have no columns; none where that is nothing."""
 
-    def others(amounts: Sequence[int]) -> str:
-        named = {name: amount for name, amount in zip(last.names, amounts, strict=True) if amount and name not in shown}
-        return words(write_amounts(named, last.units))
+    def text(amounts: Sequence[int]) -> str:
+        named = {name: amount for name, amount in zip(last.names, amounts, strict=True) if amount and name != main}
+        return others(write_amounts(named, last.units))
 
-    shown = ("cpu", "memory", "disk", main)
-    if all(others(amounts) == "-" for row in last.pools.values() for amounts in (row.allocation, row.demand)):
+    if all(text(amounts) == "-" for row in last.pools.values() for amounts in (row.allocation, row.demand)):
         return []
     return [
-        Column("OTHER HELD", lambda item: others(item[1].allocation)),
-        Column("OTHER ASKED", lambda item: others(item[1].demand)),
+        Column("OTHER HELD", lambda item: text(item[1].allocation)),
+        Column("OTHER ASKED", lambda item: text(item[1].demand)),
     ]
 
 
