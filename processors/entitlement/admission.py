@@ -29,7 +29,7 @@ EXPLAINED_BEHIND = 3
 """So many jobs behind the first that waits are told so; the others can see their place from it."""
 
 
-class Why(NamedTuple):
+class Refusal(NamedTuple):
     """Why a gang can't be admitted: code, the pool that says no, what that pool has left, if that is why."""
 
     code: Code
@@ -39,11 +39,11 @@ class Why(NamedTuple):
     """It would be refused by an empty cell too."""
 
 
-class Wait(NamedTuple):
+class BlockedPart(NamedTuple):
     """A part of a job whose first gang must wait, its tasks that wait, and what right behind it is held up by it."""
 
     part: Part
-    why: Why
+    why: Refusal
     slots: I64
     ahead: int
     behind: Sequence[Place]
@@ -66,17 +66,17 @@ class Admission:
         self._entitlement = entitlement
         self._allocation = dict(allocation)
         self._above: dict[str, list[str]] = {}
-        self._firm: dict[str, Vector] = {}
-        for pool, held_ in queues.firm.items():
-            self._hold_firm(pool, held_)
+        self._non_preemptible: dict[str, Vector] = {}
+        for pool, held_ in queues.non_preemptible.items():
+            self._hold_non_preemptible(pool, held_)
         self._taken: list[tuple[str, int, I64]] = []
-        self._waits: dict[str, list[Wait]] = {}
-        self._left = queues.nothing
+        self._waits: dict[str, list[BlockedPart]] = {}
+        self._room_left = queues.nothing
         """What the pool that is served, and all above it, have left."""
 
     def decide(self, budget: int) -> tuple[list[Event], int]:
-        """What is admitted, and what is held and why where that is news: at most `budget` tasks and jobs told, but
-        for a gang, which isn't divided. Returns also what is left of the budget.
+        """What is admitted, and what is held and why where that has changed: at most `budget` tasks and jobs
+        told, but for a gang, which isn't divided. Returns also what is left of the budget.
         """
         left = budget
         pools = sorted(self._queues.in_line(), key=self._longest_ago)
@@ -87,9 +87,9 @@ class Admission:
             if left > 0:
                 left -= self._one_more(pool)
         admitted: list[Event] = [self._columns()] if self._taken else []
-        news = (event for waits in self._waits.values() for wait in waits for event in self._news(wait))
-        told = list(islice(news, max(0, left)))
-        return admitted + told, left - len(told)
+        changed = (event for waits in self._waits.values() for wait in waits for event in self._changed_reasons(wait))
+        explained = list(islice(changed, max(0, left)))
+        return admitted + explained, left - len(explained)
 
     def _longest_ago(self, pool: str) -> tuple[int, str]:
         row = self._pools.get(pool)
@@ -97,31 +97,31 @@ class Admission:
 
     def _pool(self, pool: str, budget: int) -> int:
         """Serves a queue until its first job must wait or `budget` tasks are admitted; returns what is left of it."""
-        soft, firm = self._queues.order.get(pool, []), self._queues.firm_order.get(pool, [])
+        preemptible, strict = self._queues.order.get(pool, []), self._queues.non_preemptible_order.get(pool, [])
         waits = self._waits[pool] = []
         levels = self._levels(pool) if pool in self._pools else []
-        self._left = least([self._free(level) for level in levels]) if levels else self._queues.nothing
-        at = firm_at = ahead = 0
-        while budget > 0 and (at < len(soft) or firm_at < len(firm)):
-            is_firm = at == len(soft) or (firm_at < len(firm) and firm[firm_at] < soft[at])
-            part = (firm[firm_at] if is_firm else soft[at])[-1]
-            firm_at, at = firm_at + is_firm, at + (not is_firm)
+        self._room_left = least([self._free(level) for level in levels]) if levels else self._queues.nothing
+        at = strict_at = ahead = 0
+        while budget > 0 and (at < len(preemptible) or strict_at < len(strict)):
+            is_strict = at == len(preemptible) or (strict_at < len(strict) and strict[strict_at] < preemptible[at])
+            part = (strict[strict_at] if is_strict else preemptible[at])[-1]
+            strict_at, at = strict_at + is_strict, at + (not is_strict)
             taken, why, rest = self._part(part, self._queues.jobs[part[0]], budget)
             budget -= taken
             if why is None:
                 continue
             behind: list[Place] = []
             if not why.for_good:
-                behind = firm[firm_at : firm_at + EXPLAINED_BEHIND]
+                behind = strict[strict_at : strict_at + EXPLAINED_BEHIND]
                 if why.code != Code.RESERVATION_REACHED:
-                    behind = sorted(behind + soft[at : at + EXPLAINED_BEHIND])[:EXPLAINED_BEHIND]
-                    soft = []
-                firm = []
-            waits.append(Wait(part, why, rest, ahead, behind))
+                    behind = sorted(behind + preemptible[at : at + EXPLAINED_BEHIND])[:EXPLAINED_BEHIND]
+                    preemptible = []
+                strict = []
+            waits.append(BlockedPart(part, why, rest, ahead, behind))
             ahead += len(rest)
         return budget
 
-    def _part(self, part: Part, row: JobRow, budget: int) -> tuple[int, Why | None, I64]:
+    def _part(self, part: Part, row: JobRow, budget: int) -> tuple[int, Refusal | None, I64]:
         """Admits what it can of a part of a job; returns how many tasks, why not more, and those that wait for that."""
         gang, slots = self._queues.units(row, part[1])
         taken, need = len(gang), self._queues.need(part[1])
@@ -152,36 +152,36 @@ class Admission:
         nothing = self._queues.nothing
         return subtract(self._entitlement.get(pool, nothing), self._allocation.get(pool, nothing))
 
-    def _firm_free(self, pool: str) -> Vector:
+    def _reservation_left(self, pool: str) -> Vector:
         """What a pool has left of its reservation, and those above it of theirs."""
         levels = [level for level in self._levels(pool) if level != "/"]
-        nothing = self._queues.nothing
-        return least([subtract(self._pools[level].reservation, self._firm.get(level, nothing)) for level in levels])
+        nothing, holds = self._queues.nothing, self._non_preemptible
+        return least([subtract(self._pools[level].reservation, holds.get(level, nothing)) for level in levels])
 
-    def _hold_firm(self, pool: str, amount: Vector) -> None:
+    def _hold_non_preemptible(self, pool: str, amount: Vector) -> None:
         for level in self._levels(pool):
-            self._firm[level] = add(self._firm.get(level, self._queues.nothing), amount)
+            self._non_preemptible[level] = add(self._non_preemptible.get(level, self._queues.nothing), amount)
 
     def _room(self, row: JobRow, need: Vector) -> int:
-        room = fits(need, self._left) if row.pool in self._pools else 0
-        return room if row.preemptible or not room else min(room, fits(need, self._firm_free(row.pool)))
+        room = fits(need, self._room_left) if row.pool in self._pools else 0
+        return room if row.preemptible or not room else min(room, fits(need, self._reservation_left(row.pool)))
 
-    def _refusal(self, row: JobRow, asked: Vector) -> Why | None:
+    def _refusal(self, row: JobRow, asked: Vector) -> Refusal | None:
         """Why `asked` can't be admitted now; None: it can."""
         why = refused_for_good(self._pools, self._cell, row, asked)
         if why is not None:
             return why
         if not self._cell.hosts:
-            return Why(Code.NO_HOSTS, "/")
-        if not row.preemptible and not fits(asked, self._firm_free(row.pool)):
-            return Why(Code.RESERVATION_REACHED, row.pool, self._firm_free(row.pool))
+            return Refusal(Code.NO_HOSTS, "/")
+        if not row.preemptible and not fits(asked, self._reservation_left(row.pool)):
+            return Refusal(Code.RESERVATION_REACHED, row.pool, self._reservation_left(row.pool))
         for level in self._levels(row.pool):
             if not self._within_limit(level, asked):
-                return Why(Code.LIMIT_REACHED, level, self._free(level))
+                return Refusal(Code.LIMIT_REACHED, level, self._free(level))
         for level in self._levels(row.pool):
             free = self._free(level)
             if not fits(asked, free):
-                return Why(self._code(row.pool, level, asked), level, free)
+                return Refusal(self._code(row.pool, level, asked), level, free)
         return None
 
     def _within_limit(self, pool: str, asked: Vector) -> bool:
@@ -220,7 +220,7 @@ class Admission:
         short_of_none = all(have > 0 for have, want in zip(free, asked, strict=True) if want > 0)
         return short_of_none and self._within_limit(pool, asked)
 
-    def _first(self, row: JobRow, wait: Wait) -> tuple[I64, Vector]:
+    def _first(self, row: JobRow, wait: BlockedPart) -> tuple[I64, Vector]:
         """The first gang of a part that waits, or its first task, and what it asks."""
         gang, _ = self._queues.units(row, wait.part[1])
         first = gang if len(gang) and gang[0] == wait.slots[0] else wait.slots[:1]
@@ -228,32 +228,33 @@ class Admission:
 
     def _take(self, job_id: str, row: JobRow, slots: I64, asked: Vector, gang: int) -> None:
         self._taken.append((job_id, gang, slots))
-        self._left = subtract(self._left, asked)
+        self._room_left = subtract(self._room_left, asked)
         for level in self._levels(row.pool):
             self._allocation[level] = add(self._allocation.get(level, self._queues.nothing), asked)
         if not row.preemptible:
-            self._hold_firm(row.pool, asked)
+            self._hold_non_preemptible(row.pool, asked)
 
-    def _news(self, wait: Wait) -> list[Event]:
+    def _changed_reasons(self, wait: BlockedPart) -> list[Event]:
         """What is said of a part that waits and of those behind it, where it wasn't said before. Of other parts of the
         same job that is not said: it waits for what is said already.
         """
         if not len(wait.slots):
             return []
         row = self._queues.jobs[wait.part[0]]
-        news: list[Event] = []
-        if row.parts[wait.part[1]].said != wait.why.code:
+        changed_reasons: list[Event] = []
+        if row.parts[wait.part[1]].reported_code != wait.why.code:
             _, asked = self._first(row, wait)
-            news.append(held(self._queues, self._cell, wait.part, wait.slots, wait.why, asked, wait.ahead))
+            changed_reasons.append(held(self._queues, self._cell, wait.part, wait.slots, wait.why, asked, wait.ahead))
         ahead = wait.ahead + len(wait.slots)
         why = wait.why._replace(code=Code.BEHIND_IN_QUEUE)
         for *_, part in wait.behind:
             what = self._queues.jobs[part[0]].parts[part[1]]
-            if what.said != why.code and part[0] != wait.part[0]:
+            if what.reported_code != why.code and part[0] != wait.part[0]:
                 slots = self._queues.queued_slots(self._queues.jobs[part[0]], part[1])
-                news.append(held(self._queues, self._cell, part, slots, why, self._queues.need(part[1]), ahead))
+                need = self._queues.need(part[1])
+                changed_reasons.append(held(self._queues, self._cell, part, slots, why, need, ahead))
             ahead += what.queued
-        return news
+        return changed_reasons
 
     def _columns(self) -> GangsAdmitted:
         names = Names()
@@ -289,23 +290,25 @@ def least(vectors: Sequence[Vector]) -> Vector:
     return tuple(map(min, zip(*vectors, strict=True)))
 
 
-def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, asked: Vector) -> Why | None:
+def refused_for_good(pools: Table[str, PoolRow], cell: CellRow, row: JobRow, asked: Vector) -> Refusal | None:
     """Why `asked` can't be admitted before hosts or pools change, whoever leaves; None: it can."""
     if row.pool not in pools:
-        return Why(Code.NO_SUCH_POOL, row.pool, None, True)
+        return Refusal(Code.NO_SUCH_POOL, row.pool, None, True)
     if cell.hosts and not fits(asked, cell.capacity):
-        return Why(Code.NEVER_FITS, "/", cell.capacity, True)
+        return Refusal(Code.NEVER_FITS, "/", cell.capacity, True)
     for level in levels_of(row.pool):
         limit = pools[level].limit
         if any(0 <= most < want for most, want in zip(limit, asked, strict=True)):
-            return Why(Code.LIMIT_REACHED, level, limit, True)
+            return Refusal(Code.LIMIT_REACHED, level, limit, True)
     reservation = pools[row.pool].reservation
     if not row.preemptible and not fits(asked, reservation):
-        return Why(Code.RESERVATION_REACHED, row.pool, reservation, True)
+        return Refusal(Code.RESERVATION_REACHED, row.pool, reservation, True)
     return None
 
 
-def held(queues: Queues, cell: CellRow, part: Part, slots: I64, why: Why, asked: Vector, ahead: int = 0) -> GangsHeld:
+def held(
+    queues: Queues, cell: CellRow, part: Part, slots: I64, why: Refusal, asked: Vector, ahead: int = 0
+) -> GangsHeld:
     """The explanation of a wait; `slots` are the tasks that wait, `asked` is what the first gang of them asks."""
     row = queues.jobs[part[0]]
     what = row.parts[part[1]]
@@ -320,5 +323,5 @@ def held(queues: Queues, cell: CellRow, part: Part, slots: I64, why: Why, asked:
         free=queues.kinds.amounts([max(0, each) for each in why.free or queues.nothing]),
         ahead=ahead,
         not_before_ms=what.not_before_ms,
-        cause=recorded(cell.last_by) if what.said else None,
+        cause=recorded(cell.last_by) if what.reported_code else None,
     )

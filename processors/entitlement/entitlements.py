@@ -4,7 +4,7 @@ from events.resources import Vector, add, subtract
 from processors.entitlement.max_min import entitlements
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
-from processors.entitlement.rows import CellRow, PoolRow, SaidRow
+from processors.entitlement.rows import CellRow, PoolRow, ReportedRow
 from processors.state.table import Table
 
 
@@ -15,13 +15,13 @@ class Shares:
         self._queues = queues
         self._pools = pools
         self._cell = cell
-        self._found: tuple[int, dict[str, SaidRow]] = (-1, {})
+        self._found: tuple[int, dict[str, ReportedRow]] = (-1, {})
 
     def restored(self) -> None:
         """Queues and pools were loaded."""
         self._found = (-1, {})
 
-    def all(self) -> dict[str, SaidRow]:
+    def all(self) -> dict[str, ReportedRow]:
         """Entitlement, demand and allocation of each pool as the state is now, parents before their children."""
         version, found = self._found
         if version != self._queues.changes:
@@ -37,7 +37,7 @@ class Shares:
         """What each pool holds, and all below it."""
         return {pool: row.allocation for pool, row in self.all().items()}
 
-    def _count(self) -> dict[str, SaidRow]:
+    def _count(self) -> dict[str, ReportedRow]:
         paths = sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path))
         index = {path: at for at, path in enumerate(paths)}
         parents = [-1 if path == "/" else index[parent_of(path)] for path in paths]
@@ -45,8 +45,8 @@ class Shares:
         allocation = [self._queues.allocation.get(path, nothing) for path in paths]
         waiting = [self._queues.waiting.get(path, nothing) for path in paths]
         rows = [self._pools[path] for path in paths]
-        firm = [self._firm_waiting(path, row.reservation) for path, row in zip(paths, rows, strict=True)]
-        demand = [add(add(*parts[:2]), parts[2]) for parts in zip(waiting, firm, allocation, strict=True)]
+        strict = [self._non_preemptible_demand(path, row.reservation) for path, row in zip(paths, rows, strict=True)]
+        demand = [add(add(*parts[:2]), parts[2]) for parts in zip(waiting, strict, allocation, strict=True)]
         found = entitlements(
             parents,
             [row.reservation for row in rows],
@@ -59,10 +59,11 @@ class Shares:
             above = parents[at]
             allocation[above] = add(allocation[above], allocation[at])
             demand[above] = add(demand[above], demand[at])
-        return {path: SaidRow(found[at], demand[at], allocation[at]) for path, at in index.items()}
+        return {path: ReportedRow(found[at], demand[at], allocation[at]) for path, at in index.items()}
 
-    def _firm_waiting(self, pool: str, reservation: Vector) -> Vector:
+    def _non_preemptible_demand(self, pool: str, reservation: Vector) -> Vector:
         """What waits and isn't preemptible, as far as the reservation can take it: the rest would claim in vain."""
-        waits, firm = (line.get(pool, self._queues.nothing) for line in (self._queues.firm_waiting, self._queues.firm))
-        room = subtract(reservation, firm)
+        queues = self._queues
+        waits = queues.non_preemptible_waiting.get(pool, queues.nothing)
+        room = subtract(reservation, queues.non_preemptible.get(pool, queues.nothing))
         return tuple(max(0, min(want, have)) for want, have in zip(waits, room, strict=True))

@@ -13,7 +13,7 @@ from processors.state.causes import CurrentInput
 from processors.state.table import Table
 
 
-class Leaving:
+class LeavingRuns:
     """Follows orders to leave. A job whose SLA has deferred one gives nothing until a task of it becomes available."""
 
     def __init__(self, queues: Queues, pools: Table[str, PoolRow], current: CurrentInput) -> None:
@@ -64,9 +64,9 @@ class Leaving:
     def starve(self, now: int) -> None:
         """Notes which pools have been below their reservation with work waiting, and since when."""
         for pool, row in self._pools.items():
-            lines = (self._queues.allocation, self._queues.waiting, self._queues.firm_waiting)
-            held_, waits, firm = (line.get(pool, self._queues.nothing) for line in lines)
-            waits = add(waits, firm)
+            lines = (self._queues.allocation, self._queues.waiting, self._queues.non_preemptible_waiting)
+            held_, waits, strict = (line.get(pool, self._queues.nothing) for line in lines)
+            waits = add(waits, strict)
             below = any(want and have < most for want, have, most in zip(waits, held_, row.reservation, strict=True))
             if below and row.starving_ms <= 0:
                 self._pools.change(pool).starve(now, self._current.cause)

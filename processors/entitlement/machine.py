@@ -24,9 +24,9 @@ from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds
-from processors.entitlement.admission import Admission, Why, held, refused_for_good
+from processors.entitlement.admission import Admission, Refusal, held, refused_for_good
 from processors.entitlement.entitlements import Shares
-from processors.entitlement.leaving import Leaving
+from processors.entitlement.leaving import LeavingRuns
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.preemption import Preemption
@@ -41,7 +41,7 @@ from processors.entitlement.rows import (
     PoolFact,
     PoolRow,
     RemovedRow,
-    SaidRow,
+    ReportedRow,
     ask_row,
     root_row,
 )
@@ -51,7 +51,7 @@ from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
-SAY_EVERY_MS = 1000
+REPORT_EVERY_MS = 1000
 """How often EntitlementsSet is said: admission goes by the exact numbers, the views may be a second behind."""
 COMMANDS_KEPT = 1000
 """So many of the newest commands about pools are known again when they are repeated."""
@@ -73,7 +73,7 @@ class Entitlement:
         self.pools.put("/", root_row())
         self.foreign: Table[str, int] = struct_table("foreign", int)
         """The pools of other cells: the cell of each."""
-        self.said: Table[str, SaidRow] = struct_table("said", SaidRow)
+        self.reported: Table[str, ReportedRow] = struct_table("said", ReportedRow)
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self.commands: Table[str, int] = struct_table("commands", int)
         """Commands that were done: where they stand in the topic of pools."""
@@ -83,7 +83,7 @@ class Entitlement:
         self._tree = self._new_tree()
         self._shares = Shares(self.queues, self.pools, self._cell)
         self._input = CurrentInput()
-        self._leaving = Leaving(self.queues, self.pools, self._input)
+        self._leaving = LeavingRuns(self.queues, self.pools, self._input)
         self._idle = -1
         """The state of queues and pools, as `changes` counts them, in which nothing was to be said of any gang."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -109,7 +109,7 @@ class Entitlement:
         """See `Machine.tables`."""
         queues = self.queues
         return (
-            *(self.pools, self.foreign, self.said, self.asks, self.commands, self._cell),
+            *(self.pools, self.foreign, self.reported, self.asks, self.commands, self._cell),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
         )
 
@@ -151,8 +151,8 @@ class Entitlement:
                 self._idle = self.queues.changes
         if caught_up and left > 0:
             out += self._leave(now, left)
-            if not out and self.cell.said_ms + SAY_EVERY_MS <= now and self._is_news():
-                out.append(self._say(budget))  # after what else is decided, so that it is said once
+            if not out and self.cell.reported_ms + REPORT_EVERY_MS <= now and self._is_news():
+                out.append(self._report(budget))  # after what else is decided, so that it is said once
         return out
 
     def next_wakeup(self) -> int | None:
@@ -163,30 +163,30 @@ class Entitlement:
         if due is not None:
             times.append(due)
         if self._is_news():
-            times.append(self.cell.said_ms + SAY_EVERY_MS)
+            times.append(self.cell.reported_ms + REPORT_EVERY_MS)
         return min(times, default=None)
 
     # What follows from the state.
 
-    def shares(self) -> dict[str, SaidRow]:
+    def shares(self) -> dict[str, ReportedRow]:
         """Entitlement, demand and allocation of each pool as the state is now."""
         return self._shares.all()
 
-    def _unsaid(self) -> list[str]:
-        return [path for path, row in self.shares().items() if self.said.get(path) != row]
+    def _unreported(self) -> list[str]:
+        return [path for path, row in self.shares().items() if self.reported.get(path) != row]
 
     def _is_news(self) -> bool:
         """Whether EntitlementsSet is due: it also says since when pools are below reservations that were changed."""
-        return bool(self.cell.changed_by or self._unsaid())
+        return bool(self.cell.changed_by or self._unreported())
 
-    def _say(self, most: int) -> EntitlementsSet:
-        unsaid = self._unsaid()
-        paths = unsaid[:most]
+    def _report(self, most: int) -> EntitlementsSet:
+        unreported = self._unreported()
+        paths = unreported[:most]
         rows = [self.shares()[path] for path in paths]
         columns: dict[str, Any] = {
             meaning: pack_longs([amount for row in rows for amount in getattr(row, meaning)]) for meaning in MEANINGS
         }
-        columns |= {"pools": tuple(paths), "resources": self.queues.kinds.names, "partial": len(unsaid) > most}
+        columns |= {"pools": tuple(paths), "resources": self.queues.kinds.names, "partial": len(unreported) > most}
         return EntitlementsSet(causes=self.cell.causes, **columns)
 
     def _answers(self, budget: int) -> list[Event]:
@@ -219,14 +219,14 @@ class Entitlement:
         shares = self._shares
         admission = Admission(self.queues, self.pools, self.cell, shares.entitlement(), shares.allocation())
         out, left = admission.decide(budget)
-        untold = self.queues.next_untold(max(0, left))
-        for job_id, shape in untold:
+        unexplained = self.queues.next_unexplained(max(0, left))
+        for job_id, shape in unexplained:
             row = self.queues.jobs[job_id]
             gang, _ = self.queues.units(row, shape)
             asked = self.queues.asks(row, gang) if len(gang) else self.queues.need(shape)
-            why, slots = Why(Code(row.parts[shape].returned), row.pool), self.queues.queued_slots(row, shape)
+            why, slots = Refusal(Code(row.parts[shape].returned), row.pool), self.queues.queued_slots(row, shape)
             out.append(held(self.queues, self.cell, (job_id, shape), slots, why, asked))
-        return out, left - len(untold)
+        return out, left - len(unexplained)
 
     def _leave(self, now: int, budget: int) -> list[Event]:
         """Preemptions that are due; TimerPassed for the deadlines that have no other answer. Where the budget ends it,
@@ -236,7 +236,7 @@ class Entitlement:
         starving = sorted((row.starving_ms, pool) for pool, row in self.pools.items() if 0 < row.starving_ms <= latest)
         due = self.queues.next_due_ms()
         out: list[Event] = []
-        vain = due is not None and due <= now
+        nobody_gives = due is not None and due <= now
         if starving:
             shares = self._shares
             preemption = Preemption(self.queues, self.pools, shares.entitlement(), shares.allocation(), budget)
@@ -245,8 +245,8 @@ class Entitlement:
                 out += orders
                 if preemption.budget <= 0:
                     return out
-                vain = vain or not orders
-        if vain:
+                nobody_gives = nobody_gives or not orders
+        if nobody_gives:
             out.append(TimerPassed(machine=self.name, due_ms=now))
         return out
 
@@ -290,9 +290,9 @@ class Entitlement:
         why = None if part.aside else refused_for_good(self.pools, self.cell, row, asked)
         if why is not None:
             self.queues.put_aside((event.job_id, shape), why.code, 0)
-        part.said = event.code
-        if not part.aside or part.said == part.returned:  # who stood behind others and is refused for good hears next
-            self.queues.untold.pop((event.job_id, shape), None)
+        part.reported_code = event.code
+        if not part.aside or part.reported_code == part.returned:  # else it hears next why it is refused for good
+            self.queues.unexplained.pop((event.job_id, shape), None)
 
     def _timer(self, event: TimerPassed, now: int) -> None:
         self.queues.release_due(now)
@@ -359,8 +359,8 @@ class Entitlement:
             self.pools.put(fact.path, pool)
         elif isinstance(fact, RemovedRow):
             self.pools.remove(fact.path)
-            if fact.path in self.said:
-                self.said.remove(fact.path)
+            if fact.path in self.reported:
+                self.reported.remove(fact.path)
         else:
             self._configured(fact.change)
         self.queues.changes += 1
@@ -372,8 +372,8 @@ class Entitlement:
         if len(kinds) > len(self.queues.kinds):
             for path, pool in list(self.pools.items()):
                 self.pools.put(path, pool.widened(kinds))
-            for path, said in list(self.said.items()):
-                self.said.put(path, said.widened(kinds))
+            for path, row in list(self.reported.items()):
+                self.reported.put(path, row.widened(kinds))
             self.queues.widen(kinds)
             self._tree = self._new_tree()
         self.queues.kinds = kinds
@@ -393,8 +393,8 @@ class Entitlement:
         rows = [longs(getattr(event, meaning)).reshape(shape).tolist() for meaning in MEANINGS]
         for at, path in enumerate(event.pools):
             if path in self.pools:
-                self.said.put(path, SaidRow(*(tuple(row[at]) for row in rows)))
+                self.reported.put(path, ReportedRow(*(tuple(row[at]) for row in rows)))
         if not event.partial:
             cell = self._cell.change("cell")
-            cell.said_ms, cell.changed_by = now, []
+            cell.reported_ms, cell.changed_by = now, []
             self._leaving.starve(now)

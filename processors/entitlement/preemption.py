@@ -98,7 +98,7 @@ class Preemption:
         """What the first gangs in line need that would be admitted if the pool had its reservation."""
         queues = self._queues
         room, due = self._room(pool), queues.nothing
-        lines = (queues.order.get(pool, []), queues.firm_order.get(pool, []))
+        lines = (queues.order.get(pool, []), queues.non_preemptible_order.get(pool, []))
         for *_, (job_id, shape) in islice(merge(*lines), QUEUE_LOOKED_AT):
             job = queues.jobs[job_id]
             gang, alone = queues.units(job, shape)

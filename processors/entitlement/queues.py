@@ -45,18 +45,18 @@ class Queues:
         self.at: dict[int, str] = {}
         self.order: dict[str, SortedList[Place]] = {}
         """Per pool the parts in line that are preemptible."""
-        self.firm_order: dict[str, SortedList[Place]] = {}
+        self.non_preemptible_order: dict[str, SortedList[Place]] = {}
         """Per pool the parts in line that are not."""
         self.waiting: dict[str, Vector] = {}
         """What the parts in `order` ask together."""
-        self.firm_waiting: dict[str, Vector] = {}
+        self.non_preemptible_waiting: dict[str, Vector] = {}
         self.allocation: dict[str, Vector] = {}
-        self.firm: dict[str, Vector] = {}
+        self.non_preemptible: dict[str, Vector] = {}
         """The part of the allocation that isn't preemptible."""
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
-        self.untold: dict[Part, None] = {}
+        self.unexplained: dict[Part, None] = {}
         """The parts aside that were not told so."""
         self._later: list[tuple[int, int, int, Part]] = []
         self._for_change: dict[Part, None] = {}
@@ -68,8 +68,9 @@ class Queues:
         self.arena.restored()
         self.shapes.restored()
         self.at = {row.base: job_id for job_id, row in self.jobs.items()}
-        lines = (self.order, self.firm_order, self.waiting, self.firm_waiting)
-        for derived in (*lines, self.allocation, self.firm, self.open_jobs, self.untold, self._for_change):
+        lines = (self.order, self.non_preemptible_order, self.waiting, self.non_preemptible_waiting)
+        held = (self.allocation, self.non_preemptible)
+        for derived in (*lines, *held, self.open_jobs, self.unexplained, self._for_change):
             derived.clear()
         self._later = []
         self._numbers.restored()
@@ -92,7 +93,8 @@ class Queues:
 
     def in_line(self) -> list[str]:
         """The pools with work that waits for its turn."""
-        return sorted({pool: None for line in (self.order, self.firm_order) for pool, jobs in line.items() if jobs})
+        lines = (self.order, self.non_preemptible_order)
+        return sorted({pool: None for line in lines for pool, jobs in line.items() if jobs})
 
     def stretch(self, job_id: str) -> tuple[int, int] | None:
         """Base and size of a job in the arena."""
@@ -248,9 +250,9 @@ class Queues:
             heapq.heappop(self._later)
         return self._later[0][0] if self._later else None
 
-    def next_untold(self, most: int) -> list[Part]:
+    def next_unexplained(self, most: int) -> list[Part]:
         """The parts aside that were not told so, at most `most`, in the order of acceptance."""
-        return heapq.nsmallest(most, self.untold, key=self._age)
+        return heapq.nsmallest(most, self.unexplained, key=self._age)
 
     def slots(self, row: JobRow, shape: int, column: str) -> I64:
         """The tasks of a part for which a column isn't 0, ascending."""
@@ -323,34 +325,34 @@ class Queues:
     def _account(self, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
         self.allocation[pool] = add(self.allocation.get(pool, self.nothing), need, tasks)
         if not preemptible:
-            self.firm[pool] = add(self.firm.get(pool, self.nothing), need, tasks)
+            self.non_preemptible[pool] = add(self.non_preemptible.get(pool, self.nothing), need, tasks)
 
     def _wait(self, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
-        waiting = self.waiting if preemptible else self.firm_waiting
+        waiting = self.waiting if preemptible else self.non_preemptible_waiting
         waiting[pool] = add(waiting.get(pool, self.nothing), need, tasks)
 
     def _stand(self, part: Part, row: JobRow) -> None:
-        order = self.order if row.preemptible else self.firm_order
+        order = self.order if row.preemptible else self.non_preemptible_order
         if row.pool not in order:
             order[row.pool] = SortedList()
         order[row.pool].add(place(part, row))
 
     def _leave(self, part: Part, row: JobRow) -> None:
-        (self.order if row.preemptible else self.firm_order)[row.pool].remove(place(part, row))
-        row.parts[part[1]].said = ""
+        (self.order if row.preemptible else self.non_preemptible_order)[row.pool].remove(place(part, row))
+        row.parts[part[1]].reported_code = ""
 
     def _stand_aside(self, part: Part, what: PartRow) -> None:
         if what.not_before_ms:
             heapq.heappush(self._later, (what.not_before_ms, *self._age(part), part))
         else:
             self._for_change[part] = None
-        if what.said != what.returned:
-            self.untold[part] = None
+        if what.reported_code != what.returned:
+            self.unexplained[part] = None
 
     def _forget_aside(self, part: Part, what: PartRow) -> None:
         self._for_change.pop(part, None)
-        self.untold.pop(part, None)
-        what.not_before_ms, what.for_change, what.returned, what.said = 0, False, "", ""
+        self.unexplained.pop(part, None)
+        what.not_before_ms, what.for_change, what.returned, what.reported_code = 0, False, "", ""
 
     def _release(self, part: Part) -> None:
         row = self.jobs.change(part[0])

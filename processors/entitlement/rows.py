@@ -66,22 +66,22 @@ def root_row() -> PoolRow:
 MEANINGS = ("entitlement", "demand", "allocation")
 
 
-class SaidRow(msgspec.Struct, array_like=True):
+class ReportedRow(msgspec.Struct, array_like=True):
     """What EntitlementsSet last said of a pool."""
 
     entitlement: Vector
     demand: Vector
     allocation: Vector
 
-    def widened(self, kinds: Kinds) -> "SaidRow":
+    def widened(self, kinds: Kinds) -> "ReportedRow":
         """The row as it is when the cell knows more kinds."""
-        return SaidRow(*(kinds.widened(getattr(self, meaning)) for meaning in MEANINGS))
+        return ReportedRow(*(kinds.widened(getattr(self, meaning)) for meaning in MEANINGS))
 
 
 class PartRow(msgspec.Struct, array_like=True):
     """A part of a job: its tasks of one shape. `queued`, `held` count those that wait and that hold. A part that was
     returned, or would be refused by an empty cell, is aside: until `not_before_ms`, or with `for_change` until hosts or
-    pools change. `returned` is why, `said` the code of its last GangsHeld.
+    pools change. `returned` is why, `reported_code` the code of its last GangsHeld.
     """
 
     first: int
@@ -92,7 +92,7 @@ class PartRow(msgspec.Struct, array_like=True):
     not_before_ms: int = 0
     for_change: bool = False
     returned: str = ""
-    said: str = ""
+    reported_code: str = ""
 
     @property
     def aside(self) -> bool:
@@ -127,7 +127,7 @@ class CellRow(msgspec.Struct, array_like=True):
     version: int = 0
     hosts: int = 0
     settings: Settings = DEFAULTS
-    said_ms: int = 0
+    reported_ms: int = 0
     """When EntitlementsSet was said last."""
     served: int = 0
     """Counts admissions."""

@@ -1,4 +1,4 @@
-"""One decision about waiting tasks: in order onto the board; who finds no place is explained and, in time, returned."""
+"""One decision about waiting tasks: in order onto the view; who finds no place is explained and, in time, returned."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from events.columns import I64, indexed, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from events.resources import UNBOUNDED
-from processors.placement.cluster_view import Board, BoardShape
+from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.explain import LASTING, code, explanation
 from processors.placement.hosts import Hosts
 from processors.placement.rows import JobRow
@@ -20,18 +20,18 @@ from processors.state.causes import CauseRow, recorded
 from processors.state.shapes import MIXED
 
 
-class Left(NamedTuple):
+class Unplaced(NamedTuple):
     """Tasks of a job that found no place: a gang, of which `size` tasks of this shape are too many, or each alone."""
 
     job_id: str
     row: JobRow
-    shape: BoardShape
+    shape: ShapeView
     size: int
     slots: I64
     gang: bool
 
 
-class Match:
+class Assignment:
     """One decision. Reads runs and hosts, changes neither."""
 
     def __init__(self, runs: Runs, hosts: Hosts, budget: int, last_by: CauseRow | None) -> None:
@@ -39,15 +39,15 @@ class Match:
         """Whether the budget ended it."""
         self._runs = runs
         self._hosts = hosts
-        self._board = Board(hosts, runs.shapes)
+        self._view = ClusterView(hosts, runs.shapes)
         self._budget = budget
         self._last_by = last_by
         self._waiting = runs.arena["waiting"]
-        self._put: list[tuple[str, I64, I64, int]] = []
+        self._placements: list[tuple[str, I64, I64, int]] = []
         """Of jobs, slots that have places, the host of each, and how many ports each has."""
-        self._left: list[Left] = []
-        self._codes: dict[tuple[BoardShape, int], Code] = {}
-        self._explained: dict[tuple[BoardShape, int], GangsUnplaced] = {}
+        self._unplaced: list[Unplaced] = []
+        self._codes: dict[tuple[ShapeView, int], Code] = {}
+        self._explained: dict[tuple[ShapeView, int], GangsUnplaced] = {}
 
     def decide(self, now: int, due: I64) -> list[Event]:
         """`TasksPlaced`, what is to be said of tasks without a place, and returns; `due` slots have lost patience."""
@@ -58,11 +58,11 @@ class Match:
             if self.cut:
                 break
             self._job(job_id, jobs[job_id])
-        out: list[Event] = [self._placed()] if self._put else []
-        returns: dict[tuple[Code, int], list[Left]] = {}
+        out: list[Event] = [self._placed()] if self._placements else []
+        returns: dict[tuple[Code, int], list[Unplaced]] = {}
         for job_id, parts in self._by_job().items():
-            said = self._code(parts[0])
-            if said != parts[0].row.said:
+            reason = self._code(parts[0])
+            if reason != parts[0].row.reported_code:
                 if self._budget <= 0:
                     self.cut = True
                     break
@@ -75,13 +75,13 @@ class Match:
         return out + [self._returned(*key, parts) for key, parts in returns.items()]
 
     def _job(self, job_id: str, row: JobRow) -> None:
-        """Puts what waits of a job on the board: its gang, then the others one by one, shape by shape."""
+        """Puts what waits of a job on the view: its gang, then the others one by one, shape by shape."""
         waits = self._waiting[row.base : row.base + row.instances]
         slots = np.flatnonzero(waits) + row.base if row.instances > 1 else np.array([row.base])
-        level = self._level(row) if row.shape == MIXED or self._board.shape(row.shape).spread else None
+        level = self._level(row) if row.shape == MIXED or self._view.shape(row.shape).spread else None
         if row.gang and waits[0]:
             gang, slots = slots[: row.gang], slots[row.gang :]
-            if len(gang) > self._budget and self._put:
+            if len(gang) > self._budget and self._placements:
                 self.cut = True  # a gang over the whole budget is placed by itself: it can't be divided
                 return
             self._gang(job_id, row, gang, level)
@@ -90,52 +90,52 @@ class Match:
             if len(part) and not self.cut:
                 self._each(job_id, row, shape, part, level)
 
-    def _by_shape(self, row: JobRow, slots: I64) -> list[tuple[BoardShape, I64]]:
+    def _by_shape(self, row: JobRow, slots: I64) -> list[tuple[ShapeView, I64]]:
         """Slots of a job by their shapes, in the order of the first of each."""
         if row.shape != MIXED:
-            return [(self._board.shape(row.shape), slots)]
+            return [(self._view.shape(row.shape), slots)]
         shapes = self._runs.arena["shape"][slots]
         numbers, first = np.unique(shapes, return_index=True)
         order: list[int] = numbers[np.argsort(first)].tolist()
-        return [(self._board.shape(number), slots[shapes == number]) for number in order]
+        return [(self._view.shape(number), slots[shapes == number]) for number in order]
 
     def _gang(self, job_id: str, row: JobRow, slots: I64, level: I64 | None) -> None:
-        """Puts a gang on the board, whole or not at all."""
+        """Puts a gang on the view, whole or not at all."""
         parts = self._by_shape(row, slots)
         shape = parts[0][0]
         if len(parts) == 1:
-            chosen = self._board.gang(shape, len(slots), level)
-            self._took(job_id, row, shape, len(slots), slots, chosen)
+            chosen = self._view.gang(shape, len(slots), level)
+            self._record_places(job_id, row, shape, len(slots), slots, chosen)
             return
         assert level is not None
-        found = self._board.mixed_gang([(shape, len(part)) for shape, part in parts], level)
+        found = self._view.mixed_gang([(shape, len(part)) for shape, part in parts], level)
         if isinstance(found, int):
-            self._left.append(Left(job_id, row, parts[found][0], len(parts[found][1]), slots, True))
+            self._unplaced.append(Unplaced(job_id, row, parts[found][0], len(parts[found][1]), slots, True))
             return
         for (shape, part), chosen in zip(parts, found, strict=True):
-            self._took(job_id, row, shape, len(slots), part, chosen)
+            self._record_places(job_id, row, shape, len(slots), part, chosen)
 
-    def _each(self, job_id: str, row: JobRow, shape: BoardShape, slots: I64, level: I64 | None) -> None:
-        """Puts tasks on the board one by one, as far as the budget goes."""
+    def _each(self, job_id: str, row: JobRow, shape: ShapeView, slots: I64, level: I64 | None) -> None:
+        """Puts tasks on the view one by one, as far as the budget goes."""
         wanted = min(len(slots), self._budget)
-        board = self._board
+        view = self._view
         if shape.spread and level is not None:
-            chosen = board.spread(shape, wanted, level)
+            chosen = view.spread(shape, wanted, level)
         else:
-            chosen = board.pack(shape, wanted)
+            chosen = view.pack(shape, wanted)
             if level is not None:  # other shapes of the job are spread
                 np.add.at(level, chosen, 1)
         if len(chosen) == wanted < len(slots):
             self.cut = True
             slots = slots[:wanted]
-        self._took(job_id, row, shape, 1, slots, chosen)
+        self._record_places(job_id, row, shape, 1, slots, chosen)
 
-    def _took(self, job_id: str, row: JobRow, shape: BoardShape, size: int, slots: I64, chosen: I64) -> None:
+    def _record_places(self, job_id: str, row: JobRow, shape: ShapeView, size: int, slots: I64, chosen: I64) -> None:
         if len(chosen):
-            self._put.append((job_id, slots[: len(chosen)], chosen, shape.ports))
+            self._placements.append((job_id, slots[: len(chosen)], chosen, shape.ports))
             self._budget -= len(chosen)
         if len(chosen) < len(slots):
-            self._left.append(Left(job_id, row, shape, size, slots[len(chosen) :], size > 1))
+            self._unplaced.append(Unplaced(job_id, row, shape, size, slots[len(chosen) :], size > 1))
 
     def _level(self, row: JobRow) -> I64:
         """How many tasks of a job each host holds."""
@@ -143,13 +143,13 @@ class Match:
         return np.bincount(host[host > 0] - 1, minlength=len(self._hosts.ids))
 
     def _placed(self) -> TasksPlaced:
-        job_ids = dict.fromkeys(job_id for job_id, *_ in self._put)
+        job_ids = dict.fromkeys(job_id for job_id, *_ in self._placements)
         index = {job_id: at for at, job_id in enumerate(job_ids)}
-        counts = [len(slots) for _, slots, *_ in self._put]
-        job = np.repeat(np.array([index[job_id] for job_id, *_ in self._put]), counts)
-        slots = np.concatenate([slots for _, slots, *_ in self._put])
+        counts = [len(slots) for _, slots, *_ in self._placements]
+        job = np.repeat(np.array([index[job_id] for job_id, *_ in self._placements]), counts)
+        slots = np.concatenate([slots for _, slots, *_ in self._placements])
         base = np.array([self._runs.jobs[job_id].base for job_id in job_ids])
-        numbers, host = indexed(np.concatenate([chosen for _, _, chosen, _ in self._put]))
+        numbers, host = indexed(np.concatenate([chosen for _, _, chosen, _ in self._placements]))
         host_ids = tuple(self._hosts.ids[number] for number in numbers.tolist())
         ports = self._ports()
         return TasksPlaced(
@@ -161,14 +161,14 @@ class Match:
             host_session=pack_longs([self._hosts.table[host_id].session for host_id in host_ids]),
             host=pack_ints(host),
             ports=pack_ints(ports),
-            port_count=pack_ints(np.repeat([each for *_, each in self._put], counts)) if ports else b"",
+            port_count=pack_ints(np.repeat([each for *_, each in self._placements], counts)) if ports else b"",
         )
 
     def _ports(self) -> list[int]:
         """Port numbers for all that was put, per host the lowest that are free."""
         free: dict[int, Iterator[int]] = {}
         out: list[int] = []
-        for _, _, chosen, each in self._put:
+        for _, _, chosen, each in self._placements:
             for number in chosen.tolist() if each else ():
                 if number not in free:
                     free[number] = self._free_ports(number)
@@ -179,27 +179,27 @@ class Match:
         row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
         return (port for port in range(row.port_first, row.port_last + 1) if port not in taken)
 
-    def _by_job(self) -> dict[str, list[Left]]:
-        parts: dict[str, list[Left]] = {}
-        for left in self._left:
-            parts.setdefault(left.job_id, []).append(left)
+    def _by_job(self) -> dict[str, list[Unplaced]]:
+        parts: dict[str, list[Unplaced]] = {}
+        for unplaced in self._unplaced:
+            parts.setdefault(unplaced.job_id, []).append(unplaced)
         return parts
 
-    def _code(self, left: Left) -> Code:
-        key = (left.shape, left.size)
+    def _code(self, unplaced: Unplaced) -> Code:
+        key = (unplaced.shape, unplaced.size)
         found = self._codes.get(key)
         if found is None:
-            found = self._codes[key] = code(self._board, left.shape, left.size)
+            found = self._codes[key] = code(self._view, unplaced.shape, unplaced.size)
         return found
 
-    def _explain(self, job_id: str, parts: list[Left]) -> GangsUnplaced:
+    def _explain(self, job_id: str, parts: list[Unplaced]) -> GangsUnplaced:
         tasks = sum(len(part.slots) for part in parts)
         first = parts[0]
         divided = first.gang and len(first.slots) > first.size  # hosts have room for this shape, not for the whole gang
         key = (first.shape, UNBOUNDED if divided else first.size)
         found = self._explained.get(key)
         if found is None:
-            found = self._explained[key] = explanation(self._board, *key, self._code(first))
+            found = self._explained[key] = explanation(self._view, *key, self._code(first))
         row, slot = first.row, int(first.slots[0])
         return replace(
             found,
@@ -207,15 +207,15 @@ class Match:
             tasks=tasks,
             instance=slot - row.base,
             run=int(self._waiting[slot]),
-            cause=recorded(self._last_by) if row.said else None,
+            cause=recorded(self._last_by) if row.reported_code else None,
         )
 
-    def _return(self, left: Left, now: int, due: I64, returns: dict[tuple[Code, int], list[Left]]) -> None:
+    def _return(self, unplaced: Unplaced, now: int, due: I64, returns: dict[tuple[Code, int], list[Unplaced]]) -> None:
         """Returns what can't be placed before hosts change, or has lost patience, as far as the budget goes."""
-        why = self._code(left)
+        why = self._code(unplaced)
         lasting = why in LASTING
-        slots = left.slots if lasting else np.intersect1d(left.slots, due, assume_unique=True)
-        alone = not left.gang
+        slots = unplaced.slots if lasting else np.intersect1d(unplaced.slots, due, assume_unique=True)
+        alone = not unplaced.gang
         most = max(0, self._budget)
         if (len(slots) if alone else min(1, len(slots))) > most:
             self.cut = True
@@ -223,15 +223,15 @@ class Match:
         if not len(slots):
             return
         self._budget -= len(slots) if alone else 1  # a gang is one range
-        left = left._replace(slots=slots)
+        unplaced = unplaced._replace(slots=slots)
         if lasting:
-            returns.setdefault((why, 0), []).append(left)
+            returns.setdefault((why, 0), []).append(unplaced)
         else:
             settings = self._runs.settings.now
-            wait = min(settings.return_backoff_ms << min(left.row.returns, 16), settings.return_backoff_max_ms)
-            returns.setdefault((why, now + wait), []).append(left)
+            wait = min(settings.return_backoff_ms << min(unplaced.row.returns, 16), settings.return_backoff_max_ms)
+            returns.setdefault((why, now + wait), []).append(unplaced)
 
-    def _returned(self, why: Code, not_before_ms: int, parts: list[Left]) -> GangsReturned:
+    def _returned(self, why: Code, not_before_ms: int, parts: list[Unplaced]) -> GangsReturned:
         """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""
         counts = [len(part.slots) for part in parts]
         slots = np.concatenate([part.slots for part in parts])

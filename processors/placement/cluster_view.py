@@ -1,6 +1,6 @@
-"""The board of one decision: copies of what is free, on which tasks are put before anything is said.
+"""The cluster as one decision sees it: copies of what is free, on which tasks are put before anything is decided.
 
-Three ways lead to the same places: `packing.pack` for many tasks, `BoardShape.few` for few tasks of a shape that comes
+Three ways lead to the same places: `packing.pack` for many tasks, `ShapeView.few` for few tasks of a shape that comes
 up again and again (it keeps the order of hosts and looks only at those touched since), `packing.spread`.
 """
 
@@ -21,18 +21,18 @@ SCORE_MAX = 1 << 45
 """More than what fits on a host adds up to: the score of a task that fits on none is of no use."""
 
 
-class BoardShape:
-    """A shape on the board: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now."""
+class ShapeView:
+    """A shape on the view: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now."""
 
-    def __init__(self, board: "Board", shape: Shape) -> None:
+    def __init__(self, view: "ClusterView", shape: Shape) -> None:
         self.need = need = (*shape.need, shape.ports)
         self.ports = shape.ports
         self.spread = shape.spread
         self.constraints = shape.constraints
-        self.unmet = board.hosts.constraints.column(shape.constraints)
-        self.open: Mask = board.hosts.up & (self.unmet < 0)
+        self.unmet = view.hosts.constraints.column(shape.constraints)
+        self.open: Mask = view.hosts.up & (self.unmet < 0)
         self.column = np.array(need, dtype=np.int64)[:, None]
-        score = sum(one * int(weight) for one, weight in zip(need, board.weight, strict=False))
+        score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
         self.score = min(score, SCORE_MAX)
         self.too_many = 1 << 62
         """So many at once found no place; a gang of as many won't either, since what is free only shrinks."""
@@ -42,36 +42,36 @@ class BoardShape:
         self._recent: list[tuple[int, int]] = []
         self._seen = 0
 
-    def few(self, board: "Board", wanted: int) -> I64:
-        """As `packing.pack`, and puts the tasks on the board."""
-        self._refresh(board)
+    def few(self, view: "ClusterView", wanted: int) -> I64:
+        """As `packing.pack`, and puts the tasks on the view."""
+        self._refresh(view)
         chosen: list[int] = []
         while len(chosen) < wanted:
-            host, fit = self._next(board, wanted - len(chosen))
+            host, fit = self._next(view, wanted - len(chosen))
             if not fit:
                 break
             chosen += [host] * fit
-            board.take(host, fit, self)
-            heappush(self._recent, (int(board.score[host]), host))
-            self._seen = len(board.touched)
+            view.take(host, fit, self)
+            heappush(self._recent, (int(view.score[host]), host))
+            self._seen = len(view.touched)
         return np.array(chosen, dtype=np.int64)
 
-    def _refresh(self, board: "Board") -> None:
-        """Brings the order of hosts up to what was put on the board since."""
-        if self._epoch != board.epoch:
-            hosts = feasible(board.free, self.need, self.open)
-            order = np.argsort(board.score[hosts], kind="stable")
-            self._order = [board.score[hosts][order], hosts[order]]
+    def _refresh(self, view: "ClusterView") -> None:
+        """Brings the order of hosts up to what was put on the view since."""
+        if self._epoch != view.epoch:
+            hosts = feasible(view.free, self.need, self.open)
+            order = np.argsort(view.score[hosts], kind="stable")
+            self._order = [view.score[hosts][order], hosts[order]]
             self._at, self._recent = 0, []
-            self._epoch, self._seen = board.epoch, len(board.touched)
+            self._epoch, self._seen = view.epoch, len(view.touched)
             return
-        if self._seen < len(board.touched):
-            for host in dict.fromkeys(board.touched[self._seen :]):
+        if self._seen < len(view.touched):
+            for host in dict.fromkeys(view.touched[self._seen :]):
                 if self.open[host]:
-                    heappush(self._recent, (int(board.score[host]), host))
-            self._seen = len(board.touched)
+                    heappush(self._recent, (int(view.score[host]), host))
+            self._seen = len(view.touched)
 
-    def _next(self, board: "Board", most: int) -> tuple[int, int]:
+    def _next(self, view: "ClusterView", most: int) -> tuple[int, int]:
         """The host with least free that holds a task, and how many it holds; 0: there is none.
 
         What doesn't fit any more, or has moved in the order, is dropped.
@@ -82,9 +82,9 @@ class BoardShape:
             kept = (int(scores_[self._at]), int(hosts[self._at])) if self._at < len(hosts) else None
             from_kept = kept is not None and (not recent or kept < recent[0])
             score, host = kept if kept is not None and from_kept else recent[0]
-            if board.score[host] == score:
+            if view.score[host] == score:
                 fit = most
-                for have, one in zip(board.free[:, host].tolist(), self.need, strict=True):
+                for have, one in zip(view.free[:, host].tolist(), self.need, strict=True):
                     if one and have // one < fit:
                         fit = have // one
                 if fit > 0:
@@ -96,7 +96,7 @@ class BoardShape:
         return 0, 0
 
 
-class Board:
+class ClusterView:
     """Copies of the columns of hosts. `free` only shrinks."""
 
     def __init__(self, hosts: Hosts, shapes: Shapes) -> None:
@@ -109,31 +109,31 @@ class Board:
         self.epoch = 0
         """Grows when many hosts changed at once."""
         self._known = shapes
-        self._shapes: dict[int, BoardShape] = {}
+        self._shapes: dict[int, ShapeView] = {}
 
-    def shape(self, number: int) -> BoardShape:
+    def shape(self, number: int) -> ShapeView:
         """The shape of a number."""
         shape = self._shapes.get(number)
         if shape is None:
-            shape = self._shapes[number] = BoardShape(self, self._known[number])
+            shape = self._shapes[number] = ShapeView(self, self._known[number])
         return shape
 
-    def pack(self, shape: BoardShape, wanted: int) -> I64:
+    def pack(self, shape: ShapeView, wanted: int) -> I64:
         """Packs up to `wanted` tasks; returns a host for each that found one."""
         if wanted <= FEW:
             return shape.few(self, wanted)
         chosen = pack(self.free, self.score, shape.open, shape.need, wanted)
-        self._put(chosen, shape)
+        self._place(chosen, shape)
         return chosen
 
-    def spread(self, shape: BoardShape, wanted: int, level: I64) -> I64:
+    def spread(self, shape: ShapeView, wanted: int, level: I64) -> I64:
         """Spreads up to `wanted` tasks; `level` counts the job's tasks on each host, and is brought up."""
         chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score)
         np.add.at(level, chosen, 1)
-        self._put(chosen, shape)
+        self._place(chosen, shape)
         return chosen
 
-    def gang(self, shape: BoardShape, size: int, level: I64 | None) -> I64:
+    def gang(self, shape: ShapeView, size: int, level: I64 | None) -> I64:
         """All tasks of a gang, or none. `level` is as in `spread`, None where all tasks of the job are packed."""
         nothing = np.zeros(0, dtype=np.int64)
         if size >= shape.too_many:
@@ -142,10 +142,10 @@ class Board:
         if len(chosen) < size:
             shape.too_many = size
             return nothing
-        self._put(chosen, shape)
+        self._place(chosen, shape)
         return chosen
 
-    def mixed_gang(self, parts: Sequence[tuple[BoardShape, int]], levels: I64) -> list[I64] | int:
+    def mixed_gang(self, parts: Sequence[tuple[ShapeView, int]], levels: I64) -> list[I64] | int:
         """Hosts for each part of a gang, or the index of the part that found too few. The part whose tasks ask most is
         put first. `levels` is as in `spread`.
         """
@@ -154,23 +154,23 @@ class Board:
         for at in sorted(range(len(parts)), key=lambda one: -parts[one][0].score):
             shape, size = parts[at]
             found[at] = self._choose(shape, size, levels)
-            self._put(found[at], shape)
+            self._place(found[at], shape)
             if len(found[at]) < size:
                 self.free[:], self.score[:], levels[:] = free, score, level
                 return at
         return [found[at] for at in range(len(parts))]
 
-    def room(self, shape: BoardShape, most: int) -> int:
+    def room(self, shape: ShapeView, most: int) -> int:
         """How many tasks would find a place now, counting at most `most` per host."""
         return int(fits(self.free, shape.need, np.flatnonzero(shape.open), most).sum())
 
-    def take(self, host: int, count: int, shape: BoardShape) -> None:
+    def take(self, host: int, count: int, shape: ShapeView) -> None:
         """Puts tasks on one host."""
         self.free[:, host] -= shape.column[:, 0] * count
         self.score[host] -= shape.score * count
         self.touched.append(host)
 
-    def _choose(self, shape: BoardShape, size: int, level: I64 | None) -> I64:
+    def _choose(self, shape: ShapeView, size: int, level: I64 | None) -> I64:
         """Hosts for tasks that belong together, or too few."""
         if shape.spread and level is not None:
             chosen = spread(self.free, self.score, shape.open, shape.need, size, level, shape.score)
@@ -180,7 +180,7 @@ class Board:
             np.add.at(level, chosen, 1)
         return chosen
 
-    def _put(self, chosen: I64, shape: BoardShape) -> None:
+    def _place(self, chosen: I64, shape: ShapeView) -> None:
         if len(chosen) == 1:
             self.take(int(chosen[0]), 1, shape)
             return

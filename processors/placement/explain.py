@@ -12,7 +12,7 @@ from events.codes import Code
 from events.columns import I64, counted
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
-from processors.placement.cluster_view import Board, BoardShape
+from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Phase
 from processors.placement.packing import fits
 
@@ -29,9 +29,9 @@ conditions.
 CONSTRAINT = OPEN + len(Phase)
 
 
-def code(board: Board, shape: BoardShape, size: int) -> Code:
+def code(view: ClusterView, shape: ShapeView, size: int) -> Code:
     """The code for `size` tasks that belong together (1: a task alone) and found no place."""
-    hosts = board.hosts
+    hosts = view.hosts
     counting = np.flatnonzero(hosts.counts)
     if not len(counting):
         return Code.NO_HOSTS
@@ -41,17 +41,17 @@ def code(board: Board, shape: BoardShape, size: int) -> Code:
         return Code.CONSTRAINT_MISMATCH if int(fit.sum()) >= size else Code.NEVER_FITS
     if int(fit[matching].sum()) < size:
         return Code.NEVER_FITS
-    return Code.GANG_INCOMPLETE if board.room(shape, size) else Code.NO_HOST_FITS
+    return Code.GANG_INCOMPLETE if view.room(shape, size) else Code.NO_HOST_FITS
 
 
-def explanation(board: Board, shape: BoardShape, size: int, code: Code) -> GangsUnplaced:
+def explanation(view: ClusterView, shape: ShapeView, size: int, code: Code) -> GangsUnplaced:
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
-    hosts = board.hosts
-    free = hosts.capacity if code in LASTING else board.free
+    hosts = view.hosts
+    free = hosts.capacity if code in LASTING else view.free
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
-    reason = _reasons(board, shape, code, left)
+    reason = _reasons(view, shape, code, left)
     values, counts = counted(reason[hosts.present > 0])
-    by_reason = zip((_name(board, shape, value) for value in values.tolist()), counts.tolist(), strict=True)
+    by_reason = zip((_name(view, shape, value) for value in values.tolist()), counts.tolist(), strict=True)
     total: dict[str, int] = {}
     for name, count in by_reason:
         total[name] = total.get(name, 0) + count
@@ -65,13 +65,13 @@ def explanation(board: Board, shape: BoardShape, size: int, code: Code) -> Gangs
         ports=shape.need[-1],
         hosts_considered=int(hosts.present.sum()),
         hosts_by_reason=total,
-        nearest=_nearest(board, shape, left, np.flatnonzero(reason < OPEN)),
+        nearest=_nearest(view, shape, left, np.flatnonzero(reason < OPEN)),
     )
 
 
-def _reasons(board: Board, shape: BoardShape, code: Code, left: I64) -> NDArray[np.int64]:
+def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64) -> NDArray[np.int64]:
     """The first reason of each host; `left` is what is left when as many tasks as possible were put there."""
-    hosts = board.hosts
+    hosts = view.hosts
     phase = hosts.phase
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
         gone = np.where(phase == Phase.LOST, Phase.LOST, Phase.RETURNING)
@@ -87,22 +87,22 @@ def _reasons(board: Board, shape: BoardShape, code: Code, left: I64) -> NDArray[
     return np.where(phase == Phase.UP, reason, OPEN + phase)
 
 
-def _name(board: Board, shape: BoardShape, reason: int) -> str:
+def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
     if reason < OPEN:
-        return (*board.hosts.kinds.names, "ports")[reason]
+        return (*view.hosts.kinds.names, "ports")[reason]
     if reason < CONSTRAINT:
         return PHASE_NAMES[Phase(reason - OPEN)]
     return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"
 
 
-def _nearest(board: Board, shape: BoardShape, left: I64, among: I64) -> tuple[NearMiss, ...]:
+def _nearest(view: ClusterView, shape: ShapeView, left: I64, among: I64) -> tuple[NearMiss, ...]:
     """The hosts that lack least for one task, each kind by its share of the largest host."""
     lacks = np.maximum(shape.column[:-1] - left[:-1, among], 0)
     distance = np.zeros(len(among), dtype=np.int64)
-    for row, weight in zip(lacks, board.weight, strict=True):
+    for row, weight in zip(lacks, view.weight, strict=True):
         distance += np.minimum(row, LACK_MAX // weight) * weight
     first = np.argsort(distance, kind="stable")[:NEAREST]
     return tuple(
-        NearMiss(host_id=board.hosts.ids[host], lacks=board.hosts.kinds.amounts(lack))
+        NearMiss(host_id=view.hosts.ids[host], lacks=view.hosts.kinds.amounts(lack))
         for host, lack in zip(among[first].tolist(), lacks[:, first].T.tolist(), strict=True)
     )

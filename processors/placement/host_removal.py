@@ -15,7 +15,7 @@ from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
 
 
-class Leaving:
+class HostRemovals:
     """Decides `HostRemoved` and answers operators who ask for it."""
 
     def __init__(self, hosts: Hosts, settings: CellSettings) -> None:
@@ -49,31 +49,31 @@ class Leaving:
                 removed[ask.host_id] = None
                 out.append(self._removed(ask.host_id, Code.ASKED, now, ask_cause(offset)))
             out.append(ask.answer(offset, code, message))
-        due = self._gone()
-        due = due[self._hosts.left_ms[due] + self._settings.now.host_removed_after_ms <= now]
+        due = self._departed()
+        due = due[self._hosts.departed_ms[due] + self._settings.now.host_removed_after_ms <= now]
         names = (self._hosts.ids[number] for number in due.tolist())
-        left = [host_id for host_id in names if host_id not in removed and host_id not in busy]
-        return out + [self._removed(host_id, Code.STAYED_AWAY, now) for host_id in left[: max(0, budget - len(out))]]
+        due_ids = [host_id for host_id in names if host_id not in removed and host_id not in busy]
+        return out + [self._removed(host_id, Code.STAYED_AWAY, now) for host_id in due_ids[: max(0, budget - len(out))]]
 
     def next_wakeup(self) -> int | None:
         """When the next host is to be removed; an operator's ask is due at once."""
         times = [ask.at_ms for ask in list(self.asks.values())[:1]]
-        gone = self._gone()
-        if len(gone):
-            times.append(int(self._hosts.left_ms[gone].min()) + self._settings.now.host_removed_after_ms)
+        departed = self._departed()
+        if len(departed):
+            times.append(int(self._hosts.departed_ms[departed].min()) + self._settings.now.host_removed_after_ms)
         return min(times, default=None)
 
-    def _gone(self) -> I64:
+    def _departed(self) -> I64:
         """The hosts that have left and hold no runs, the longest gone first."""
-        hosts = np.flatnonzero((self._hosts.left_ms > 0) & (self._hosts.runs == 0))
-        return hosts[np.argsort(self._hosts.left_ms[hosts], kind="stable")]
+        hosts = np.flatnonzero((self._hosts.departed_ms > 0) & (self._hosts.runs == 0))
+        return hosts[np.argsort(self._hosts.departed_ms[hosts], kind="stable")]
 
     def _answer(self, row: HostRow | None, now: int) -> tuple[Code, str]:
         if row is None:
             return Code.NOT_FOUND, "This cell knows no such host, or no longer."
-        if not row.left_ms and not row.silent_ms:
+        if not row.departed_ms and not row.silent_ms:
             return Code.HOST_CONNECTED, "The host is heard: stop its agent first; 10 s later it is silent."
-        fresh = not row.left_ms or now - row.left_ms < self._settings.now.host_lost_after_ms
+        fresh = not row.departed_ms or now - row.departed_ms < self._settings.now.host_lost_after_ms
         if row.reconciled > row.session != NEVER and fresh:
             return Code.HOST_CONNECTED, "The host is connecting just now."
         if runs := int(self._hosts.runs[row.number]):
@@ -82,6 +82,6 @@ class Leaving:
 
     def _removed(self, host_id: str, code: Code, now: int, by: Cause | None = None) -> HostRemoved:
         row = self._hosts.table[host_id]
-        left_ms = max(0, now - row.left_ms) if row.left_ms else 0
-        session, cause = max(row.session, row.reconciled), by or recorded(row.left_by)
-        return HostRemoved(host_id=host_id, session=session, code=code, left_ms=left_ms, cause=cause)
+        departed_ms = max(0, now - row.departed_ms) if row.departed_ms else 0
+        session, cause = max(row.session, row.reconciled), by or recorded(row.departed_by)
+        return HostRemoved(host_id=host_id, session=session, code=code, left_ms=departed_ms, cause=cause)

@@ -60,7 +60,7 @@ class Hosts:
         self.counting: I64 = columns[-5]
         """1: its capacity counts for the cell: it has offered something and isn't lost."""
         self.silent_ms: I64 = columns[-4]
-        self.left_ms: I64 = columns[-3]
+        self.departed_ms: I64 = columns[-3]
         self.runs: I64 = columns[-2]
         """Runs that have a place there."""
         self.present: I64 = columns[-1]
@@ -126,7 +126,7 @@ class Hosts:
         if event.session <= row.session:
             return
         row.session, row.lost = event.session, False
-        row.silent_ms, row.silent_by, row.left_ms, row.left_by = 0, None, 0, None
+        row.silent_ms, row.silent_by, row.departed_ms, row.departed_by = 0, None, 0, None
         self._derive(row)
 
     def offered(self, event: HostOffered, now: int) -> None:
@@ -169,13 +169,13 @@ class Hosts:
         row = self._known(event.host_id)
         row.reconciled = max(row.reconciled, event.session)
         if row.session == NEVER or (row.lost and row.reconciled > row.session):  # it is about to be heard of
-            row.left_ms, row.left_by = max(1, now), self._input.cause
+            row.departed_ms, row.departed_by = max(1, now), self._input.cause
         self._derive(row)
 
     def lose(self, event: HostLost, now: int) -> None:
         """A host is given up. Its runs go on holding their places until lifecycle ends them."""
         row = self.table.change(event.host_id)
-        row.lost, row.left_ms, row.left_by = True, max(1, now), self._input.cause
+        row.lost, row.departed_ms, row.departed_by = True, max(1, now), self._input.cause
         if row.offered != NEVER:
             self._changed()
         _withdraw(row)
@@ -269,7 +269,7 @@ class Hosts:
             self.phase[number] = Phase.UP if settled else Phase.RETURNING
         self.counting[number] = row.offered != NEVER
         self.silent_ms[number] = 0 if row.lost else row.silent_ms
-        self.left_ms[number], self.present[number] = row.left_ms, 1
+        self.departed_ms[number], self.present[number] = row.departed_ms, 1
 
 
 def _offer_of(row: HostRow) -> tuple[object, ...]:

@@ -88,7 +88,7 @@ class Liveness:
         if cell.beats_since_ms and len(silent):
             first = max(int(self._hosts.silent_ms[silent].min()), cell.beats_since_ms)
             bounded = first + self._settings.now.host_lost_after_ms
-            if self._left(bounded) == 0:
+            if self._losses_allowed(bounded) == 0:
                 bounded = max(bounded, cell.window_ms + WINDOW_MS)
             times.append(min(bounded, first + self._settings.now.host_lost_grace_ms))
         return min(times, default=None)
@@ -115,11 +115,11 @@ class Liveness:
         counted: I64 = now - np.maximum(self._hosts.silent_ms[hosts], cell.beats_since_ms)
         after, grace = self._settings.now.host_lost_after_ms, self._settings.now.host_lost_grace_ms
         graced = hosts[counted >= grace].tolist()
-        due = hosts[(counted >= after) & (counted < grace)].tolist()[: self._left(now)]
+        due = hosts[(counted >= after) & (counted < grace)].tolist()[: self._losses_allowed(now)]
         found = [(number, Code.GRACE_PASSED) for number in graced] + [(number, Code.SILENT) for number in due]
         return [each for each in found if self._hosts.ids[each[0]] not in given_up]
 
-    def _left(self, now: int) -> int:
+    def _losses_allowed(self, now: int) -> int:
         """How many hosts may still be given up for their silence in the present minute."""
         cell = self._cell["cell"]
         losses = cell.losses if now - cell.window_ms < WINDOW_MS else 0

@@ -1,8 +1,8 @@
 """Placement: owns hosts and what is free on them; decides where runs go and which hosts are given up (design §4).
 
-What is said of hosts stands in `hosts.py`, when they are given up in `liveness.py`, what is said of runs in `runs.py`.
-A decision is a `match.py`: it puts waiting tasks on a `board.py`, by the arithmetic in `fill.py`, and explains in
-`explain.py` who found no place. Here inputs are told apart.
+Hosts stand in `hosts.py`, when they are given up in `liveness.py`, runs in `runs.py`. A decision is an `assignment.py`:
+it puts waiting tasks on a `cluster_view.py`, by the arithmetic in `packing.py`; `explain.py` says why others find no
+place. Here inputs are told apart.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ from events.records.placement import (
 from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
-from processors.placement.assignment import Match
-from processors.placement.host_removal import Leaving
+from processors.placement.assignment import Assignment
+from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
 from processors.placement.rows import CellRow
@@ -68,7 +68,7 @@ class Placement:
         self._settings = CellSettings()
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings)
-        self._leaving = Leaving(self.hosts, self._settings)
+        self._removals = HostRemovals(self.hosts, self._settings)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -104,7 +104,7 @@ class Placement:
             self._settings.kept,
             self.hosts.table,
             self._liveness.asks,
-            self._leaving.asks,
+            self._removals.asks,
             self.runs.jobs,
             self.runs.ports,
             self.runs.shapes.table,
@@ -124,7 +124,7 @@ class Placement:
             case Fact(_, offset, at_ms, HostLossConfirmed() as event, _):
                 self._liveness.confirmed(event, offset, at_ms)
             case Fact(_, offset, at_ms, HostRemovalRequested() as event, _):
-                self._leaving.asked(event, offset, at_ms)
+                self._removals.asked(event, offset, at_ms)
             case Fact(_, offset, _, CellConfigured() as event, _):
                 self._settings.asked(offset, event)
             case Fact(topic, offset, at_ms, event, _):
@@ -145,7 +145,7 @@ class Placement:
         out: list[Event] = self._liveness.decide(now, budget) if caught_up else []
         if caught_up and len(out) < budget:
             busy = {event.host_id for event in out if isinstance(event, HostLost)}
-            out += self._leaving.decide(now, busy, budget - len(out))
+            out += self._removals.decide(now, busy, budget - len(out))
         if len(out) >= budget:
             return out
         budget -= len(out)
@@ -154,9 +154,9 @@ class Placement:
             out.append(changed)
         due = self.runs.due(now if caught_up else 0)
         if self.runs.waiting and (len(due) or not self._quiet):
-            match_ = Match(self.runs, self.hosts, budget, self.cell["cell"].last_by)
-            said = match_.decide(now, due)
-            self._quiet = not said and not match_.cut
+            assignment = Assignment(self.runs, self.hosts, budget, self.cell["cell"].last_by)
+            said = assignment.decide(now, due)
+            self._quiet = not said and not assignment.cut
             out += said
         wakeup = self.next_wakeup()
         if caught_up and not out and wakeup is not None and wakeup <= now:
@@ -165,7 +165,7 @@ class Placement:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = (self._liveness.next_wakeup(), self._leaving.next_wakeup(), self.runs.next_due_ms())
+        times = (self._liveness.next_wakeup(), self._removals.next_wakeup(), self.runs.next_due_ms())
         return min((time for time in times if time is not None), default=None)
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
@@ -180,7 +180,7 @@ class Placement:
 
     def _answered(self, event: HostAnswered, now: int) -> None:
         self._liveness.answered(event, now)
-        self._leaving.answered(event, now)
+        self._removals.answered(event, now)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.hosts.lose(event, now)

@@ -34,11 +34,11 @@ class HostRow(msgspec.Struct, array_like=True):
     silent_by: CauseRow | None = None
     """What said so."""
     lost: bool = False
-    left_ms: int = 0
+    departed_ms: int = 0
     """Logical time since when nothing is expected of it: given up, or settled without ever having connected; 0: it is
     there.
     """
-    left_by: CauseRow | None = None
+    departed_by: CauseRow | None = None
     """What said so."""
 
 
@@ -56,7 +56,7 @@ class JobRow(msgspec.Struct, array_like=True):
     priority: int
     returns: int = 0
     """Returns with a back-off since one of its tasks was placed."""
-    said: str = ""
+    reported_code: str = ""
     """The code last given for tasks that wait now."""
 
     @property

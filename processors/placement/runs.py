@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 Ranges = GangsAdmitted | GangsQueued | GangsReturned
 
 
-class Named(NamedTuple):
+class NamedRuns(NamedTuple):
     """What ranges name: slots, each with the index of its job and its run, and of each range its start and kind."""
 
     slots: I64
@@ -153,7 +153,7 @@ class Runs:
 
     def unplaced(self, event: GangsUnplaced, now: int) -> None:
         """It was said why a job's tasks wait."""
-        self.jobs.change(event.job_id).said = event.code
+        self.jobs.change(event.job_id).reported_code = event.code
 
     def returned(self, event: GangsReturned, now: int) -> None:
         """Gangs went back to their pools."""
@@ -175,10 +175,10 @@ class Runs:
         arena = self.arena
         arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
         slots = distinct(slots)
-        over = arena["ended"][slots]
-        self._release(slots[(arena["placed"][slots] > 0) & (arena["placed"][slots] <= over)])
-        void = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= over)]
-        self._stop_waiting(self._whole_gangs(void))
+        last = arena["ended"][slots]
+        self._release(slots[(arena["placed"][slots] > 0) & (arena["placed"][slots] <= last)])
+        void_waits = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= last)]
+        self._stop_waiting(self._whole_gangs(void_waits))
 
     def changed(self, event: JobChanged, now: int) -> None:
         """A job that has ended leaves the state; what others still say of it is void."""
@@ -232,14 +232,14 @@ class Runs:
                 job_id = event.job_ids[at]
                 self.waiting[job_id] = self.waiting.get(job_id, 0) + count
 
-    def _named(self, event: Ranges, admitted: I32 | None) -> Named:
+    def _named(self, event: Ranges, admitted: I32 | None) -> NamedRuns:
         """What the ranges name, as far as it is there; with `admitted` those of 1."""
         slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
         if admitted is not None:
             wanted = admitted[index] == 1
             slots, index = slots[wanted], index[wanted]
         starts = np.flatnonzero(np.diff(index, prepend=-1))
-        return Named(
+        return NamedRuns(
             slots, ints(event.job)[index], ints(event.run)[index], starts, ints(event.gang)[index[starts]] == 1
         )
 
@@ -255,8 +255,8 @@ class Runs:
             self.waiting[job_id] -= count
             if not self.waiting[job_id]:
                 del self.waiting[job_id]
-                if self.jobs[job_id].said:
-                    self.jobs.change(job_id).said = ""
+                if self.jobs[job_id].reported_code:
+                    self.jobs.change(job_id).reported_code = ""
 
     def _whole_gangs(self, slots: I64) -> I64:
         """The slots, and those that wait with them as members of one gang."""

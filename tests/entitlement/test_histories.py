@@ -21,7 +21,7 @@ def naive(machine: Entitlement) -> list[Run]:
     """What may be admitted now, gang by gang, straight from the rules."""
     shares, queues = machine.shares(), machine.queues
     held = {pool: row.allocation for pool, row in shares.items()}
-    firm = dict(queues.firm)
+    firm = dict(queues.non_preemptible)
     arena, out = queues.arena, []
     blocked: dict[str, tuple[str, list[int]]] = {}
     pools = sorted(
@@ -126,7 +126,7 @@ class Watched(World):
                 for have, most in zip(row.allocation, self.machine.pools[pool].limit, strict=True)
             )
             firm, reservation = (
-                self.machine.queues.firm.get(pool, self.machine.queues.nothing),
+                self.machine.queues.non_preemptible.get(pool, self.machine.queues.nothing),
                 self.machine.pools[pool].reservation,
             )
             assert all(have <= most for have, most in zip(firm, reservation, strict=True))

@@ -174,7 +174,7 @@ def hosts_of(said: Sequence[Event]) -> dict[Run, str]:
 
 def assert_alike(live: Placement, restored: Placement) -> None:
     """What is derived is the same, kept up or rebuilt."""
-    for name in ("capacity", "used", "phase", "counting", "silent_ms", "left_ms", "runs", "present"):
+    for name in ("capacity", "used", "phase", "counting", "silent_ms", "departed_ms", "runs", "present"):
         assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
     assert live.hosts.ids == restored.hosts.ids
     assert live.hosts.taken == restored.hosts.taken

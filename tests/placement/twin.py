@@ -1,4 +1,4 @@
-"""Placement as one would write it without numpy: a task at a time, a host at a time. `fill` and `board` must agree."""
+"""Placement as one would write it without numpy: a task at a time, a host at a time. `fill` and `view` must agree."""
 
 from dataclasses import dataclass, field
 

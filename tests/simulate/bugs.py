@@ -31,8 +31,8 @@ from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.placement.assignment import Match
-from processors.placement.cluster_view import Board
+from processors.placement.assignment import Assignment
+from processors.placement.cluster_view import ClusterView
 from processors.placement.hosts import Hosts
 from processors.placement.machine import Placement
 from processors.placement.runs import Runs
@@ -86,7 +86,7 @@ def checkpoint_before_append(patch: pytest.MonkeyPatch) -> None:
 
 def partial_gang(patch: pytest.MonkeyPatch) -> None:
     """A gang that doesn't fit keeps the places that were found."""
-    patch.setattr(Board, "gang", lambda self, shape, count, level: self.pack(shape, count))
+    patch.setattr(ClusterView, "gang", lambda self, shape, count, level: self.pack(shape, count))
 
 
 def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
@@ -188,11 +188,11 @@ def memory_not_counted(patch: pytest.MonkeyPatch) -> None:
 def ports_twice(patch: pytest.MonkeyPatch) -> None:
     """A port that is taken is given out again."""
 
-    def all_ports(self: Match, number: int) -> Iterator[int]:
+    def all_ports(self: Assignment, number: int) -> Iterator[int]:
         row = self._hosts.table[self._hosts.ids[number]]
         return iter(range(row.port_first, row.port_last + 1))
 
-    patch.setattr(Match, "_free_ports", all_ports)
+    patch.setattr(Assignment, "_free_ports", all_ports)
 
 
 def preempts_anyone(patch: pytest.MonkeyPatch) -> None:

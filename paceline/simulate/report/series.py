@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from events.columns import I64
 from events.resources import Amounts, Unit
 from paceline.simulate.scenario.expectations import CellState
-from processors.entitlement.rows import SaidRow
+from processors.entitlement.rows import ReportedRow
 
 SAMPLES_MAX = 1000
 """With so many samples every other one is dropped, and further ones are taken half as often."""
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
     """Tasks that wait for admission or for a place."""
     fragmentation: float
     """The part of the capacity that is free, but on hosts where a task doesn't fit: the mean over the tasks known."""
-    pools: dict[str, SaidRow]
+    pools: dict[str, ReportedRow]
     hosts: NDArray[np.uint8]
     """Of each host, by its number, the percentage used of the resource that it has least left of; ABSENT: not there."""
     totals: Totals
