@@ -17,6 +17,7 @@ from events.resources import kinds_fault, with_added
 Time = Annotated[int, msgspec.Meta(ge=0, le=MS_MAX)]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
+Doublings = Annotated[int, msgspec.Meta(ge=0, le=20)]
 
 
 class KindRow(msgspec.Struct, frozen=True, array_like=True):
@@ -34,12 +35,26 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     host_lost_percent_per_minute: Percent = 10
     host_lost_grace_ms: Time = 600_000
     host_removed_after_ms: Time = 604_800_000
-    placement_patience_ms: Time = 5_000
-    return_backoff_ms: Time = 1_000
-    return_backoff_max_ms: Time = 60_000
+    placement_patience_ms: Time = 20_000
+    return_backoff_ms: Time = 20_000
+    return_backoff_max_ms: Time = 120_000
     restart_backoff_ms: Time = 1_000
     restart_backoff_max_ms: Time = 300_000
-    preemption_delay_ms: Time = 2_000
+    preemption_delay_ms: Time = 120_000
+    reserve_after_ms: Time = 30_000
+    reserve_for_ms: Time = 600_000
+    hold_for_ms: Time = 600_000
+    defer_for_ms: Time = 600_000
+    settle_ms: Time = 600_000
+    lend_after_ms: Time = 60_000
+    preemptions_per_hour: Count = 3
+    credit_time_ms: Time = 300_000
+    turn_for_ms: Time = 900_000
+    turn_doublings: Doublings = 4
+    turn_wait_ms: Time = 1_800_000
+    move_after_ms: Time = 300_000
+    clear_after_ms: Time = 1_800_000
+    report_every_ms: Time = 1_000
     forget_after_ms: Time = 604_800_000
     ended_jobs_max: Count = 1_000_000
     resources: tuple[KindRow, ...] = ()

@@ -8,6 +8,24 @@ from events.records.base import Event
 from events.records.parts import Constraint, Simulated
 
 
+class JobPriorityRequested(Event, frozen=True, kw_only=True):
+    """A user changes the priority of a job. Answered by CommandAnswered."""
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    priority: int
+    """The new priority; higher goes first within its pool."""
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+
 class JobStopRequested(Event, frozen=True, kw_only=True):
     """A user asks for the end of a job. Answered by CommandAnswered."""
 
@@ -64,6 +82,12 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     preemptible: bool = True
     """Whether tasks may be asked to leave; if not, they are held within the reservation of the pool."""
 
+    controller: bool = False
+    """Whether instance 0 is the controller of the job: a gang of one of its own."""
+
+    on_preempt: str = "requeue"
+    """What becomes of a task that is preempted: requeue or fail."""
+
     gang_min: int = 0
     """Instances 0 to gang_min - 1 are one gang; 0 and 1: no gang."""
 
@@ -102,6 +126,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
 
 
 ALL: tuple[type[Event], ...] = (
+    JobPriorityRequested,
     JobStopRequested,
     JobSubmitted,
 )

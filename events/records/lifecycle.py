@@ -178,6 +178,9 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     preemptible: bool = True
     """Whether tasks may be asked to leave."""
 
+    controller: bool = False
+    """Whether instance 0 is the controller of the job: a gang of one of its own."""
+
     gang_min: int = 0
     """Size of the gang of the first instances; 0: none."""
 
@@ -225,6 +228,21 @@ class JobChanged(Event, frozen=True, kw_only=True):
     """The last decision about its tasks before it, or the answer to the command to stop it."""
 
 
+class JobPriorityChanged(Event, frozen=True, kw_only=True):
+    """A job has another priority: what of it waits stands elsewhere in its queue."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    priority: int
+    """The new priority."""
+
+    cause: Cause | None = None
+    """The JobPriorityRequested."""
+
+
 class JobRejected(Event, frozen=True, kw_only=True):
     """A job was not accepted."""
 
@@ -264,18 +282,19 @@ class JobsForgotten(Event, frozen=True, kw_only=True):
 
 
 class PreemptionAnswered(Event, frozen=True, kw_only=True):
-    """The only answer to a PreemptionsOrdered. It names the runs that sla deferred: they stay, and the order no longer
-    concerns them.
-    """
+    """The only answer to a PreemptionsOrdered. Sla is heard on all its runs before any is stopped."""
 
     topic: ClassVar[str] = "paceline.lifecycle"
+
+    number: int
+    """The number of the order."""
 
     order: Cause
     """The position of the order."""
 
     code: str
-    """Reason code: LEFT all runs of the order are over; DEFERRED the runs named stay, all others are over or stopping;
-    VOID none of its runs could be preempted: each was over, or in an earlier order.
+    """Reason code: LEFT all runs of the order are over; DEFERRED sla refused the runs named, and no run of the order
+    leaves; VOID none of its runs could be preempted: each was over, or in an earlier order.
     """
 
     victims: int
@@ -417,6 +436,7 @@ ALL: tuple[type[Event], ...] = (
     InstancesChanged,
     JobAccepted,
     JobChanged,
+    JobPriorityChanged,
     JobRejected,
     JobsForgotten,
     PreemptionAnswered,

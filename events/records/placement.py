@@ -51,10 +51,7 @@ class GangsReturned(Event, frozen=True, kw_only=True):
     """
 
     code: str
-    """Reason code."""
-
-    not_before_ms: int
-    """Logical time before which they are not admitted again; 0: on a change of hosts."""
+    """NO_HOST_FITS or GANG_INCOMPLETE, of borrowed work only; NO_HOSTS, CONSTRAINT_MISMATCH or NEVER_FITS."""
 
 
 class GangsUnplaced(Event, frozen=True, kw_only=True):
@@ -70,6 +67,15 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
 
     tasks: int
     """Tasks without a place."""
+
+    size: int = 1
+    """Tasks that belong together; 1: each is placed alone."""
+
+    fit: int = 0
+    """How many of them would find a place now; of NEVER_FITS, on hosts that are empty."""
+
+    missing: str = ""
+    """The instances of the gang that would find none, such as 3-5,9."""
 
     instance: int = 0
     """The first task without a place: its instance."""
@@ -163,6 +169,91 @@ class HostRemoved(Event, frozen=True, kw_only=True):
     """
 
 
+class HostsReserved(Event, frozen=True, kw_only=True):
+    """Hosts are drained for a gang that is entitled and found no place; said again when what is kept there changes."""
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_id: str
+    """The gang or task: its job."""
+
+    first: int
+    """The gang or task: its first instance."""
+
+    count: int
+    """The gang or task: its instances."""
+
+    run: int
+    """The gang or task: the run that they are at."""
+
+    host_ids: tuple[str, ...]
+    """The hosts."""
+
+    tasks: bytes
+    """How many of its tasks each host of host_ids is to hold. Column of little-endian int32."""
+
+    kept: dict[str, int]
+    """What is free on these hosts and kept for it now, by name of the resource."""
+
+    state: str
+    """RESERVED; or why it is no more: PLACED, IN_VAIN the time is over, WITHDRAWN it waits no more."""
+
+    until_ms: int
+    """Logical time at which they are given up."""
+
+    cause: Cause | None = None
+    """The admission, or the last change of hosts or runs before it."""
+
+
+class PreemptionAsked(Event, frozen=True, kw_only=True):
+    """Placement found the hosts for a gang that has a right, and asks for the runs that must leave these hosts.
+    Answered by PreemptionsOrdered or PreemptionRefused.
+    """
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_id: str
+    """The gang or task: its job."""
+
+    first: int
+    """The gang or task: its first instance."""
+
+    count: int
+    """The gang or task: its instances."""
+
+    run: int
+    """The gang or task: the run that they are at."""
+
+    host_ids: tuple[str, ...]
+    """The hosts on which it would run."""
+
+    tasks: bytes
+    """How many of its tasks would run on each host of host_ids. Column of little-endian int32."""
+
+    job_ids: tuple[str, ...]
+    """The victims, in the order chosen: the jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0; the members of a gang stand one after another. Column of little-endian int32."""
+
+    victim_run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    way: bytes
+    """1 OWN: own pool's lower priority or borrowed work; 2 GIVE: a pool above its entitlement; 3 MOVE: it has a place
+    elsewhere at once; 4 CLEAR: it has run for its slice. Column of little-endian int32.
+    """
+
+    spared: dict[str, int] = {}
+    """Runs on these hosts that were looked at and stay: how many by which code."""
+
+    cause: Cause | None = None
+    """The RightsSet that gave the right."""
+
+
 class TasksPlaced(Event, frozen=True, kw_only=True):
     """Runs assigned to hosts."""
 
@@ -203,5 +294,7 @@ ALL: tuple[type[Event], ...] = (
     HostAnswered,
     HostLost,
     HostRemoved,
+    HostsReserved,
+    PreemptionAsked,
     TasksPlaced,
 )

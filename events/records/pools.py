@@ -29,10 +29,10 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """How long a host that was given up is remembered; after that it is removed."""
 
     placement_patience_ms: int | None = None
-    """How long placement keeps an admitted gang that finds no place."""
+    """How long placement keeps borrowed work that finds no place."""
 
     return_backoff_ms: int | None = None
-    """First back-off of a gang returned to its pool; doubles."""
+    """First back-off of a shape of which borrowed work was returned to its pool; doubles."""
 
     return_backoff_max_ms: int | None = None
     """Longest back-off."""
@@ -44,7 +44,51 @@ class CellConfigured(Event, frozen=True, kw_only=True):
     """Longest back-off before a stateless task runs again."""
 
     preemption_delay_ms: int | None = None
-    """How long a pool must be below its reservation with work waiting before it preempts."""
+    """How long entitled work is without a place before others leave for it; a pool may have its own."""
+
+    reserve_after_ms: int | None = None
+    """How long entitled work is without a place before hosts are drained for it."""
+
+    reserve_for_ms: int | None = None
+    """How long hosts are drained for a gang before that is in vain."""
+
+    hold_for_ms: int | None = None
+    """How long what others left is kept for the gang they left for."""
+
+    defer_for_ms: int | None = None
+    """How long a run isn't asked again after sla deferred its preemption."""
+
+    settle_ms: int | None = None
+    """How long after it was preempted a task has no right to preempt others."""
+
+    lend_after_ms: int | None = None
+    """How long capacity must be idle, whatever was claimed of it, before it is lent."""
+
+    preemptions_per_hour: int | None = None
+    """How often a task is preempted in an hour at most, but for pools below their reservation."""
+
+    credit_time_ms: int | None = None
+    """A turn costs what the gang needs beyond the share of its pool, for so long."""
+
+    turn_for_ms: int | None = None
+    """The slice: how long a run on a turn, or one larger than what its pool holds above its entitlement, is protected;
+    doubles each time it was used up.
+    """
+
+    turn_doublings: int | None = None
+    """How often the slice doubles at most."""
+
+    turn_wait_ms: int | None = None
+    """How long a turn waits for its gang to be placed before it is given up."""
+
+    move_after_ms: int | None = None
+    """How long entitled work is without a place before runs are moved for it."""
+
+    clear_after_ms: int | None = None
+    """How long entitled work is without a place before hosts are cleared for it."""
+
+    report_every_ms: int | None = None
+    """How often EntitlementsSet is written at most."""
 
     forget_after_ms: int | None = None
     """How long after its end a job is known: repeats are recognised, and the views show it."""
@@ -81,6 +125,26 @@ class PoolDefined(Event, frozen=True, kw_only=True):
 
     share_default: int = 1
     """Weight in each resource that share leaves out."""
+
+    static: tuple[str, ...] = ()
+    """The resources whose reservation is kept for the pool even where it doesn't use it; that of others is lent."""
+
+    preemption_delay_ms: int | None = None
+    """How long admitted work of the pool waits for a place before others leave for it; -1: they never do; null: as the
+    cell has it.
+    """
+
+    controllers_percent: int = 100
+    """How much of its entitlement controllers may hold; 100: no limit of their own."""
+
+    closed: bool = False
+    """Whether nothing more of it is admitted; what runs goes on."""
+
+    owners: tuple[str, ...] = ()
+    """Whose it is."""
+
+    description: str = ""
+    """What it is for."""
 
     open_jobs_max: int = 100000
     """Open jobs that the pool takes."""
