@@ -164,14 +164,15 @@ class Pools:
 
     def _preempt(self, event: PreemptionsOrdered, round_: Round) -> set[Task]:
         runs = dict(runs_of(event))
-        for task, run in runs.items():
+        pools = [event.from_pools[at] for at in ints(event.from_pool).tolist()]
+        for (task, run), from_pool in zip(runs.items(), pools, strict=True):
             job = self._jobs[task[0]]
             if not job.preemptible:
                 raise Violation(f"{round_} preempts {task} run {run}, which isn't preemptible")
             if self._held.get(task) != run:
                 raise Violation(f"{round_} preempts {task} run {run}, which holds nothing")
-            if event.from_pool not in _upwards(job.pool) or event.for_pool in _upwards(event.from_pool):
-                raise Violation(f"{round_} preempts {task} of {job.pool} from {event.from_pool} for {event.for_pool}")
+            if from_pool != job.pool:
+                raise Violation(f"{round_} preempts {task} of {job.pool} from {from_pool} for {event.for_pool}")
         self._preempted |= runs
         return {*runs}
 

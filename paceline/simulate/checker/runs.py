@@ -80,7 +80,7 @@ class Runs:
         for event in round_.decisions:
             match event:
                 case GangsHeld():
-                    self._held_back[event.job_id] = event.code
+                    self._held_back |= dict.fromkeys(event.job_ids, event.code)
                 case GangsUnplaced():
                     self._unplaced[event.job_id] = event.code
                 case GangsReturned():

@@ -167,9 +167,9 @@ class LogSummary:
                 self._ended(event)
             case JobChanged():
                 self._changed(event, now)
-            case GangsHeld() | GangsUnplaced() if self._keep:
+            case GangsUnplaced() if self._keep:
                 self.observed.reasons[event.job_id] = event.code
-            case GangsReturned() if self._keep:
+            case GangsHeld() | GangsReturned() if self._keep:
                 self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
             case TasksPlaced() if self._keep:
                 self._placed(event)
