@@ -1,0 +1,167 @@
+"""Who may be asked to leave for whom: the rules that placement plans by and entitlement confirms by.
+
+Pure functions over vectors of integers, one amount per kind in one order. Victims are judged one after another, in the
+order chosen: each on what the ones before it have left of the numbers (`Giver.less`, `taken`).
+"""
+
+from enum import IntFlag
+from typing import NamedTuple
+
+from events.codes import Code, Number
+from events.resources import Vector
+
+
+class Way(Number):
+    """By what right a run leaves (the column `way` of PreemptionAsked and PreemptionsOrdered)."""
+
+    OWN = 1
+    """It is of the gang's own pool, and of lower priority or borrowed."""
+    GIVE = 2
+    """Its pool holds more than its entitlement, the gang's pool less."""
+    MOVE = 3
+    """It has a place elsewhere at once."""
+    CLEAR = 4
+    """It is of another pool and has run for its slice; so hosts are cleared for what fits between nothing."""
+    LIMIT = 5
+    """It holds what a limit or a licence leaves for the gang."""
+
+
+class Flag(IntFlag):
+    """What a right allows beyond OWN and GIVE (the column `flags` of RightsSet)."""
+
+    BELOW_RESERVATION = 1
+    """The pool of the gang is below its reservation: the cap of preemptions per hour doesn't spare anybody."""
+    MOVE = 2
+    CLEAR = 4
+
+
+class Right(NamedTuple):
+    """What a gang without a place may do (the columns of RightsSet)."""
+
+    others: Vector
+    """What its pool may still take from others for it: entitlement, less what is placed and isn't leaving, less claims
+    that are older. Not above 0: nothing of that kind.
+    """
+    entitlement: Vector
+    """That of its pool."""
+    flags: int = 0
+
+
+class Giver(NamedTuple):
+    """A pool that may be asked to give (the columns of RightsSet), or what the victims before have left of it."""
+
+    excess: Vector
+    """What it has placed and isn't leaving, beyond its entitlement; below 0: it has less."""
+    entitlement: Vector
+    spare: Vector
+    """What it has placed and isn't leaving, beyond the part of its entitlement that is within its reservation."""
+
+    def less(self, given: Vector) -> "Giver":
+        """What is left of it when a victim has gone that holds `given`."""
+        return Giver(minus(self.excess, given), self.entitlement, minus(self.spare, given))
+
+
+class Victim(NamedTuple):
+    """A unit that may have to leave: a gang whole, or one task."""
+
+    amount: Vector
+    """What it holds."""
+    own: bool
+    """Whether it is of the pool of the gang that takes."""
+    yields: bool
+    """Whether it is of lower priority than that gang, or borrowed: what an own victim must be."""
+    preemptible: bool
+    capped: bool
+    """Whether it was preempted as often in the last hour as the cell allows."""
+    slice_over: bool
+    """Whether it has run for its slice (`slice_ms`)."""
+
+
+class Verdict(NamedTuple):
+    """Whether a unit may go. `code` is empty: it may; else NON_PREEMPTIBLE, CAP_REACHED, SLICE_NOT_OVER or NO_RIGHT."""
+
+    code: str = ""
+    slice: bool = False
+    """It may only because its slice is over, which doubles the next one of its tasks."""
+
+    @property
+    def goes(self) -> bool:
+        """Whether it may go."""
+        return not self.code
+
+
+CLEAN = Verdict()
+BY_SLICE = Verdict(slice=True)
+NON_PREEMPTIBLE = Verdict(Code.NON_PREEMPTIBLE)
+CAP_REACHED = Verdict(Code.CAP_REACHED)
+SLICE_NOT_OVER = Verdict(Code.SLICE_NOT_OVER)
+NO_RIGHT = Verdict(Code.NO_RIGHT)
+
+
+def slice_ms(turn_for_ms: int, used: int, doublings: int) -> int:
+    """For how long a unit is protected that was preempted by its slice `used` times: each time doubles it, up to a
+    number of doublings. Of a gang `used` is the most of its tasks.
+    """
+    return turn_for_ms << min(max(0, used), doublings)
+
+
+def minus(amount: Vector, less: Vector) -> Vector:
+    """The difference of two vectors."""
+    return tuple([have - take for have, take in zip(amount, less, strict=True)])
+
+
+def may_go(way: int, victim: Victim, need: Vector, giver: Giver, right: Right, taken: Vector) -> Verdict:
+    """Whether a unit may be asked to leave in a way for a gang that needs `need` and has `right`.
+
+    `giver`: the pool of the victim, less the victims before; OWN and MOVE don't look at it. `taken`: what the victims
+    before it give by GIVE.
+    """
+    if not victim.preemptible:
+        return NON_PREEMPTIBLE
+    if victim.capped and not right.flags & Flag.BELOW_RESERVATION:
+        return CAP_REACHED
+    if way == Way.OWN:
+        return CLEAN if victim.own and victim.yields else NO_RIGHT
+    if way == Way.GIVE:
+        return NO_RIGHT if victim.own else may_give(victim.amount, need, giver, right, taken, victim.slice_over)
+    if way == Way.MOVE:
+        return CLEAN if right.flags & Flag.MOVE else NO_RIGHT
+    if way != Way.CLEAR or victim.own or not right.flags & Flag.CLEAR:
+        return NO_RIGHT
+    if any(held > 0 and held > spare for held, spare in zip(victim.amount, giver.spare, strict=True)):
+        return NO_RIGHT
+    return BY_SLICE if victim.slice_over else SLICE_NOT_OVER
+
+
+def may_give(
+    amount: Vector, need: Vector, giver: Giver, right: Right, taken: Vector, slice_over: bool = False
+) -> Verdict:
+    """Whether a pool above its entitlement gives a unit that holds `amount`.
+
+    Only kinds count that the unit holds, the gang needs and the giver has in excess; of one of them the taker must
+    still be allowed some. Within the excess in all of them it goes. What is larger in some (oversize) goes only if, in
+    each of these, (a) the taker is below its reservation and the giver stays within or above its own, or (b) the
+    giver's deficit afterwards is, relative to its entitlement, smaller than the taker's before; or (c) its slice is
+    over.
+    """
+    allowed = False
+    oversize: list[int] = []
+    excess, others = giver.excess, right.others
+    for kind, held in enumerate(amount):
+        if held > 0 and need[kind] > 0 and excess[kind] > 0:
+            allowed = allowed or taken[kind] < others[kind]
+            if held > excess[kind]:
+                oversize.append(kind)
+    if not allowed:
+        return NO_RIGHT
+    if all(_oversize_goes(kind, amount, giver, right, taken) for kind in oversize):
+        return CLEAN
+    return BY_SLICE if slice_over else SLICE_NOT_OVER
+
+
+def _oversize_goes(kind: int, amount: Vector, giver: Giver, right: Right, taken: Vector) -> bool:
+    """Rule (a) or (b) for a kind of which a unit holds more than its pool's excess."""
+    if right.flags & Flag.BELOW_RESERVATION and amount[kind] <= giver.spare[kind]:
+        return True
+    deficit, lacks = amount[kind] - giver.excess[kind], right.others[kind] - taken[kind]
+    return deficit * right.entitlement[kind] < lacks * giver.entitlement[kind]
