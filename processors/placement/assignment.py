@@ -14,8 +14,9 @@ from events.resources import UNBOUNDED
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.explain import LASTING, code, explanation
 from processors.placement.hosts import Hosts
-from processors.placement.rows import JobRow
+from processors.placement.rows import GANG, JobRow
 from processors.placement.runs import Runs
+from processors.placement.waits import BORROWED
 from processors.state.causes import CauseRow, recorded
 from processors.state.shapes import MIXED
 
@@ -25,10 +26,16 @@ class Unplaced(NamedTuple):
 
     job_id: str
     row: JobRow
+    rank: int
     shape: ShapeView
     size: int
     slots: I64
     gang: bool
+
+    @property
+    def reported_as(self) -> int:
+        """What their code is reported by."""
+        return GANG if self.gang else self.shape.number
 
 
 class Assignment:
@@ -49,46 +56,44 @@ class Assignment:
         self._codes: dict[tuple[ShapeView, int], Code] = {}
         self._explained: dict[tuple[ShapeView, int], GangsUnplaced] = {}
 
-    def decide(self, now: int, due: I64) -> list[Event]:
-        """`TasksPlaced`, what is to be said of tasks without a place, and returns; `due` slots have lost patience."""
-        jobs = self._runs.jobs
-        for job_id in sorted(self._runs.waiting, key=lambda one: (-jobs[one].priority, jobs[one].number)):
+    def decide(self, now: int) -> list[Event]:
+        """`TasksPlaced`, what is to be said of tasks without a place, and returns."""
+        waits, jobs = self._runs.waits, self._runs.jobs
+        for rank, known in waits.in_order():
             if self._budget <= 0:
                 self.cut = True
             if self.cut:
                 break
-            self._job(job_id, jobs[job_id])
+            self._range(known.job_id, jobs[known.job_id], rank, waits.slots(rank, known))
         out: list[Event] = [self._placed()] if self._placements else []
-        returns: dict[tuple[Code, int], list[Unplaced]] = {}
-        for job_id, parts in self._by_job().items():
+        due = self._runs.patience_over(now)
+        returns: dict[Code, list[Unplaced]] = {}
+        for (job_id, reported_as), parts in self._by_job().items():
             reason = self._code(parts[0])
-            if reason != parts[0].row.reported_code:
+            if reason != parts[0].row.reported.get(reported_as):
                 if self._budget <= 0:
                     self.cut = True
                     break
                 self._budget -= 1
                 out.append(self._explain(job_id, parts))
             for part in parts:
-                self._return(part, now, due, returns)
+                self._return(part, due, returns)
             if self.cut:
                 break
-        return out + [self._returned(*key, parts) for key, parts in returns.items()]
+        return out + [self._returned(why, parts) for why, parts in returns.items()]
 
-    def _job(self, job_id: str, row: JobRow) -> None:
-        """Puts what waits of a job on the view: its gang, then the others one by one, shape by shape."""
-        waits = self._waiting[row.base : row.base + row.instances]
-        slots = np.flatnonzero(waits) + row.base if row.instances > 1 else np.array([row.base])
+    def _range(self, job_id: str, row: JobRow, rank: int, slots: I64) -> None:
+        """Puts tasks admitted together on the view: a gang, or one by one, shape by shape."""
         level = self._level(row) if row.shape == MIXED or self._view.shape(row.shape).spread else None
-        if row.gang and waits[0]:
-            gang, slots = slots[: row.gang], slots[row.gang :]
-            if len(gang) > self._budget and self._placements:
+        if row.gang and row.gang_first <= slots[0] - row.base < row.gang_first + row.gang:
+            if len(slots) > self._budget and self._placements:
                 self.cut = True  # a gang over the whole budget is placed by itself: it can't be divided
                 return
-            self._gang(job_id, row, gang, level)
-            self.cut = self._budget <= 0 and len(slots) > 0
+            self._gang(job_id, row, rank, slots, level)
+            return
         for shape, part in self._by_shape(row, slots):
-            if len(part) and not self.cut:
-                self._each(job_id, row, shape, part, level)
+            if not self.cut:
+                self._each(job_id, row, rank, shape, part, level)
 
     def _by_shape(self, row: JobRow, slots: I64) -> list[tuple[ShapeView, I64]]:
         """Slots of a job by their shapes, in the order of the first of each."""
@@ -99,23 +104,23 @@ class Assignment:
         order: list[int] = numbers[np.argsort(first)].tolist()
         return [(self._view.shape(number), slots[shapes == number]) for number in order]
 
-    def _gang(self, job_id: str, row: JobRow, slots: I64, level: I64 | None) -> None:
+    def _gang(self, job_id: str, row: JobRow, rank: int, slots: I64, level: I64 | None) -> None:
         """Puts a gang on the view, whole or not at all."""
         parts = self._by_shape(row, slots)
         shape = parts[0][0]
         if len(parts) == 1:
             chosen = self._view.gang(shape, len(slots), level)
-            self._record_places(job_id, row, shape, len(slots), slots, chosen)
+            self._record_places(job_id, row, rank, shape, len(slots), slots, chosen)
             return
         assert level is not None
         found = self._view.mixed_gang([(shape, len(part)) for shape, part in parts], level)
         if isinstance(found, int):
-            self._unplaced.append(Unplaced(job_id, row, parts[found][0], len(parts[found][1]), slots, True))
+            self._unplaced.append(Unplaced(job_id, row, rank, parts[found][0], len(parts[found][1]), slots, True))
             return
         for (shape, part), chosen in zip(parts, found, strict=True):
-            self._record_places(job_id, row, shape, len(slots), part, chosen)
+            self._record_places(job_id, row, rank, shape, len(slots), part, chosen)
 
-    def _each(self, job_id: str, row: JobRow, shape: ShapeView, slots: I64, level: I64 | None) -> None:
+    def _each(self, job_id: str, row: JobRow, rank: int, shape: ShapeView, slots: I64, level: I64 | None) -> None:
         """Puts tasks on the view one by one, as far as the budget goes."""
         wanted = min(len(slots), self._budget)
         view = self._view
@@ -128,14 +133,16 @@ class Assignment:
         if len(chosen) == wanted < len(slots):
             self.cut = True
             slots = slots[:wanted]
-        self._record_places(job_id, row, shape, 1, slots, chosen)
+        self._record_places(job_id, row, rank, shape, 1, slots, chosen)
 
-    def _record_places(self, job_id: str, row: JobRow, shape: ShapeView, size: int, slots: I64, chosen: I64) -> None:
+    def _record_places(
+        self, job_id: str, row: JobRow, rank: int, shape: ShapeView, size: int, slots: I64, chosen: I64
+    ) -> None:
         if len(chosen):
             self._placements.append((job_id, slots[: len(chosen)], chosen, shape.ports))
             self._budget -= len(chosen)
         if len(chosen) < len(slots):
-            self._unplaced.append(Unplaced(job_id, row, shape, size, slots[len(chosen) :], size > 1))
+            self._unplaced.append(Unplaced(job_id, row, rank, shape, size, slots[len(chosen) :], size > 1))
 
     def _level(self, row: JobRow) -> I64:
         """How many tasks of a job each host holds."""
@@ -179,10 +186,10 @@ class Assignment:
         row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
         return (port for port in range(row.port_first, row.port_last + 1) if port not in taken)
 
-    def _by_job(self) -> dict[str, list[Unplaced]]:
-        parts: dict[str, list[Unplaced]] = {}
+    def _by_job(self) -> dict[tuple[str, int], list[Unplaced]]:
+        parts: dict[tuple[str, int], list[Unplaced]] = {}
         for unplaced in self._unplaced:
-            parts.setdefault(unplaced.job_id, []).append(unplaced)
+            parts.setdefault((unplaced.job_id, unplaced.reported_as), []).append(unplaced)
         return parts
 
     def _code(self, unplaced: Unplaced) -> Code:
@@ -207,14 +214,21 @@ class Assignment:
             tasks=tasks,
             instance=slot - row.base,
             run=int(self._waiting[slot]),
-            cause=recorded(self._last_by) if row.reported_code else None,
+            size=len(first.slots) if first.gang else 1,
+            cause=recorded(self._last_by) if first.reported_as in row.reported else None,
         )
 
-    def _return(self, unplaced: Unplaced, now: int, due: I64, returns: dict[tuple[Code, int], list[Unplaced]]) -> None:
-        """Returns what can't be placed before hosts change, or has lost patience, as far as the budget goes."""
+    def _return(self, unplaced: Unplaced, due: I64, returns: dict[Code, list[Unplaced]]) -> None:
+        """Returns what can't be placed before hosts change, and borrowed work that has lost patience, as far as the
+        budget goes.
+        """
         why = self._code(unplaced)
-        lasting = why in LASTING
-        slots = unplaced.slots if lasting else np.intersect1d(unplaced.slots, due, assume_unique=True)
+        if why in LASTING:
+            slots = unplaced.slots
+        elif unplaced.rank == BORROWED:
+            slots = np.intersect1d(unplaced.slots, due, assume_unique=True)
+        else:
+            return
         alone = not unplaced.gang
         most = max(0, self._budget)
         if (len(slots) if alone else min(1, len(slots))) > most:
@@ -223,15 +237,9 @@ class Assignment:
         if not len(slots):
             return
         self._budget -= len(slots) if alone else 1  # a gang is one range
-        unplaced = unplaced._replace(slots=slots)
-        if lasting:
-            returns.setdefault((why, 0), []).append(unplaced)
-        else:
-            settings = self._runs.settings.now
-            wait = min(settings.return_backoff_ms << min(unplaced.row.returns, 16), settings.return_backoff_max_ms)
-            returns.setdefault((why, now + wait), []).append(unplaced)
+        returns.setdefault(why, []).append(unplaced._replace(slots=slots))
 
-    def _returned(self, why: Code, not_before_ms: int, parts: list[Unplaced]) -> GangsReturned:
+    def _returned(self, why: Code, parts: list[Unplaced]) -> GangsReturned:
         """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""
         counts = [len(part.slots) for part in parts]
         slots = np.concatenate([part.slots for part in parts])
@@ -254,5 +262,4 @@ class Assignment:
             run=pack_ints(run[first]),
             gang=pack_ints(gang[at]),
             code=why,
-            not_before_ms=not_before_ms,
         )

@@ -24,7 +24,8 @@ SCORE_MAX = 1 << 45
 class ShapeView:
     """A shape on the view: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now."""
 
-    def __init__(self, view: "ClusterView", shape: Shape) -> None:
+    def __init__(self, view: "ClusterView", number: int, shape: Shape) -> None:
+        self.number = number
         self.need = need = (*shape.need, shape.ports)
         self.ports = shape.ports
         self.spread = shape.spread
@@ -115,7 +116,7 @@ class ClusterView:
         """The shape of a number."""
         shape = self._shapes.get(number)
         if shape is None:
-            shape = self._shapes[number] = ShapeView(self, self._known[number])
+            shape = self._shapes[number] = ShapeView(self, number, self._known[number])
         return shape
 
     def pack(self, shape: ShapeView, wanted: int) -> I64:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted, PoolAnswered
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered, PreemptionsOrdered
 from events.records.hosts import (
     GatewayBeat,
     HostBack,
@@ -19,7 +19,17 @@ from events.records.hosts import (
     HostRemovalRequested,
     HostSilent,
 )
-from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import (
+    GangsQueued,
+    HostReconciled,
+    InstancesChanged,
+    JobAccepted,
+    JobChanged,
+    JobPriorityChanged,
+    PreemptionAnswered,
+    RunsAvailable,
+    RunsEnded,
+)
 from events.records.placement import (
     CapacityChanged,
     GangsReturned,
@@ -45,7 +55,7 @@ from processors.state.table import Table, struct_table
 
 CHANGES = (
     *(HostConnected, HostOffered, HostSilent, HostBack, HostReconciled, HostLost, HostRemoved),
-    *(GangsAdmitted, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
+    *(GangsAdmitted, AdmissionsRanked, GangsQueued, TasksPlaced, GangsReturned, RunsEnded, JobChanged),
 )
 """What changes which tasks find a place."""
 
@@ -82,11 +92,16 @@ class Placement:
             CapacityChanged: self.hosts.capacity_said,
             GatewayBeat: self._liveness.beat,
             HostAnswered: self._answered,
-            TimerPassed: self._liveness.passed,
+            TimerPassed: self._passed,
             PoolAnswered: self._pool_answered,
             JobAccepted: self.runs.accepted,
             GangsAdmitted: self.runs.admitted,
+            AdmissionsRanked: self.runs.ranked,
+            PreemptionsOrdered: self.runs.ordered,
             GangsQueued: self.runs.queued,
+            RunsAvailable: self.runs.available,
+            PreemptionAnswered: self.runs.answered,
+            JobPriorityChanged: self.runs.priority_changed,
             RunsEnded: self.runs.ended,
             JobChanged: self.runs.changed,
             InstancesChanged: self.runs.instances_changed,
@@ -152,10 +167,10 @@ class Placement:
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)
-        due = self.runs.due(now if caught_up else 0)
-        if self.runs.waiting and (len(due) or not self._quiet):
+        due = self.runs.next_due_ms()
+        if self.runs.waits.tasks and (not self._quiet or (caught_up and due is not None and due <= now)):
             assignment = Assignment(self.runs, self.hosts, budget, self.cell["cell"].last_by)
-            said = assignment.decide(now, due)
+            said = assignment.decide(now if caught_up else 0)
             self._quiet = not said and not assignment.cut
             out += said
         wakeup = self.next_wakeup()
@@ -181,6 +196,10 @@ class Placement:
     def _answered(self, event: HostAnswered, now: int) -> None:
         self._liveness.answered(event, now)
         self._removals.answered(event, now)
+
+    def _passed(self, event: TimerPassed, now: int) -> None:
+        self._liveness.passed(event, now)
+        self.cell.change("cell").passed_ms = event.due_ms
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.hosts.lose(event, now)

@@ -11,6 +11,9 @@ from processors.state.shapes import MIXED
 NEVER = -1
 """No session: those of hosts are 0 or more."""
 
+GANG = -1
+"""In place of the number of a shape: the gang of a job, whatever shapes its tasks have."""
+
 
 class HostRow(msgspec.Struct, array_like=True):
     """A host. `number` stands in the arena, less one; `capacity` is what it offers, kinds that the cell doesn't know
@@ -51,13 +54,21 @@ class JobRow(msgspec.Struct, array_like=True):
     base: int
     instances: int
     shapes: dict[int, int]
-    gang: int
-    """Size of the gang of the first instances; 0: none."""
+    pool: str
     priority: int
-    returns: int = 0
-    """Returns with a back-off since one of its tasks was placed."""
-    reported_code: str = ""
-    """The code last given for tasks that wait now."""
+    preemptible: bool = True
+    service: bool = False
+    """Whether it is a service, which sla may keep from leaving; else batch work."""
+    sla: bool = False
+    """Whether it has an objective of availability."""
+    controller: bool = False
+    """Whether instance 0 is the controller of the job."""
+    gang_first: int = 0
+    """First instance of its gang."""
+    gang: int = 0
+    """Size of its gang; 0: none was admitted yet."""
+    reported: dict[int, str] = {}
+    """The code last given for tasks that wait now, by their shape, or `GANG`."""
 
     @property
     def shape(self) -> int:
@@ -70,6 +81,8 @@ class CellRow(msgspec.Struct, array_like=True):
 
     jobs: int = 0
     """Jobs ever accepted."""
+    admissions: int = 0
+    """The number last given to an admission."""
     version: int = 0
     """Of the capacity, as last said."""
     changed_by: list[CauseRow] = []
@@ -84,6 +97,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """Hosts lost in it by silence."""
     last_by: CauseRow | None = None
     """The last change of hosts or runs."""
+    passed_ms: int = 0
+    """The last deadline that passed; what was to be done then is done."""
 
 
 class AskRow(msgspec.Struct, array_like=True):

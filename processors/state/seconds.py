@@ -23,3 +23,8 @@ def second(at_ms: int) -> int:
 def milliseconds(at: int) -> int:
     """The time of a second."""
     return (at + EPOCH_S) * 1000
+
+
+def elapsed(at_ms: int) -> int:
+    """The last second that isn't after a time."""
+    return at_ms // 1000 - EPOCH_S

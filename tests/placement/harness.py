@@ -178,7 +178,7 @@ def assert_alike(live: Placement, restored: Placement) -> None:
         assert np.array_equal(getattr(live.hosts, name), getattr(restored.hosts, name)), name
     assert live.hosts.ids == restored.hosts.ids
     assert live.hosts.taken == restored.hosts.taken
-    assert live.runs.waiting == restored.runs.waiting
+    assert (live.runs.waits.tasks, live.runs.waits.ranges) == (restored.runs.waits.tasks, restored.runs.waits.ranges)
     assert live.next_wakeup() == restored.next_wakeup()
     constraints = [row.shape.constraints for row in live.runs.shapes.table.values()]
     for conditions in constraints:

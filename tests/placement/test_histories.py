@@ -67,7 +67,7 @@ class History(RuleBasedStateMachine):
         for name, gang in self.gangs.items():
             where = {((name, i) in self.held, (name, i) in self.waiting) for i in range(gang)}
             assert len(where) <= 1, "a gang is held, waits or is gone as a whole"
-        assert self.world.machine.runs.waiting.keys() == {job for job, _ in self.waiting}
+        assert self.world.machine.runs.waits.tasks.keys() == {job for job, _ in self.waiting}
 
     def placed(self, placed: dict[Run, tuple[str, tuple[int, ...]]]) -> None:
         for (job, instance, run), (host, ports) in placed.items():

@@ -1,0 +1,123 @@
+"""What waits for a place, in the order in which it is served: what is entitled before what is borrowed, then by the
+number of its admission.
+
+Tasks admitted together, a range of one job, have one number. So what waits is kept as ranges, each with how many of its
+tasks wait at which rank; which these are, the columns say.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from events.columns import I64
+from processors.placement.calendar import Calendar
+from processors.placement.rows import JobRow
+from processors.state.arena import Arena
+from processors.state.table import Table
+
+ENTITLED, BORROWED = 1, 2
+"""In the column `entitled`; 0: not admitted."""
+RANKS = (ENTITLED, BORROWED)
+
+
+class Range:
+    """Tasks of a job with one number, from instance `first` up to `end`; `counts`: how many wait, by rank."""
+
+    __slots__ = ("counts", "end", "first", "job_id", "number")
+
+    def __init__(self, number: int, job_id: str, first: int, end: int) -> None:
+        self.number = number
+        self.job_id = job_id
+        self.first = first
+        self.end = end
+        self.counts = [0, 0, 0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Range) and (self.number, self.job_id, self.counts) == (
+            other.number,
+            other.job_id,
+            other.counts,
+        )
+
+
+class Waits:
+    """What waits. Derived from the columns of the arena, and kept up with them."""
+
+    def __init__(self, jobs: Table[str, JobRow], arena: Arena, at: dict[int, str]) -> None:
+        self.ranges: dict[int, Range] = {}
+        """By the number of the admission."""
+        self.tasks: dict[str, int] = {}
+        """How many tasks wait, by job."""
+        self.calendars = {rank: Calendar(arena, rank) for rank in RANKS}
+        self._jobs = jobs
+        self._arena = arena
+        self._at = at
+
+    def restored(self) -> None:
+        """Finds everything again."""
+        self.ranges.clear()
+        self.tasks.clear()
+        for calendar in self.calendars.values():
+            calendar.clear()
+        self.add(np.flatnonzero(self._arena["waiting"]))
+
+    def add(self, slots: I64) -> None:
+        """Tasks wait from now on; their columns are set."""
+        for number, rank, part in self._groups(slots):
+            base = int(self._arena["owner"][part[0]]) - 1
+            first, end = int(part[0]) - base, int(part[-1]) - base + 1
+            known = self.ranges.get(number)
+            if known is None:
+                known = self.ranges[number] = Range(number, self._at[base], first, end)
+            known.first, known.end = min(known.first, first), max(known.end, end)
+            known.counts[rank] += len(part)
+            self.tasks[known.job_id] = self.tasks.get(known.job_id, 0) + len(part)
+            self.calendars[rank].note(part)
+
+    def remove(self, slots: I64) -> list[str]:
+        """Tasks wait no longer; their columns aren't cleared yet. Returns the jobs of which nothing waits now."""
+        over: list[str] = []
+        for number, rank, part in self._groups(slots):
+            known = self.ranges[number]
+            known.counts[rank] -= len(part)
+            if not any(known.counts):
+                del self.ranges[number]
+            self.tasks[known.job_id] -= len(part)
+            if not self.tasks[known.job_id]:
+                del self.tasks[known.job_id]
+                over.append(known.job_id)
+        return over
+
+    def moved(self, slots: I64) -> None:
+        """A job has other slots, of which these wait."""
+        for _, rank, part in self._groups(slots):
+            self.calendars[rank].note(part)
+
+    def in_order(self) -> Iterator[tuple[int, Range]]:
+        """Ranges in the order in which they are served, each with the rank that is served now."""
+        numbers = sorted(self.ranges)
+        for rank in RANKS:
+            for number in numbers:
+                if self.ranges[number].counts[rank]:
+                    yield rank, self.ranges[number]
+
+    def slots(self, rank: int, known: Range) -> I64:
+        """Those of a range that wait at a rank, ascending."""
+        base = self._jobs[known.job_id].base
+        start, end = base + known.first, base + known.end
+        if end - start == 1:
+            return np.array([start])
+        arena = self._arena
+        waiting = (arena["waiting"][start:end] > 0) & (arena["entitled"][start:end] == rank)
+        waiting &= arena["admission"][start:end] == known.number
+        return np.flatnonzero(waiting) + start
+
+    def _groups(self, slots: I64) -> Iterator[tuple[int, int, I64]]:
+        """Slots by number and rank, ascending in each."""
+        if not len(slots):
+            return
+        key = self._arena["admission"][slots].astype(np.int64) * len(RANKS) + self._arena["entitled"][slots] - ENTITLED
+        order = np.lexsort((slots, key))
+        slots, key = slots[order], key[order]
+        for part in np.split(slots, np.flatnonzero(np.diff(key)) + 1):
+            yield int(self._arena["admission"][part[0]]), int(self._arena["entitled"][part[0]]), part
