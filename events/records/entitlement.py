@@ -236,7 +236,9 @@ class PreemptionRefused(Event, frozen=True, kw_only=True):
     """The gang or task: the run that they are at."""
 
     code: str
-    """VOID the gang has a place or waits no more; VICTIM_GONE, NON_PREEMPTIBLE, CAP_REACHED or NO_RIGHT."""
+    """VOID the gang has a place or waits no more; VICTIM_GONE, NON_PREEMPTIBLE, CAP_REACHED, DEFERRED sla refused it
+    lately, SLICE_NOT_OVER or NO_RIGHT.
+    """
 
     victim_job_id: str = ""
     """The first victim that may not go: its job; empty: it isn't about a victim."""
@@ -323,7 +325,8 @@ class PreemptionsOrdered(Event, frozen=True, kw_only=True):
 
 class RightsSet(Event, frozen=True, kw_only=True):
     """Which admitted gangs without a place may have others leave for them, and which pools may be asked to give. Says
-    what has changed: takers and givers that aren't named are as before.
+    what has changed: takers and givers that aren't named are as before. What is removed is removed before the rest
+    is set.
     """
 
     topic: ClassVar[str] = "paceline.entitlement"
@@ -357,18 +360,14 @@ class RightsSet(Event, frozen=True, kw_only=True):
     """The pool of each range of takers, an index into pools. Column of little-endian int32."""
 
     others: bytes
-    """What each unit of the range may take from other pools. Column of little-endian int64, one per item and resource:
-    the resources of the first item, those of the second, and so on.
+    """What the first unit of the range may take from other pools; each further one: less by what the units before it
+    need. Column of little-endian int64, one per item and resource: the resources of the first item, those of the
+    second, and so on.
     """
 
     entitlement: bytes
     """The entitlement of its pool. Column of little-endian int64, one per item and resource: the resources of the
     first item, those of the second, and so on.
-    """
-
-    held: bytes
-    """What its pool holds and claims at the priority of the range and above, and what isn't preemptible. Column of
-    little-endian int64, one per item and resource: the resources of the first item, those of the second, and so on.
     """
 
     flags: bytes
