@@ -45,5 +45,8 @@ class GangAdmitted(Event, frozen=True, kw_only=True):
     run: int
     """The run that each instance is at."""
 
+    entitled: bool = True
+    """Whether it is within the entitlement of its pool; false: borrowed, it runs on what others don't use now."""
+
 
 ALL: tuple[type[Event], ...] = (GangAdmitted,)

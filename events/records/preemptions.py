@@ -6,7 +6,7 @@ from events.records.base import Event
 
 
 class TaskPreempted(Event, frozen=True, kw_only=True):
-    """A run must leave for another pool. Key: JOB/INSTANCE."""
+    """A run must leave for a gang that is entitled to what it holds. Key: JOB/INSTANCE."""
 
     topic: ClassVar[str] = "paceline.preemptions"
 
@@ -43,13 +43,19 @@ class TaskPreempted(Event, frozen=True, kw_only=True):
     """Number of the run, from 1."""
 
     for_pool: str
-    """The pool that gets what it holds."""
+    """The pool of the gang."""
 
     from_pool: str
-    """The pool that is above its entitlement."""
+    """The pool of the run; the same as for_pool where a gang of its own pool gets it."""
 
     code: str
     """Reason code."""
+
+    order: int = 0
+    """Number of the order in its cell: all of its runs leave, or none."""
+
+    for_job: str = ""
+    """The job that gets what the run holds."""
 
 
 ALL: tuple[type[Event], ...] = (TaskPreempted,)

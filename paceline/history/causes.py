@@ -14,8 +14,16 @@ from events.codes import Code, Outcome, RunReport
 from events.columns import ints
 from events.log.port import Log
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted, GangsHeld, PreemptionsOrdered
-from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.entitlement import (
+    AdmissionsRanked,
+    GangsAdmitted,
+    GangsHeld,
+    PreemptionRefused,
+    PreemptionsOrdered,
+    RightsSet,
+    TurnSet,
+)
+from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     DisruptionAsked,
@@ -29,7 +37,7 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Cause
-from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.rounds import RoundCommitted
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
@@ -45,8 +53,13 @@ FACT = -1
 NOTHING = Cause()
 
 OFFSETS = {"jobs_offset": "paceline.jobs", "pools_offset": "paceline.pools", "hosts_offset": "paceline.hosts"}
-FACTS = {"paceline.jobs": (JobSubmitted, JobStopRequested), "paceline.tasks": (RunsReported, HostInventory)}
+FACTS = {
+    "paceline.jobs": (JobSubmitted, JobStopRequested, JobPriorityRequested),
+    "paceline.tasks": (RunsReported, HostInventory),
+}
 """The facts that name jobs or runs."""
+OF_A_GANG = (HostsReserved, PreemptionAsked, PreemptionRefused, TurnSet)
+"""Decisions that name the runs of one gang, or one run."""
 
 
 class Link(NamedTuple):
@@ -100,6 +113,7 @@ def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
 
 QUEUED = Tie((GangsQueued, GangsReturned), _names_it)
 ADMITTED = Tie((GangsAdmitted, GangsQueued), _names_it)
+RANKED = Tie((AdmissionsRanked, GangsAdmitted, GangsQueued), _names_it)
 REPORTED = Tie((RunsReported, HostInventory), _names_it)
 ENDED = Tie((RunsReported, HostInventory), _reports_its_end)
 STOPPING = Tie((RunsStopping,), _names_it)
@@ -113,10 +127,16 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
         Tie((JobAccepted,), _accepts_it),
     ),
     GangsAdmitted: (QUEUED,),
+    AdmissionsRanked: (ADMITTED,),
     GangsHeld: (QUEUED,),
+    TurnSet: (QUEUED,),
     TasksPlaced: (ADMITTED,),
     GangsUnplaced: (ADMITTED,),
-    GangsReturned: (ADMITTED,),
+    GangsReturned: (RANKED,),
+    HostsReserved: (RANKED,),
+    RightsSet: (RANKED,),
+    PreemptionAsked: (Tie((RightsSet,), _names_it),),
+    PreemptionRefused: (Tie((PreemptionAsked,), _names_it),),
     RunsOrdered: (Tie((TasksPlaced,), _names_it),),
     RunsAvailable: (REPORTED,),
     DisruptionAsked: (Tie((PreemptionsOrdered,), _names_it),),
@@ -266,8 +286,10 @@ class Causes:
 def runs_of(event: Event) -> list[Run]:
     """The runs that a record names."""
     each: Any = event
-    if isinstance(event, GangsHeld | GangsUnplaced | DisruptionDeferred):
+    if isinstance(event, GangsUnplaced | DisruptionDeferred):
         return [(each.job_id, each.instance, each.run)]
+    if isinstance(event, OF_A_GANG):
+        return [(each.job_id, instance, each.run) for instance in range(each.first, each.first + each.count)]
     if not hasattr(event, "job_ids") or not hasattr(event, "run"):
         return []
     job, run = ints(each.job).tolist(), ints(each.run).tolist()

@@ -235,19 +235,21 @@ def _task_states(
 
 def _admitted(place: Place, event: GangsAdmitted) -> Iterator[OutputMessage]:
     item = 0
+    entitled = ints(event.entitled).tolist() or [1] * (len(event.job) // 4)
     columns = (ints(column).tolist() for column in (event.job, event.first, event.count, event.run, event.gang))
-    for job, first, count, run, gang in zip(*columns, strict=True):
+    for job, first, count, run, gang, claim in zip(*columns, entitled, strict=True):
         size = count if gang else 1
         for start in range(first, first + count, size):
             head = place.head(item)
             job_id = event.job_ids[job]
-            admitted = GangAdmitted(**head, job_id=job_id, first=start, count=size, run=run)
+            admitted = GangAdmitted(**head, job_id=job_id, first=start, count=size, run=run, entitled=bool(claim))
             yield OutputMessage(admitted.topic, f"{job_id}/{start}", head["event_id"], admitted)
             item += 1
 
 
 def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[OutputMessage]:
-    for item, (job_id, instance, run) in enumerate(zip(*_runs(event), strict=True)):
+    columns = zip(*_runs(event), _named(event.from_pools, event.from_pool), strict=True)
+    for item, (job_id, instance, run, from_pool) in enumerate(columns):
         head = place.head(item)
         preempted = TaskPreempted(
             **head,
@@ -255,8 +257,10 @@ def _preempted(place: Place, event: PreemptionsOrdered) -> Iterator[OutputMessag
             instance=instance,
             run=run,
             for_pool=event.for_pool,
-            from_pool=event.from_pool,
+            from_pool=from_pool,
             code=event.code,
+            order=event.order,
+            for_job=event.for_job,
         )
         yield OutputMessage(preempted.topic, f"{job_id}/{instance}", head["event_id"], preempted)
 

@@ -24,6 +24,7 @@ from projections.views.record_context import RecordContext
 from projections.views.rows import ExplanationRow, to_json
 
 WAITS = ("held", "unplaced")
+_LEFT_OUT = ("job_id", "job_ids", "code", "tasks", "cause")
 KINDS = ("held", "preempted", "unplaced", "deferred", "disruption")
 
 
@@ -38,12 +39,13 @@ class ReasonFold:
         """Folds a decision of any machine."""
         match event:
             case GangsHeld():
-                self._say(moment, event.job_id, "held", event.code, event.tasks, _numbers(event))
+                for job_id, tasks in _per_job(event, ints(event.count)):
+                    self._say(moment, job_id, "held", event.code, tasks, _numbers(event))
             case GangsAdmitted():
                 self._settle("held", event, ints(event.count))
                 self._settle("preempted", event, ints(event.count))
             case PreemptionsOrdered():
-                numbers = {"for_pool": event.for_pool, "from_pool": event.from_pool}
+                numbers = {"for_pool": event.for_pool, "for_job": event.for_job}
                 for job_id, tasks in _per_job(event):
                     self._say(moment, job_id, "preempted", event.code, tasks, numbers)
             case GangsUnplaced():
@@ -79,9 +81,7 @@ class ReasonFold:
     def _returned(self, moment: RecordContext, event: GangsReturned) -> None:
         for job_id, tasks in _per_job(event, ints(event.count)):
             before = self._rows.get((job_id, "unplaced"))
-            numbers = msgspec.json.decode(before.numbers) if before else {}
-            numbers["not_before_ms"] = event.not_before_ms
-            self._say(moment, job_id, "unplaced", event.code, tasks, numbers)
+            self._say(moment, job_id, "unplaced", event.code, tasks, None if before else {})
 
     def _settle(self, kind: str, event: Any, count: Any = None) -> None:
         """So many tasks have what they waited for."""
@@ -99,10 +99,9 @@ class ReasonFold:
 
 
 def _numbers(event: Event) -> dict[str, Any]:
-    numbers: dict[str, Any] = msgspec.to_builtins(event)
-    for name in ("job_id", "code", "tasks"):
-        numbers.pop(name, None)
-    return numbers
+    """What a reason says beside whom it is about."""
+    fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _LEFT_OUT}
+    return {name: value for name, value in fields.items() if not isinstance(value, bytes)}
 
 
 def _per_job(event: Any, count: Any = None) -> list[tuple[str, int]]:
