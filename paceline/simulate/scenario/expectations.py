@@ -2,7 +2,11 @@
 
     job ID is STATE                             job tiles is SUCCEEDED
     job ID tasks STATE OP N                     job tiles tasks RUNNING >= 3
-    job ID waits for CODE                       job big waits for NEVER_FITS
+    job ID waits for CODE [or CODE...]          job big waits for NEVER_FITS
+    job ID held at PATH                         the pool that says no
+    job ID held asked|allocated|entitlement|limit RESOURCE OP AMOUNT
+    job ID fit OP N                             tasks of its gang that would find a place
+    job ID missing INSTANCES                    those that would find none: 3-5,9
     job ID preempted OP N                       runs of the job that were preempted
     job ID ran on HOST[, HOST...]               all its runs were on these hosts
     job ID ran on ATTRIBUTE=VALUE               all its runs were on hosts that had it then
@@ -30,6 +34,7 @@ from events.codes import Code, JobState, TaskState
 from events.quantities import Mebibytes, Milli, OtherAmount, write_amount
 from events.records import BY_NAME
 from events.records.lifecycle import JobChanged
+from events.records.placement import GangsUnplaced
 from events.resources import STANDARD, Unit
 from paceline.simulate.world.log_summary import HostSnapshot, ObservedEvents
 from processors.entitlement.machine import Entitlement
@@ -51,19 +56,28 @@ WAITS = (
     Code.NO_SUCH_POOL,
     Code.LIMIT_REACHED,
     Code.RESERVATION_REACHED,
+    Code.POOL_CLOSED,
+    Code.CONTROLLER_LIMIT_REACHED,
     Code.ENTITLEMENT_REACHED,
     Code.WAITING_FOR_PREEMPTION,
+    Code.SAVING_FOR_TURN,
+    Code.SHARE_OF_NOTHING,
     Code.BEHIND_IN_QUEUE,
     Code.NEVER_FITS,
     Code.CONSTRAINT_MISMATCH,
     Code.NO_HOST_FITS,
     Code.GANG_INCOMPLETE,
     Code.NO_HOSTS,
+    Code.HOSTS_RESERVED,
+    Code.HELD_FOR_OTHERS,
     Code.BACKOFF,
+    Code.NOT_YET_EVALUATED,
 )
 """Why tasks wait."""
 JOB_STATES = (*(state.value for state in JobState), "ABSENT")
 PHASES = tuple(phase.name for phase in Phase)
+HELD = ("asked", "allocated", "entitlement", "limit")
+"""The numbers of a reason of entitlement."""
 
 
 class Malformed(ValueError):
@@ -173,23 +187,34 @@ def _job(text: str, words: list[str]) -> Assertion:
                 arguments[1:], lambda cell_state: _tasks(cell_state, job_id, at), f"job {job_id} tasks {state}"
             )
         case "waits":
-            code = _one_of(" ".join(arguments[1:]) if arguments[:1] == ["for"] else "", WAITS)
+            said = " ".join(arguments[1:]) if arguments[:1] == ["for"] else ""
+            codes = [_one_of(code, WAITS) for code in said.split(" or ")]
 
             def evaluate(cell_state: CellState) -> Observation:
                 have = _reason(cell_state, job_id)
-                return Observation(have == code, f"job {job_id} waits for {have or 'nothing'}")
+                return Observation(have in codes, f"job {job_id} waits for {have or 'nothing'}")
 
         case "preempted":
             evaluate = _count(
                 arguments, lambda cell_state: cell_state.observed.preempted.get(job_id, 0), f"job {job_id} preempted"
             )
+        case "held" if arguments[:1] == ["at"] and len(arguments) == 2:
+            evaluate, names["pool"] = _held_at(job_id, arguments[1]), (arguments[1],)
+        case "held":
+            evaluate, names["resource"] = _held(job_id, arguments), tuple(arguments[1:2])
+        case "fit":
+            evaluate = _count(
+                arguments, lambda cell_state: getattr(_unplaced(cell_state, job_id), "fit", -1), f"job {job_id} fit"
+            )
+        case "missing" if len(arguments) == 1:
+            evaluate = _missing(job_id, arguments[0])
         case "ran" if arguments[:1] == ["on"] and arguments[1:]:
             expected = tuple(name.strip() for name in " ".join(arguments[1:]).split(",") if name.strip())
             evaluate = _ran_on(job_id, expected)
             names["host"] = tuple(name for name in expected if "=" not in name)
             names["host with"] = tuple(name for name in expected if "=" in name)
         case _:
-            raise Malformed("must go on with is, tasks, waits for, preempted or ran on")
+            raise Malformed("must go on with is, tasks, waits for, held, fit, missing, preempted or ran on")
     return Assertion(text, evaluate, names)
 
 
@@ -197,6 +222,44 @@ def _reason(cell_state: CellState, job_id: str) -> str:
     """Why tasks of a job wait, as it was last said; empty: none waits."""
     waits = any(_tasks(cell_state, job_id, state) for state in (TaskState.QUEUED, TaskState.BACKOFF))
     return cell_state.observed.reasons.get(job_id, "") if waits else ""
+
+
+def _held_at(job_id: str, path: str) -> Callable[[CellState], Observation]:
+    def evaluate(cell_state: CellState) -> Observation:
+        record = cell_state.observed.held.get(job_id)
+        have = record.at if record is not None else "no pool"
+        return Observation(have == path, f"job {job_id} held at {have}")
+
+    return evaluate
+
+
+def _held(job_id: str, words: list[str]) -> Callable[[CellState], Observation]:
+    """`FIELD RESOURCE OP AMOUNT`: a number that entitlement gave with its reason."""
+    if len(words) != 4:
+        raise Malformed(f"must go on with at PATH or {'|'.join(HELD)} RESOURCE OP AMOUNT")
+    name, resource = _one_of(words[0], HELD), words[1]
+    test, expected = _amount(resource, words[2:])
+
+    def evaluate(cell_state: CellState) -> Observation:
+        record = cell_state.observed.held.get(job_id)
+        have = getattr(record, name).get(resource) if record is not None else None
+        shown = "not said" if have is None else write_amount(have, _unit(cell_state, resource))
+        return Observation(have is not None and test(have, expected), f"job {job_id} held {name} {resource} {shown}")
+
+    return evaluate
+
+
+def _missing(job_id: str, instances: str) -> Callable[[CellState], Observation]:
+    def evaluate(cell_state: CellState) -> Observation:
+        record = _unplaced(cell_state, job_id)
+        have = (record.missing if record is not None else "") or "none"
+        return Observation(have == instances, f"job {job_id} missing {have}")
+
+    return evaluate
+
+
+def _unplaced(cell_state: CellState, job_id: str) -> GangsUnplaced | None:
+    return cell_state.observed.unplaced.get(job_id)
 
 
 def _tasks(cell_state: CellState, job_id: str, state: TaskState) -> int:
@@ -259,23 +322,32 @@ def _pool(text: str, words: list[str]) -> Assertion:
     if len(words) != 6:
         raise Malformed("must be: pool PATH entitlement|allocation|demand RESOURCE OP AMOUNT")
     path, kind, resource = words[1], _one_of(words[2], ("entitlement", "allocation", "demand")), words[3]
-    test, amount = _compared(words[4:])
-    number = re.fullmatch(r"\d+(\.\d+)?", amount)
-    try:
-        value = float(amount) if number and STANDARD.get(resource) is not Unit.MIB else amount
-        expected: int = _AMOUNTS[STANDARD.get(resource)].validate_python(value)
-    except ValidationError as error:
-        raise Malformed(f"{amount} {error.errors()[0]['msg']}") from error
+    test, expected = _amount(resource, words[4:])
 
     def evaluate(cell_state: CellState) -> Observation:
         row = cell_state.entitlement.shares().get(path)
-        kinds = cell_state.lifecycle.kinds
-        amounts = dict(zip(kinds.names, getattr(row, kind), strict=False)) if row is not None else {}
+        names = cell_state.lifecycle.kinds.names
+        amounts = dict(zip(names, getattr(row, kind), strict=False)) if row is not None else {}
         have = amounts.get(resource, 0)  # one machine may know a resource before another
-        shown = write_amount(have, kinds.units.get(resource, Unit.MILLI))
+        shown = write_amount(have, _unit(cell_state, resource))
         return Observation(test(have, expected), f"pool {path} {kind} {resource} {shown}")
 
     return Assertion(text, evaluate, {"pool": (path,), "resource": (resource,)})
+
+
+def _amount(resource: str, words: list[str]) -> tuple[Callable[[int, int], bool], int]:
+    """`OP AMOUNT` of a resource at the end of a line."""
+    test, amount = _compared(words)
+    number = re.fullmatch(r"\d+(\.\d+)?", amount)
+    try:
+        value = float(amount) if number and STANDARD.get(resource) is not Unit.MIB else amount
+        return test, _AMOUNTS[STANDARD.get(resource)].validate_python(value)
+    except ValidationError as error:
+        raise Malformed(f"{amount} {error.errors()[0]['msg']}") from error
+
+
+def _unit(cell_state: CellState, resource: str) -> Unit:
+    return cell_state.lifecycle.kinds.units.get(resource, Unit.MILLI)
 
 
 _AMOUNTS: dict[Unit | None, TypeAdapter[int]] = {

@@ -81,6 +81,8 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
             yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
         if event.stop is not None and event.stop not in seen:
             yield document.fault(f"/events/{index}/stop", f"no job {event.stop} is submitted")
+        if event.priority is not None and event.priority.job_id not in seen:
+            yield document.fault(f"/events/{index}/priority", f"no job {event.priority.job_id} is submitted")
     yield from _check_returns(scenario, document)
     yield from _check_losses(scenario, document)
     yield from _check_names(scenario, document, seen, hosts)

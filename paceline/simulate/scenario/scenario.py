@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from events.bounds import INT_MAX
 from events.quantities import Milliseconds, SomeMilliseconds
 from events.settings_spec import CellSpec
-from events.spec_parts import Spec, at
+from events.spec_parts import Int32, Spec, at
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.expectations import Assertion, Malformed, parse
@@ -30,7 +30,7 @@ DAY_MS = 86_400_000
 PARTS = ("gateway", *MACHINES)
 UPDATES = "Paceline can't change a job that it has; stop it and submit another"
 EVENTS = (
-    *("submit", "stop", "pool", "remove_pool", "cell"),
+    *("submit", "stop", "priority", "pool", "remove_pool", "cell"),
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "lose", "heal"),
 )
 
@@ -40,6 +40,13 @@ class JobFile(ScenarioPart):
 
     file: str
     at: Milliseconds = 0
+
+
+class PriorityChange(Spec):
+    """A job and the priority that it is to have."""
+
+    job_id: Job
+    priority: Int32
 
 
 class TimedAction(ScenarioPart):
@@ -56,6 +63,7 @@ class TimedAction(ScenarioPart):
     at: Milliseconds
     submit: ScenarioJob | None = None
     stop: Job | None = None
+    priority: PriorityChange | None = None
     pool: ScenarioPool | None = None
     remove_pool: Pool | None = None
     cell: CellSpec | None = None

@@ -72,6 +72,10 @@ class ObservedEvents:
     """How the jobs that have ended did so, with the counts of their tasks."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Of each job that waits the last reason."""
+    held: dict[str, GangsHeld] = field(default_factory=dict)
+    """Of each job that waits what entitlement said last, with its numbers."""
+    unplaced: dict[str, GangsUnplaced] = field(default_factory=dict)
+    """The same of placement."""
     preempted: Counter[str] = field(default_factory=Counter)
     """Runs of each job that were preempted."""
     ran_on: dict[str, Counter[HostSnapshot]] = field(default_factory=dict)
@@ -169,7 +173,11 @@ class LogSummary:
                 self._changed(event, now)
             case GangsUnplaced() if self._keep:
                 self.observed.reasons[event.job_id] = event.code
-            case GangsHeld() | GangsReturned() if self._keep:
+                self.observed.unplaced[event.job_id] = event
+            case GangsHeld() if self._keep:
+                self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
+                self.observed.held |= dict.fromkeys(event.job_ids, event)
+            case GangsReturned() if self._keep:
                 self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
             case TasksPlaced() if self._keep:
                 self._placed(event)
@@ -233,7 +241,8 @@ class LogSummary:
         if event.state in ENDED_JOBS:
             job.ended_ms = now
             del self.open[event.job_id]
-            self.observed.reasons.pop(event.job_id, None)
+            for kept in (self.observed.reasons, self.observed.held, self.observed.unplaced):
+                kept.pop(event.job_id, None)
             if self._keep:
                 self.observed.ended[event.job_id] = event
             self._on_end(job)

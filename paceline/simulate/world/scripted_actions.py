@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from events.records.hosts import HostLossConfirmed, HostRemovalRequested
-from events.records.jobs import JobStopRequested
+from events.records.jobs import JobPriorityRequested, JobStopRequested
 from events.records.pools import PoolRemoved
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Scenario, TimedAction
@@ -54,6 +54,9 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
             return partial(_submit, cell, job, seed)
         case TimedAction(stop=job_id) if job_id is not None:
             return partial(cell.append, JobStopRequested(job_id=job_id, command_id=command_id), job_id.encode())
+        case TimedAction(priority=change) if change is not None:
+            fact = JobPriorityRequested(job_id=change.job_id, command_id=command_id, priority=change.priority)
+            return partial(cell.append, fact, change.job_id.encode())
         case TimedAction(pool=pool) if pool is not None:
             return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
         case TimedAction(remove_pool=path) if path is not None:
