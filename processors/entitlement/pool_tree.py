@@ -14,6 +14,14 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
+def levels_of(pool: str) -> list[str]:
+    """The pool and those above it, up to the root."""
+    levels = [pool]
+    while levels[-1] != "/":
+        levels.append(parent_of(levels[-1]))
+    return levels
+
+
 def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
     """The row of a definition. Raises `UnknownResource`."""
     return PoolRow(
@@ -23,6 +31,12 @@ def pool_row(fact: DefinedRow, kinds: Kinds) -> PoolRow:
         fact.share_default,
         fact.open_jobs_max,
         fact.open_tasks_max,
+        tuple(name for name in kinds.names if name in fact.static),
+        fact.preemption_delay_ms,
+        fact.controllers_percent,
+        fact.closed,
+        fact.owners,
+        fact.description,
     )
 
 

@@ -1,65 +1,73 @@
-"""Jobs that wait and hold: their counts, the order in which each pool serves them, and who waits for a time.
+"""Jobs that wait and hold: their counts, the order in which each pool serves them, and what their pools hold.
 
-The tasks of a job that have one shape are a part of it: they are alike for admission, and wait, stand aside and are
-told so together. A gang belongs, whole, to the part of its first member.
+The tasks of a job that are alike for admission are a part of it: those of one shape; its gang, whole; its controller.
+A unit is what is admitted at once: the gang, the controller, or one task of another part.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
-from sortedcontainers import SortedList
 
-from events.columns import I32, I64, counted, distinct
+from events.columns import I64, counted, distinct
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
-from processors.entitlement.rows import JobRow, PartRow
-from processors.state.arena import Arena
+from processors.entitlement.holdings import Holdings
+from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Lines, Part, Refused
+from processors.entitlement.rows import ENTITLED, JobRow, PartRow
+from processors.state.arena import REMOVED, Arena, Slots
 from processors.state.sequence import SequenceNumbers
-from processors.state.shapes import MIXED, Shapes, shapes_of
+from processors.state.shapes import Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
-Part = tuple[str, int]
-"""A job, and the shape of a part of it."""
-Place = tuple[int, int, int, Part]
-"""Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
 NO_SLOTS = np.zeros(0, dtype=np.int64)
+COLUMNS = ("shape", "queued", "held", "ended", "leaving", "entitled", "placed", "due_s", "placed_s", "number")
+OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number")
+"""The columns that are 0 where a task isn't admitted."""
+
+SINGLE, GANG, CONTROLLER = range(3)
+"""What the tasks of a part are to each other; with the shape it makes the key of the part."""
+ROLES = 4
+
+WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES = (1 << bit for bit in range(5))
+"""The state of a task in bits."""
+STATES = 32
+
+
+class Unit(NamedTuple):
+    """What is admitted, placed and preempted at once."""
+
+    job_id: str
+    key: int
+    first: int
+    count: int
+    run: int
 
 
 class Queues:
     """The tables of jobs and shapes, the columns of their tasks, and what is derived from them.
 
-    Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, `held` the run that
-    holds, `ended` the highest run that is over, `leaving` the run that was asked to leave, `since` the number of the
-    admission; 0 where there is none.
+    Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, `held` the run that is
+    admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave, `entitled`
+    whether it is entitled (1) or borrowed (2), `placed` the run that has a place, `due_s` the second since when it is
+    entitled without a place, `placed_s` that since when it has a place, `number` that of the admission; 0 where there
+    is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refused: Refused) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.shapes = Shapes()
-        self.arena = Arena("tasks", ("shape", "queued", "held", "ended", "leaving", "since"))
+        self.arena = Arena("tasks", COLUMNS)
         self.kinds = STANDARD_KINDS
         self.nothing: Vector = (0,) * len(self.kinds)
         self.at: dict[int, str] = {}
-        self.order: dict[str, SortedList[Place]] = {}
-        """Per pool the parts in line that are preemptible."""
-        self.non_preemptible_order: dict[str, SortedList[Place]] = {}
-        """Per pool the parts in line that are not."""
-        self.waiting: dict[str, Vector] = {}
-        """What the parts in `order` ask together."""
-        self.non_preemptible_waiting: dict[str, Vector] = {}
-        self.allocation: dict[str, Vector] = {}
-        self.non_preemptible: dict[str, Vector] = {}
-        """The part of the allocation that isn't preemptible."""
+        self.holdings = Holdings(self.nothing)
+        self.lines = Lines(self, refused)
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
-        self.unexplained: dict[Part, None] = {}
-        """The parts aside that were not told so."""
-        self._later: list[tuple[int, int, int, Part]] = []
-        self._for_change: dict[Part, None] = {}
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
 
     def restored(self, kinds: Kinds) -> None:
@@ -68,38 +76,31 @@ class Queues:
         self.arena.restored()
         self.shapes.restored()
         self.at = {row.base: job_id for job_id, row in self.jobs.items()}
-        lines = (self.order, self.non_preemptible_order, self.waiting, self.non_preemptible_waiting)
-        held = (self.allocation, self.non_preemptible)
-        for derived in (*lines, *held, self.open_jobs, self.unexplained, self._for_change):
-            derived.clear()
-        self._later = []
+        self.holdings.clear(self.nothing)
+        self.lines.clear()
+        self.open_jobs.clear()
         self._numbers.restored()
-        for job_id in sorted(self.jobs, key=lambda each: self.jobs[each].number):
-            row = self.jobs[job_id]
+        for job_id, row in self.jobs.items():
             self.open_jobs[row.pool] += 1
-            for shape, part in row.parts.items():
-                self._account(row.pool, row.preemptible, *self._amount(row, shape, "held", part.held))
-                if part.aside:
-                    self._stand_aside((job_id, shape), part)
-                elif part.queued:
-                    self._stand((job_id, shape), row)
-                    self._wait(row.pool, row.preemptible, *self._amount(row, shape, "queued", part.queued))
-        self.changes += 1
+            for key, part in row.parts.items():
+                part.queued = part.entitled = part.borrowed = part.claims = part.loans = 0
+                if part.returned:
+                    self.lines.aside[job_id, key] = None
+        arena = self.arena
+        slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
+        self._count(slots, np.zeros(len(slots), dtype=np.int64), self.states(slots), rows_as_they_are=True)
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
         self.shapes.widen(kinds)
         self.restored(kinds)
 
-    def in_line(self) -> list[str]:
-        """The pools with work that waits for its turn."""
-        lines = (self.order, self.non_preemptible_order)
-        return sorted({pool: None for line in lines for pool, jobs in line.items() if jobs})
-
     def stretch(self, job_id: str) -> tuple[int, int] | None:
         """Base and size of a job in the arena."""
         row = self.jobs.get(job_id)
         return (row.base, row.instances) if row else None
+
+    # Jobs.
 
     def add(self, event: JobAccepted) -> None:
         """A job was accepted."""
@@ -107,7 +108,8 @@ class Queues:
         if not shapes:
             return
         base = self.arena.take(event.instances)
-        tasks = self.shapes.take_job(self.arena, base, event, shapes)
+        self.shapes.take_job(self.arena, base, event, shapes)
+        gang = event.gang_min if event.gang_min > 1 else 0
         row = JobRow(
             self._numbers.take(),
             base,
@@ -115,9 +117,11 @@ class Queues:
             event.pool,
             event.priority,
             event.preemptible,
-            event.gang_min if event.gang_min > 1 else 0,
-            self._parts(base, event.instances, tasks),
+            event.controller and not gang,
+            gang,
+            {},
         )
+        self._add_tasks(row, np.arange(base, base + event.instances), whole=not event.shape)
         self.jobs.put(event.job_id, row)
         self.arena.fill("ended", row.base, row.instances, event.first_run - 1)
         self.at[row.base] = event.job_id
@@ -129,23 +133,40 @@ class Queues:
         if event.job_id not in self.jobs or len(shapes) < len(event.shapes):
             return
         row, arena = self.jobs.change(event.job_id), self.arena
-        added, gone, _ = instance_change(event)
-        removed = row.base + gone
-        self.count_slots(removed[arena["queued"][removed] > 0], -1, 0)
-        self.count_slots(removed[arena["held"][removed] > 0], 0, -1)
-        for column in ("queued", "held", "leaving", "since"):
-            arena.set(column, removed, 0)
+        change = instance_change(event)
+        removed = row.base + change.removed
+        self.update(removed, queued=0, **dict.fromkeys(OF_ADMISSION, 0))
+        for key, slots in self._split(row, removed):
+            row.parts[key].tasks -= len(slots)
         del self.at[row.base]
-        row.base, more = self.shapes.change_job(arena, row.base, row.instances, event, shapes)
+        row.base, _ = self.shapes.change_job(arena, row.base, row.instances, event, shapes)
         row.instances = event.instances
         self.at[row.base] = event.job_id
-        numbers = arena["shape"][row.base + added]
-        for shape, tasks in more.items():
-            if shape not in row.parts:
-                row.parts[shape] = PartRow(int(added[numbers == shape].min()), 0)
-            row.parts[shape].tasks += tasks
-            if not row.parts[shape].tasks:
-                del row.parts[shape]
+        self._add_tasks(row, row.base + change.added)
+        for key in [key for key, part in row.parts.items() if not part.tasks]:
+            self.lines.aside.pop((event.job_id, key), None)
+            del row.parts[key]
+
+    def change_priority(self, job_id: str, priority: int) -> None:
+        """A job has another priority: what of it waits stands elsewhere."""
+        row = self.jobs.get(job_id)
+        if row is None or row.priority == priority:
+            return
+        row = self.jobs.change(job_id)
+        parts = [(job_id, key) for key in row.parts]
+        for part in parts:
+            self.lines.leave(part, row)
+        if row.preemptible:
+            entitled = self.arena["entitled"][row.base : row.base + row.instances] == ENTITLED
+            amount = self.asked(row, np.flatnonzero(entitled) + row.base)
+            holding = self.holdings.leaf(row.pool)
+            holding.add_entitled(row.priority, scale(amount, -1))
+            holding.add_entitled(priority, amount)
+        row.priority = priority
+        for part in parts:
+            self.lines.review(part, row)
+        self.lines.touch(row.pool)
+        self.changes += 1
 
     def drop(self, job_id: str) -> None:
         """A job has ended and leaves the state; what others still say of it is void."""
@@ -154,220 +175,214 @@ class Queues:
             return
         if any(part.queued or part.held for part in row.parts.values()):
             stretch = slice(row.base, row.base + row.instances)
-            self.count_slots(np.flatnonzero(self.arena["queued"][stretch]) + row.base, -1, 0)
-            self.count_slots(np.flatnonzero(self.arena["held"][stretch]) + row.base, 0, -1)
+            busy = (self.arena["queued"][stretch] > 0) | (self.arena["held"][stretch] > 0)
+            self.update(np.flatnonzero(busy) + row.base, queued=0, **dict.fromkeys(OF_ADMISSION, 0))
         self.open_jobs[row.pool] -= 1
-        self.shapes.give_back_job({shape: part.tasks for shape, part in row.parts.items()})
+        shapes, counts = counted(self.arena["shape"][self.present(row)])
+        tasks = dict(zip(shapes.tolist(), counts.tolist(), strict=True))
+        self.shapes.give_back_job(tasks)
         self.arena.give_back(row.base, row.instances)
         self.jobs.remove(job_id)
         self._numbers.give_back(row.number)
+        for key in row.parts:
+            self.lines.aside.pop((job_id, key), None)
         del self.at[row.base]
 
-    def count_slots(self, slots: I64, queued: int, held: int) -> None:
-        """Tasks began (1) or ceased (-1) to wait, or to hold; the columns say so already."""
-        if not len(slots):
-            return
-        sums: dict[tuple[str, bool, bool, Vector], int] = {}
-        bases, times = counted(self.arena["owner"][slots] - 1)
-        for base, tasks in zip(bases.tolist(), times.tolist(), strict=True):
-            job_id = self.at[base]
-            row = self.jobs.change(job_id)
-            shape = row.shape
-            if shape != MIXED:
-                parts = [(shape, tasks, self.need(shape), tasks)]
-            else:
-                mine = self.split(row, slots[self.arena["owner"][slots] == base + 1])
-                parts = [(number, len(part), self.asks(row, part), 1) for number, part in mine]
-            for shape, count, need, often in parts:
-                waited = self._count((job_id, shape), row, count * queued, count * held)
-                for waits, by in ((True, waited), (False, held)):
-                    if by:
-                        key = (row.pool, row.preemptible, waits, need)
-                        sums[key] = sums.get(key, 0) + by * often
-        for (pool, preemptible, waits, need), count in sums.items():
-            (self._wait if waits else self._account)(pool, preemptible, need, count)
+    def put_aside(self, part: Part, code: str) -> None:
+        """What waits of a part isn't tried again before hosts change."""
+        row = self.jobs.change(part[0])
+        row.parts[part[1]].returned = code
+        self.lines.aside[part] = None
+        self.lines.review(part, row)
+        self.lines.touch(row.pool)
         self.changes += 1
 
-    def split(self, row: JobRow, slots: I64) -> Iterator[tuple[int, I64]]:
-        """Slots of a job by its parts, as the shapes of these."""
-        if row.shape != MIXED:
-            yield row.shape, slots
+    # Tasks.
+
+    def states(self, slots: I64) -> I64:
+        """The state of each task in bits."""
+        arena = self.arena
+        entitled = arena["entitled"][slots].astype(np.int64)
+        states: I64 = entitled * IS_ENTITLED  # ENTITLED and BORROWED are the two bits
+        states += arena["queued"][slots] > 0
+        states += (arena["placed"][slots] > 0) * np.int64(HAS_PLACE)
+        states += (arena["leaving"][slots] > 0) * np.int64(LEAVES)
+        return states
+
+    def update(self, slots: I64, **columns: Slots | int) -> None:
+        """Sets columns of tasks, each named once, and counts what that changes."""
+        if not len(slots):
             return
-        column = self.arena["shape"]
-        shapes = np.where(slots < row.base + row.gang_min, column[row.base], column[slots])
-        for shape in distinct(shapes).tolist():
-            yield shape, slots[shapes == shape]
+        before = self.states(slots)
+        for column, values in columns.items():
+            self.arena.set(column, slots, values)
+        self._count(slots, before, self.states(slots))
+
+    def split(self, slots: I64) -> Iterator[tuple[str, JobRow, int, I64]]:
+        """Tasks by their parts: job, row, key of the part, slots."""
+        for base, mine in by(slots, self.arena["owner"][slots].astype(np.int64) - 1):
+            job_id = self.at[base]
+            row = self.jobs[job_id]
+            for key, part in self._split(row, mine):
+                yield job_id, row, key, part
 
     def part_of(self, row: JobRow, instance: int) -> int:
-        """The part to which a task of a job belongs, as its shape."""
-        if row.shape != MIXED:
-            return row.shape
-        return int(self.arena["shape"][row.base + (0 if instance < row.gang_min else instance)])
+        """The key of the part to which a task of a job belongs."""
+        return next(self._split(row, np.array((row.base + instance,))))[0]
 
-    def need(self, shape: int) -> Vector:
-        """What a task of a shape needs."""
-        return self.shapes[shape].need
+    def need(self, key: int) -> Vector:
+        """What a task of a part needs; of a gang with several shapes its first one."""
+        return self.shapes[key // ROLES].need
 
-    def asks(self, row: JobRow, slots: I64) -> Vector:
+    def unit_need(self, row: JobRow, key: int) -> Vector:
+        """What a unit of a part needs."""
+        return self.need(key) if key % ROLES != GANG else self.asked(row, self.gang(row))
+
+    def form(self, row: JobRow, key: int) -> Form:
+        """What units are alike for hosts: shape and size; of a gang with several shapes it is its own."""
+        shape, role = divmod(key, ROLES)
+        if role != GANG:
+            return (shape, 1, 0)
+        mixed = bool((self.arena["shape"][row.base : row.base + row.gang_min] != shape).any())
+        return (shape, row.gang_min, row.number if mixed else 0)
+
+    def gang(self, row: JobRow) -> I64:
+        """The members of the gang of a job."""
+        return np.arange(row.base, row.base + row.gang_min)
+
+    def present(self, row: JobRow) -> I64:
+        """The tasks that a job has: those that weren't removed."""
+        return np.flatnonzero(self.arena["ended"][row.base : row.base + row.instances] != REMOVED) + row.base
+
+    def asked(self, row: JobRow, slots: I64) -> Vector:
         """What tasks of a job need together."""
-        if row.shape != MIXED:
-            return scale(self.need(row.shape), len(slots))
         total = self.nothing
         shapes, counts = counted(self.arena["shape"][slots])
         for shape, tasks in zip(shapes.tolist(), counts.tolist(), strict=True):
-            total = add(total, self.need(shape), tasks)
+            total = add(total, self.shapes[shape].need, tasks)
         return total
 
-    def put_aside(self, part: Part, code: str, not_before_ms: int) -> None:
-        """A part with work that waits stands aside until a time, or, with 0, until hosts or pools change."""
-        row = self.jobs.change(part[0])
-        what = row.parts[part[1]]
-        if what.aside:
-            self._forget_aside(part, what)
-        else:
-            need, tasks = self._amount(row, part[1], "queued", what.queued)
-            self._wait(row.pool, row.preemptible, need, -tasks)
-            self._leave(part, row)
-        what.not_before_ms, what.for_change, what.returned = not_before_ms, not not_before_ms, code
-        self._stand_aside(part, what)
+    def slots(self, row: JobRow, key: int, column: str, value: int = 0) -> I64:
+        """The tasks of a part for which a column has a value, or, with 0, any but 0; ascending."""
+        stretch = self.arena[column][row.base : row.base + row.instances]
+        found = np.flatnonzero(stretch == value if value else stretch) + row.base
+        return found if len(row.parts) == 1 else dict(self._split(row, found)).get(key, NO_SLOTS)
+
+    def claim_slots(self, row: JobRow, key: int) -> I64:
+        """The tasks of a part that are entitled and have no place; ascending."""
+        slots = self.slots(row, key, "due_s")
+        return slots[self.arena["placed"][slots] == 0]
+
+    def waiting_units(self, row: JobRow, key: int) -> int:
+        """How many units of a part wait that is ready."""
+        return 1 if key % ROLES == GANG else row.parts[key].queued
+
+    def kind(self, row: JobRow, key: int) -> int:
+        """The class of a part: a sum of `FIRM` and `CONTROLLERS`."""
+        return FIRM * (not row.preemptible) + CONTROLLERS * (key % ROLES == CONTROLLER)
+
+    def is_ready(self, row: JobRow, key: int) -> bool:
+        """Whether units of a part wait; a gang doesn't while members of it are still ending."""
+        part = row.parts[key]
+        if not part.queued or part.returned:
+            return False
+        if key % ROLES != GANG:
+            return True
+        runs = self.arena["queued"][row.base : row.base + row.gang_min]
+        return part.queued == row.gang_min and bool((runs == runs[0]).all())
+
+    def _keys(self, row: JobRow, slots: I64) -> I64:
+        """The key of the part of each task."""
+        shape, instance = self.arena["shape"][slots].astype(np.int64), slots - row.base
+        if row.gang_min:
+            gang = int(self.arena["shape"][row.base]) * ROLES + GANG
+            return np.where(instance < row.gang_min, gang, shape * ROLES + SINGLE)
+        return shape * ROLES + np.where(row.controller & (instance == 0), CONTROLLER, SINGLE)
+
+    def _split(self, row: JobRow, slots: I64) -> Iterator[tuple[int, I64]]:
+        if len(row.parts) == 1:
+            if len(slots):
+                yield next(iter(row.parts)), slots
+            return
+        yield from by(slots, self._keys(row, slots))
+
+    def _add_tasks(self, row: JobRow, slots: I64, whole: bool = False) -> None:
+        """Tasks came to a job; `whole`: all of one shape, the first ones of it."""
+        if whole and not row.gang_min and not row.controller:
+            row.parts[int(self.arena["shape"][row.base]) * ROLES] = PartRow(0, len(slots))
+            return
+        parts = [(int(mine[0]) - row.base, key, len(mine)) for key, mine in by(slots, self._keys(row, slots))]
+        for first, key, tasks in sorted(parts):
+            if key not in row.parts:
+                row.parts[key] = PartRow(first, 0)
+            row.parts[key].tasks += tasks
+
+    def _count(self, slots: I64, before: I64, after: I64, rows_as_they_are: bool = False) -> None:
+        """Tasks passed from states to others; the columns say so already."""
+        changed = before != after
+        slots, passed = slots[changed], (before * STATES + after)[changed]
+        if not len(slots):
+            return
+        sums: dict[str, dict[str, Vector]] = {}
+        owners = self.arena["owner"][slots].astype(np.int64) - 1
+        for group, mine in by(slots, owners * (STATES * STATES) + passed):
+            base, passage = divmod(group, STATES * STATES)
+            job_id = self.at[base]
+            row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
+            for key, part in self._split(row, mine):
+                self._pass((job_id, key), row, part, divmod(passage, STATES), sums.setdefault(row.pool, {}))
+        for pool, amounts in sums.items():
+            self.holdings.add(pool, amounts)
+            self.lines.touch(pool)
         self.changes += 1
 
-    def release_due(self, now: int) -> None:
-        """Parts whose time has come stand in line again."""
-        while self._later and self._later[0][0] <= now:
-            due, *_, part = heapq.heappop(self._later)
-            if self._is_later(due, part):
-                self._release(part)
-
-    def release_for_change(self) -> None:
-        """Hosts or pools have changed: what waited for that stands in line again."""
-        for part in list(self._for_change):
-            self._release(part)
-
-    def next_due_ms(self) -> int | None:
-        """When the first time comes."""
-        while self._later and not self._is_later(self._later[0][0], self._later[0][-1]):
-            heapq.heappop(self._later)
-        return self._later[0][0] if self._later else None
-
-    def next_unexplained(self, most: int) -> list[Part]:
-        """The parts aside that were not told so, at most `most`, in the order of acceptance."""
-        return heapq.nsmallest(most, self.unexplained, key=self._age)
-
-    def slots(self, row: JobRow, shape: int, column: str) -> I64:
-        """The tasks of a part for which a column isn't 0, ascending."""
-        found = np.flatnonzero(self.arena[column][row.base : row.base + row.instances]) + row.base
-        return found if row.shape != MIXED else dict(self.split(row, found)).get(shape, NO_SLOTS)
-
-    def queued_slots(self, row: JobRow, shape: int) -> I64:
-        """The tasks of a part that wait."""
-        if row.instances == 1:
-            return np.array((row.base,)) if row.parts[shape].queued else NO_SLOTS
-        return self.slots(row, shape, "queued")
-
-    def units(self, row: JobRow, shape: int) -> tuple[I64, I64]:
-        """The gang of a part, where all of it waits, and its other tasks that wait. Members of a gang whose others are
-        still ending are left out.
-        """
-        slots = self.queued_slots(row, shape)
-        if not row.gang_min:
-            return NO_SLOTS, slots
-        end = row.base + row.gang_min
-        members = int(np.searchsorted(slots, end))
-        gang, alone = slots[:members], slots[members:]
-        runs = self.arena["queued"][row.base : end]
-        whole = members == row.gang_min and bool((runs == runs[0]).all())
-        return (gang if whole else NO_SLOTS), alone
-
-    def _parts(self, base: int, instances: int, tasks: dict[int, int]) -> dict[int, PartRow]:
-        """The parts of a job that is new, by their shapes, in the order of their first instances."""
-        if len(tasks) == 1:
-            return {shape: PartRow(0, count) for shape, count in tasks.items()}
-        shapes, first = np.unique(self.arena["shape"][base : base + instances], return_index=True)
-        parts = sorted(zip(first.tolist(), shapes.tolist(), strict=True))
-        return {shape: PartRow(at, tasks[shape]) for at, shape in parts}
-
-    def _amount(self, row: JobRow, shape: int, column: str, tasks: int) -> tuple[Vector, int]:
-        """What the tasks of a part for which a column isn't 0 need together, as a need and how often; `tasks`: how many
-        they are.
-        """
-        if row.shape != MIXED or not tasks:
-            return self.need(shape), tasks
-        return self.asks(row, self.slots(row, shape, column)), 1
-
-    def _age(self, part: Part) -> tuple[int, int]:
-        row = self.jobs[part[0]]
-        return row.number, row.parts[part[1]].first
-
-    def _is_later(self, due: int, part: Part) -> bool:
-        row = self.jobs.get(part[0])
-        return row is not None and part[1] in row.parts and row.parts[part[1]].not_before_ms == due
-
-    def _count(self, part: Part, row: JobRow, queued: int, held: int) -> int:
-        """Tasks of a part began or ceased to wait or to hold. Returns 1 where they are in line now and weren't, -1
-        where they were and aren't any more, else 0.
-        """
-        what = row.parts[part[1]]
-        what.held += held
-        if not queued:
-            return 0
-        had, what.queued = what.queued, what.queued + queued
-        if what.aside:
-            if not what.queued:
-                self._forget_aside(part, what)
-            return 0
-        if not had:
-            self._stand(part, row)
-        if not what.queued:
-            self._leave(part, row)
-        return 1 if queued > 0 else -1
-
-    def _account(self, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
-        self.allocation[pool] = add(self.allocation.get(pool, self.nothing), need, tasks)
-        if not preemptible:
-            self.non_preemptible[pool] = add(self.non_preemptible.get(pool, self.nothing), need, tasks)
-
-    def _wait(self, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
-        waiting = self.waiting if preemptible else self.non_preemptible_waiting
-        waiting[pool] = add(waiting.get(pool, self.nothing), need, tasks)
-
-    def _stand(self, part: Part, row: JobRow) -> None:
-        order = self.order if row.preemptible else self.non_preemptible_order
-        if row.pool not in order:
-            order[row.pool] = SortedList()
-        order[row.pool].add(place(part, row))
-
-    def _leave(self, part: Part, row: JobRow) -> None:
-        (self.order if row.preemptible else self.non_preemptible_order)[row.pool].remove(place(part, row))
-        row.parts[part[1]].reported_code = ""
-
-    def _stand_aside(self, part: Part, what: PartRow) -> None:
-        if what.not_before_ms:
-            heapq.heappush(self._later, (what.not_before_ms, *self._age(part), part))
+    def _pass(self, part: Part, row: JobRow, slots: I64, states: tuple[int, int], sums: dict[str, Vector]) -> None:
+        """Tasks of a part passed from a state to another."""
+        count, what = len(slots), row.parts[part[1]]
+        if part[1] % ROLES == GANG:
+            amount, times = self.asked(row, slots), 1
         else:
-            self._for_change[part] = None
-        if what.reported_code != what.returned:
-            self.unexplained[part] = None
+            amount, times = self.need(part[1]), count
+        for sign, state in zip((-1, 1), states, strict=True):
+            what.queued += sign * count * (state & WAITS > 0)
+            what.entitled += sign * count * (state & IS_ENTITLED > 0)
+            what.borrowed += sign * count * (state & IS_BORROWED > 0)
+            claims, loans = (state & (each | HAS_PLACE) == each for each in (IS_ENTITLED, IS_BORROWED))
+            what.claims += sign * count * claims
+            what.loans += sign * count * loans
+            held, placed = state & (IS_ENTITLED | IS_BORROWED) > 0, state & HAS_PLACE > 0
+            counts = {
+                "allocation": held,
+                "firm": held and not row.preemptible,
+                "controllers": held and part[1] % ROLES == CONTROLLER,
+                "placed": placed,
+                "leaving": placed and state & LEAVES > 0,
+                "claims": claims,
+                "loans": loans,
+            }
+            for name, counts_in in counts.items():
+                if counts_in:
+                    sums[name] = add(sums.get(name, self.nothing), amount, sign * times)
+            if state & IS_ENTITLED and row.preemptible:
+                self.holdings.leaf(row.pool).add_entitled(row.priority, scale(amount, sign * times))
+        self.lines.review(part, row)
 
-    def _forget_aside(self, part: Part, what: PartRow) -> None:
-        self._for_change.pop(part, None)
-        self.unexplained.pop(part, None)
-        what.not_before_ms, what.for_change, what.returned, what.reported_code = 0, False, "", ""
 
-    def _release(self, part: Part) -> None:
-        row = self.jobs.change(part[0])
-        self._forget_aside(part, row.parts[part[1]])
-        self._stand(part, row)
-        self._wait(row.pool, row.preemptible, *self._amount(row, part[1], "queued", row.parts[part[1]].queued))
-        self.changes += 1
-
-
-def place(part: Part, row: JobRow) -> Place:
-    """Where a part stands in its pool."""
-    return (-row.priority, row.number, row.parts[part[1]].first, part)
+def by(slots: I64, groups: I64) -> Iterator[tuple[int, I64]]:
+    """Slots by their groups, ascending; within a group as they stood."""
+    numbers = distinct(groups)
+    if len(numbers) == 1:
+        yield int(numbers[0]), slots
+        return
+    order = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[order], numbers, side="right").tolist()
+    start = 0
+    for number, end in zip(numbers.tolist(), ends, strict=True):
+        yield number, slots[order[start:end]]
+        start = end
 
 
-def stretches(slots: I64, run: I32, part: I64) -> tuple[I64, I64]:
+def stretches(slots: I64, run: I64, part: I64) -> tuple[I64, I64]:
     """Where neighbouring slots of equal run within a part begin, and how many they are."""
     breaks = np.ones(len(slots), dtype=np.bool_)
     breaks[1:] = (np.diff(slots) != 1) | (np.diff(run) != 0) | (np.diff(part) != 0)

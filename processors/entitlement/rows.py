@@ -13,14 +13,32 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import STANDARD_KINDS, Kinds, Vector
 from processors.state.causes import CauseRow, newest
 from processors.state.record_rows import row_of
-from processors.state.shapes import MIXED
+
+
+class CreditRow(msgspec.Struct, frozen=True, array_like=True):
+    """What a pool saves for a gang that needs more than its share: `credit` at `since_ms`, in amounts times
+    milliseconds, `rate` what is added to it each millisecond, `full` what suffices for a turn (0: not short of it).
+    """
+
+    credit: Vector
+    rate: Vector
+    full: Vector
+    since_ms: int
+
+
+class TurnRow(msgspec.Struct, frozen=True, array_like=True):
+    """The gang whose turn it is in a pool, and what the pool is entitled to at least meanwhile."""
+
+    job_id: str
+    first: int
+    count: int
+    run: int
+    floor: Vector
+    since_ms: int
 
 
 class PoolRow(msgspec.Struct, array_like=True):
-    """A pool. `served` grows with each admission of the cell; of a pool it is that of its last one. `starving_ms` is
-    since when work of it waits while it is below its reservation; 0: it doesn't, `WEIGHED`: nobody can leave for it
-    until something changes.
-    """
+    """A pool. `served` grows with each admission of the cell; of a pool it is that of its last one."""
 
     reservation: Vector
     limit: Vector
@@ -30,31 +48,39 @@ class PoolRow(msgspec.Struct, array_like=True):
     """The share of kinds that its definition doesn't name."""
     open_jobs_max: int = 0
     open_tasks_max: int = 0
+    static: tuple[str, ...] = ()
+    """The kinds whose reservation isn't lent."""
+    preemption_delay_ms: int | None = None
+    """None: as the cell has it; -1: others never leave for it."""
+    controllers_percent: int = 100
+    closed: bool = False
+    owners: tuple[str, ...] = ()
+    description: str = ""
     served: int = 0
-    starving_ms: int = 0
-    starving_by: CauseRow | None = None
-    """The EntitlementsSet since which it starves, or the RunsAvailable by which others can give again."""
-
-    def starve(self, since_ms: int, by: CauseRow | None) -> None:
-        """Since when, and by which decision, it starves; 0 and None: it doesn't."""
-        self.starving_ms, self.starving_by = since_ms, by
+    credit: CreditRow | None = None
+    turn: TurnRow | None = None
 
     def widened(self, kinds: Kinds) -> "PoolRow":
         """The row as it is when the cell knows more kinds."""
+        credit, turn = self.credit, self.turn
+        if credit is not None:
+            vectors = (kinds.widened(each) for each in (credit.credit, credit.rate, credit.full))
+            credit = CreditRow(*vectors, credit.since_ms)
         return replace(
             self,
             reservation=kinds.widened(self.reservation),
             limit=kinds.widened(self.limit, UNLIMITED),
             share=kinds.widened(self.share, self.share_default),
+            credit=credit,
+            turn=turn and replace(turn, floor=kinds.widened(turn.floor)),
         )
 
 
-WEIGHED = -1
 UNLIMITED = -1
-ORDERED = 1
-"""Tasks of a job were ordered to leave, and no task of it has become available since."""
-DEFERRED = 2
-"""Sla has deferred such an order: its tasks aren't chosen until one of them becomes available."""
+ENTITLED = 1
+"""In the column `entitled`: admitted within the entitlement of the pool."""
+BORROWED = 2
+"""Admitted beyond it, onto what others don't use now."""
 
 
 def root_row() -> PoolRow:
@@ -79,29 +105,35 @@ class ReportedRow(msgspec.Struct, array_like=True):
 
 
 class PartRow(msgspec.Struct, array_like=True):
-    """A part of a job: its tasks of one shape. `queued`, `held` count those that wait and that hold. A part that was
-    returned, or would be refused by an empty cell, is aside: until `not_before_ms`, or with `for_change` until hosts or
-    pools change. `returned` is why, `reported_code` the code of its last GangsHeld.
+    """A part of a job (`queues.py`): counts of its tasks, and why none of them can be admitted before hosts or pools
+    change.
     """
 
     first: int
     """Its first instance when it came."""
     tasks: int
     queued: int = 0
-    held: int = 0
-    not_before_ms: int = 0
-    for_change: bool = False
+    entitled: int = 0
+    """Those that hold and are entitled."""
+    borrowed: int = 0
+    """Those that hold and are not."""
+    claims: int = 0
+    """Entitled ones without a place."""
+    loans: int = 0
+    """Borrowed ones without a place."""
     returned: str = ""
-    reported_code: str = ""
+    """The code with which placement gave it back for good; it is aside then, and claims nothing."""
+    reported: str = ""
+    """Code and pool of the last GangsHeld about it."""
 
     @property
-    def aside(self) -> bool:
-        """Whether it doesn't stand in line."""
-        return self.for_change or self.not_before_ms > 0
+    def held(self) -> int:
+        """Those that hold."""
+        return self.entitled + self.borrowed
 
 
 class JobRow(msgspec.Struct, array_like=True):
-    """A job. `instances` is its highest instance plus 1; `parts` are by shape."""
+    """A job. `instances` is its highest instance plus 1; `parts` are by their keys."""
 
     number: int
     base: int
@@ -109,15 +141,47 @@ class JobRow(msgspec.Struct, array_like=True):
     pool: str
     priority: int
     preemptible: bool
+    controller: bool
     gang_min: int
     parts: dict[int, PartRow]
-    preempting: int = 0
-    """Whether tasks of it may be ordered to leave: 0, or `ORDERED`, they may; `DEFERRED`: they may not."""
 
-    @property
-    def shape(self) -> int:
-        """The number of the shape that all its tasks have, or `MIXED`."""
-        return next(iter(self.parts)) if len(self.parts) == 1 else MIXED
+
+class BackoffRow(msgspec.Struct, frozen=True, array_like=True):
+    """Units of a shape and size of which borrowed ones were returned to a pool: none is lent to before `until_ms`; then
+    for `delay_ms` a return doubles that.
+    """
+
+    until_ms: int
+    delay_ms: int
+
+
+class OrderRow(msgspec.Struct, array_like=True):
+    """An order to preempt that isn't answered. Its runs have its number in the column `leaving`."""
+
+    for_pool: str
+    for_job: str
+    for_first: int
+    for_count: int
+    for_run: int
+    job_ids: tuple[str, ...]
+    """The jobs of the runs that leave."""
+    since_ms: int
+    limit: bool
+    """Amounts are freed under a limit, not hosts."""
+
+
+class KeptRow(msgspec.Struct, frozen=True, array_like=True):
+    """What placement keeps free on reserved hosts, by the first instance of a gang and its job."""
+
+    run: int
+    kept: Vector
+
+
+class IdleRow(msgspec.Struct, array_like=True):
+    """The least that was idle in each of the last stretches of time; `number` is that of the newest one."""
+
+    number: int = 0
+    least: list[Vector] = []
 
 
 class CellRow(msgspec.Struct, array_like=True):
@@ -127,10 +191,16 @@ class CellRow(msgspec.Struct, array_like=True):
     version: int = 0
     hosts: int = 0
     settings: Settings = DEFAULTS
+    largest: Vector = ()
+    """The most that one host offers of each kind; empty: not known."""
+    idle: IdleRow = msgspec.field(default_factory=IdleRow)
+    """What was idle lately."""
     reported_ms: int = 0
     """When EntitlementsSet was said last."""
     served: int = 0
     """Counts admissions."""
+    orders: int = 0
+    """Counts orders to preempt."""
     last_by: CauseRow | None = None
     """The last change of queues, pools or capacity."""
     room_by: CauseRow | None = None
@@ -149,6 +219,8 @@ class CellRow(msgspec.Struct, array_like=True):
         self.settings = changed(self.settings, change)
         kinds = Kinds(self.settings.resources)
         self.capacity = kinds.widened(self.capacity)
+        self.largest = self.largest and kinds.widened(self.largest)
+        self.idle.least = [kinds.widened(each) for each in self.idle.least]
         return kinds
 
     def note(self, event: Event, cause: CauseRow) -> None:
@@ -172,6 +244,12 @@ class DefinedRow(msgspec.Struct, frozen=True, array_like=True, tag="defined"):
     open_jobs_max: int
     open_tasks_max: int
     cell: int
+    static: tuple[str, ...] = ()
+    preemption_delay_ms: int | None = None
+    controllers_percent: int = 100
+    closed: bool = False
+    owners: tuple[str, ...] = ()
+    description: str = ""
 
 
 class RemovedRow(msgspec.Struct, frozen=True, array_like=True, tag="removed"):

@@ -3,17 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.entitlement import GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
 from events.records.placement import CapacityChanged, GangsReturned
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.resources import Amounts, Vector, add
+from events.resources import Amounts, Vector
+from processors.entitlement.holdings import Holding
 from processors.entitlement.machine import Entitlement
-from processors.state.arena import REMOVED
+from processors.entitlement.queues import GANG, ROLES
 from tests.machines import Alone, Range, Run, columns, of, one, ranges, ranges_of, runs_of, shaped
 
 
@@ -36,28 +35,29 @@ class World(Alone[Entitlement]):
         return self.take("paceline.pools", event)
 
     def look(self, copy: Entitlement) -> None:
-        """The allocation of each pool is the sum of the needs of the runs that hold; parts count their tasks."""
-        queues = self.machine.queues
-        arena, sums = queues.arena, {}
-        for row in queues.jobs.values():
-            stretch = slice(row.base, row.base + row.instances)
-            counts = {name: Counter[int]() for name in ("held", "queued")}
-            for name, count in counts.items():
-                slots = np.flatnonzero(arena[name][stretch]) + row.base
-                count.update(queues.part_of(row, slot - row.base) for slot in slots.tolist())
-                for slot in slots.tolist() if name == "held" else ():
-                    need = queues.need(int(arena["shape"][slot]))
-                    sums[row.pool] = add(sums.get(row.pool, queues.nothing), need)
-            there = Counter(arena["shape"][stretch][arena["ended"][stretch] != REMOVED].tolist())
-            assert {shape: part.tasks for shape, part in row.parts.items()} == there
-            for shape, part in row.parts.items():
-                assert (part.held, part.queued) == (counts["held"][shape], counts["queued"][shape])
-        for pool, amount in queues.allocation.items():
-            assert amount == sums.get(pool, queues.nothing)
+        """What is kept up with each change is what is found again from the rows."""
+        mine, other = self.machine.queues, copy.queues
+        assert {job_id: row.parts for job_id, row in mine.jobs.items()} == {
+            job_id: row.parts for job_id, row in other.jobs.items()
+        }
+        pools = {*dict(mine.holdings.items()), *dict(other.holdings.items())}
+        for pool in pools:
+            for name in Holding.__slots__:
+                assert getattr(mine.holdings[pool], name) == getattr(other.holdings[pool], name), (pool, name)
+        for pool in {*dict(mine.lines.items()), *dict(other.lines.items())}:
+            for name in ("waiting", "forms", "borrowed", "claims", "refused"):
+                assert getattr(mine.lines[pool], name) == getattr(other.lines[pool], name), (pool, name)
+        assert set(mine.lines.aside) == set(other.lines.aside)
+        assert mine.open_jobs == other.open_jobs
         tasks = Counter[int]()
-        for row in queues.jobs.values():
-            tasks.update({shape: part.tasks for shape, part in row.parts.items()})
-        assert {number: row.tasks for number, row in queues.shapes.table.items()} == tasks
+        for row in mine.jobs.values():
+            there = Counter(mine.part_of(row, slot - row.base) for slot in mine.present(row).tolist())
+            assert {key: part.tasks for key, part in row.parts.items()} == there
+            for key, part in row.parts.items():
+                tasks[key // ROLES] += part.tasks if key % ROLES != GANG else 0
+            gang = mine.arena["shape"][row.base : row.base + row.gang_min].tolist()
+            tasks.update(gang)
+        assert {number: row.tasks for number, row in mine.shapes.table.items()} == tasks
 
     def later(self, ms: int, step: int = 250) -> list[Event]:
         said: list[Event] = []
@@ -124,7 +124,7 @@ class World(Alone[Entitlement]):
 
     def holds(self, pool: str) -> int:
         """CPU that a leaf holds."""
-        return self.machine.queues.allocation.get(pool, self.machine.queues.nothing)[0]
+        return self.machine.queues.holdings[pool].allocation[0]
 
     def entitled(self, pool: str) -> Vector:
         return self.machine.shares()[pool].entitlement

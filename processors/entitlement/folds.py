@@ -1,0 +1,182 @@
+"""What records say of tasks, folded into the columns and the rows that go with them."""
+
+from typing import Any
+
+import numpy as np
+
+from events.bounds import INT_MAX
+from events.codes import Code
+from events.columns import I32, I64, ints
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
+from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
+from events.records.placement import GangsReturned, HostsReserved, TasksPlaced
+from processors.entitlement.queues import OF_ADMISSION, Queues
+from processors.entitlement.rows import BORROWED, ENTITLED, BackoffRow, CellRow, KeptRow, OrderRow, PoolRow
+from processors.state.arena import locate, locate_ranges
+from processors.state.seconds import second
+from processors.state.table import Table, struct_table
+
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
+"""Codes with which placement returns what it can't place before hosts change."""
+Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned
+Items = RunsEnded | TasksPlaced | PreemptionsOrdered | PreemptionAnswered
+
+
+class Folds:
+    """Follows the life of tasks. `orders`: those that aren't answered, by number; `kept`: what reserved hosts keep, by
+    job and first instance of the gang; `backoffs`: by pool and `backoff_key`.
+    """
+
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
+        self.kept: Table[tuple[str, int], KeptRow] = struct_table("kept", KeptRow, tuple[str, int])
+        self.backoffs: Table[tuple[str, int], BackoffRow] = struct_table("backoffs", BackoffRow, tuple[str, int])
+
+    def queued(self, event: GangsQueued, now: int) -> None:
+        """Units wait for admission."""
+        arena = self._queues.arena
+        slots, index = self._ranges(event)
+        run = ints(event.run)[index]
+        new = (ints(event.admitted)[index] == 0) & (arena["ended"][slots] < run)
+        new &= (arena["queued"][slots] == 0) & (arena["held"][slots] == 0)
+        self._queues.update(slots[new], queued=run[new])
+
+    def admitted(self, event: GangsAdmitted, now: int) -> None:
+        """Units were admitted."""
+        slots, index = self._ranges(event)
+        cell = self._cell.change("cell")
+        cell.served += 1
+        entitled = ints(event.entitled)[index] == 1 if event.entitled else np.ones(len(slots), dtype=np.bool_)
+        self._queues.update(
+            slots,
+            queued=0,
+            held=ints(event.run)[index],
+            entitled=np.where(entitled, ENTITLED, BORROWED),
+            due_s=np.where(entitled, second(now), 0),
+            number=min(cell.served, INT_MAX),
+        )
+        for pool in {self._queues.jobs[job_id].pool: None for job_id in event.job_ids}:
+            self._pools.change(pool).served = cell.served
+
+    def ranked(self, event: AdmissionsRanked, now: int) -> None:
+        """Units are entitled that were borrowed, or the other way round."""
+        arena = self._queues.arena
+        slots, index = self._ranges(event)
+        held = arena["held"][slots] == ints(event.run)[index]
+        slots, index = slots[held], index[held]
+        entitled = ints(event.entitled)[index] == 1 if event.entitled else np.ones(len(slots), dtype=np.bool_)
+        claims = entitled & (arena["placed"][slots] == 0)
+        self._queues.update(
+            slots, entitled=np.where(entitled, ENTITLED, BORROWED), due_s=np.where(claims, second(now), 0)
+        )
+
+    def placed(self, event: TasksPlaced, now: int) -> None:
+        """Runs have a place."""
+        slots, run = self._items(event)
+        held = self._queues.arena["held"][slots] == run
+        slots, run = slots[held], run[held]
+        self._queues.update(slots, placed=run, placed_s=second(now), due_s=0)
+        if len(self.backoffs):
+            self._forget_backoffs(slots)
+
+    def returned(self, event: GangsReturned, now: int) -> None:
+        """Placement gave units back: they wait again. For good: none of their part is tried before hosts change; else
+        their shape backs off in their pool, longer each time.
+        """
+        arena = self._queues.arena
+        slots, index = self._ranges(event)
+        run = ints(event.run)[index]
+        back = (arena["held"][slots] == run) & (arena["ended"][slots] < run) & (arena["placed"][slots] == 0)
+        slots, run = slots[back], run[back]
+        self._queues.update(slots, queued=run, **dict.fromkeys(OF_ADMISSION, 0))
+        for job_id, row, key, _ in self._queues.split(slots):
+            if event.code in LASTING:
+                self._queues.put_aside((job_id, key), event.code)
+            else:
+                self._back_off(row.pool, self.backoff_key(row, key), now)
+
+    def ended(self, event: RunsEnded, now: int) -> None:
+        """Runs are over; where the admission is kept, the next run claims a place."""
+        slots, run = self._items(event)
+        _, known = locate(event.job_ids, event.job, event.instance, self._queues.stretch)
+        kept = ints(event.kept)[known] == 1
+        arena = self._queues.arena
+        arena.set("ended", slots, np.maximum(arena["ended"][slots], run))
+        holds, waits = arena["held"][slots] == run, arena["queued"][slots] == run
+        over, again = slots[holds & ~kept], holds & kept
+        self._queues.update(over, **dict.fromkeys(OF_ADMISSION, 0))
+        self._queues.update(slots[waits], queued=0)
+        slots, run = slots[again], run[again]
+        due_s = np.where(arena["entitled"][slots] == ENTITLED, second(now), 0)
+        self._queues.update(slots, held=run + 1, placed=0, leaving=0, placed_s=0, due_s=due_s)
+
+    def ordered(self, event: PreemptionsOrdered, now: int) -> None:
+        """Runs were ordered to leave."""
+        slots, run = self._items(event)
+        held = self._queues.arena["held"][slots] == run
+        self._queues.update(slots[held], leaving=event.order)
+        row = OrderRow(
+            event.for_pool,
+            event.for_job,
+            event.for_first,
+            event.for_count,
+            event.for_run,
+            event.job_ids,
+            now,
+            not event.host_ids,
+        )
+        self.orders.put(event.order, row)
+        cell = self._cell.change("cell")
+        cell.orders = max(cell.orders, event.order)
+
+    def answered(self, event: PreemptionAnswered, now: int) -> None:
+        """An order is done with: what hasn't left stays."""
+        row = self.orders.get(event.number)
+        if row is None:
+            return
+        arena = self._queues.arena
+        for job_id in row.job_ids:
+            base, size = self._queues.stretch(job_id) or (0, 0)
+            stay = np.flatnonzero(arena["leaving"][base : base + size] == event.number) + base
+            self._queues.update(stay, leaving=0)
+        self.orders.remove(event.number)
+        self._queues.lines.touch(row.for_pool)
+
+    def reserved(self, event: HostsReserved, now: int) -> None:
+        """Hosts are reserved for a unit, or not any more."""
+        key = event.job_id, event.first
+        if event.state == Code.RESERVED and self._queues.kinds.unknown(event.kept) == []:
+            self.kept.put(key, KeptRow(event.run, self._queues.kinds.vector(event.kept)))
+        elif key in self.kept:
+            self.kept.remove(key)
+        self._queues.changes += 1
+
+    def backoff_key(self, row: Any, key: int) -> int:
+        """The key of units of a part among those of their pool that back off: shape and size."""
+        shape, size, _ = self._queues.form(row, key)
+        return shape << 32 | size
+
+    def _back_off(self, pool: str, key: int, now: int) -> None:
+        settings, old = self._cell["cell"].settings, self.backoffs.get((pool, key))
+        if old is not None and now < old.until_ms:
+            return  # one of those that were lent before the first came back
+        first, most = settings.return_backoff_ms, settings.return_backoff_max_ms
+        delay = first if old is None else min(2 * old.delay_ms, most)
+        self.backoffs.put((pool, key), BackoffRow(now + delay, delay))
+
+    def _forget_backoffs(self, slots: I64) -> None:
+        """Units of a shape found a place: it is lent as before."""
+        for _, row, key, _ in self._queues.split(slots):
+            name = row.pool, self.backoff_key(row, key)
+            if name in self.backoffs:
+                self.backoffs.remove(name)
+
+    def _ranges(self, event: Ranges) -> tuple[I64, I64]:
+        return locate_ranges(event.job_ids, event.job, event.first, event.count, self._queues.stretch)
+
+    def _items(self, event: Items) -> tuple[I64, I32]:
+        slots, known = locate(event.job_ids, event.job, event.instance, self._queues.stretch)
+        return slots[known], ints(event.run)[known]

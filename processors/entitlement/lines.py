@@ -1,0 +1,207 @@
+"""Who stands where in the queues of each pool: what waits, what is borrowed and keeps its place, what claims a host.
+
+All of it is derived from the rows of jobs and the columns of their tasks, part by part, whenever these change.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from sortedcontainers import SortedList
+
+from events.resources import Vector, add, scale, subtract
+from processors.entitlement.rows import JobRow
+
+if TYPE_CHECKING:
+    from processors.entitlement.queues import Queues
+
+Part = tuple[str, int]
+"""A job, and the key of a part of it."""
+Place = tuple[int, int, int, Part]
+"""Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
+Form = tuple[int, int, int]
+"""Units that are alike for hosts: shape, size, and, where that doesn't say it all, the job."""
+Refused = Callable[[str, int, Vector], bool]
+"""Whether units of a pool and class that need so much can't be admitted before hosts or pools change."""
+
+FIRM, CONTROLLERS = 2, 1
+"""A class of work is a sum of these."""
+CLASSES = 4
+
+
+class Standing:
+    """Where a part stands."""
+
+    __slots__ = ("borrowed", "claims", "form", "kind", "place", "refused", "waiting", "waits")
+
+    def __init__(self, place: Place, kind: int, form: Form, nothing: Vector) -> None:
+        self.place = place
+        self.kind = kind
+        self.form = form
+        self.waits = self.refused = self.borrowed = self.claims = False
+        self.waiting = nothing
+        """What it adds to the demand of its pool."""
+
+
+class PoolLines:
+    """The queues of a pool."""
+
+    __slots__ = ("borrowed", "claims", "forms", "refused", "verdicts", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
+        """By class, what waits and may be admitted some time."""
+        self.forms: dict[tuple[int, Form], SortedList[Place]] = {}
+        """The same by class and form."""
+        self.borrowed: SortedList[Place] = SortedList()
+        """Parts with borrowed units."""
+        self.claims: SortedList[Place] = SortedList()
+        """Parts with entitled units that have no place."""
+        self.refused: dict[tuple[int, Form], SortedList[Place]] = {}
+        """What waits and can't be admitted before hosts or pools change."""
+        self.verdicts: dict[tuple[int, Form], bool] = {}
+
+
+class Lines:
+    """The queues of all pools."""
+
+    def __init__(self, queues: "Queues", refused: Refused) -> None:
+        self._queues = queues
+        self._refused = refused
+        self._pools: dict[str, PoolLines] = {}
+        self._standing: dict[Part, Standing] = {}
+        self._empty = PoolLines()
+        self.aside: dict[Part, None] = {}
+        """Parts that placement gave back for good; they claim nothing until hosts change."""
+        self.dirty: dict[str, None] = {}
+        """Pools of which something has changed since admission found nothing to do there."""
+
+    def __getitem__(self, pool: str) -> PoolLines:
+        """The queues of a pool, to look at."""
+        return self._pools.get(pool, self._empty)
+
+    def items(self) -> Iterator[tuple[str, PoolLines]]:
+        """The pools with work that waits, is borrowed or claims a host; others may be among them."""
+        yield from self._pools.items()
+
+    def clear(self) -> None:
+        """Nobody stands anywhere."""
+        self._pools.clear()
+        self._standing.clear()
+        self.aside.clear()
+        self.dirty.clear()
+
+    def touch(self, pool: str) -> None:
+        """Something has changed for a pool."""
+        self.dirty[pool] = None
+
+    def review(self, part: Part, row: JobRow) -> None:
+        """The counts of a part have changed: it stands where it belongs."""
+        key, what = part[1], row.parts[part[1]]
+        standing = self._standing.get(part)
+        waits = self._queues.is_ready(row, key)
+        if not (waits or what.borrowed or what.claims):
+            if standing is not None:
+                self._place(part, row.pool, standing, False, False, False)
+                del self._standing[part]
+            return
+        if standing is None:
+            standing = self._standing[part] = self._new(part, row)
+        self._place(part, row.pool, standing, waits, what.borrowed > 0, what.claims > 0)
+        waiting = self._queues.nothing
+        if standing.waits:
+            need, times = self._queues.unit_need(row, key), self._queues.waiting_units(row, key)
+            waiting = scale(need, times)
+        self._ask(row, standing, waiting)
+
+    def leave(self, part: Part, row: JobRow) -> None:
+        """A part stands nowhere, for now."""
+        standing = self._standing.pop(part, None)
+        if standing is not None:
+            self._place(part, row.pool, standing, False, False, False)
+            self._ask(row, standing, self._queues.nothing)
+
+    def judge(self, pools: Callable[[str], bool]) -> None:
+        """Hosts, or pools for which `pools` is true, have changed: who can't be admitted is found anew."""
+        for pool, lines in self._pools.items():
+            if not pools(pool):
+                continue
+            lines.verdicts.clear()
+            for forms in (lines.forms, lines.refused):
+                for places in list(forms.values()):
+                    for place in list(places) if self._verdict_differs(pool, places[0][-1]) else ():
+                        part = place[-1]
+                        row = self._queues.jobs[part[0]]
+                        self.leave(part, row)
+                        self.review(part, row)
+            self.touch(pool)
+
+    def release(self) -> None:
+        """Hosts have changed: what placement gave back for good is tried again."""
+        for part in list(self.aside):
+            row = self._queues.jobs.change(part[0])
+            row.parts[part[1]].returned = ""
+            self.review(part, row)
+            self.touch(row.pool)
+        self.aside.clear()
+
+    def _verdict_differs(self, pool: str, part: Part) -> bool:
+        standing = self._standing[part]
+        return self._verdict(pool, standing, self._queues.jobs[part[0]], part[1]) != standing.refused
+
+    def _verdict(self, pool: str, standing: Standing, row: JobRow, key: int) -> bool:
+        verdicts, group = self._pools[pool].verdicts, (standing.kind, standing.form)
+        verdict = verdicts.get(group)
+        if verdict is None:
+            verdict = verdicts[group] = self._refused(pool, standing.kind, self._queues.unit_need(row, key))
+        return verdict
+
+    def _new(self, part: Part, row: JobRow) -> Standing:
+        queues = self._queues
+        place = (-row.priority, row.number, row.parts[part[1]].first, part)
+        return Standing(place, queues.kind(row, part[1]), queues.form(row, part[1]), queues.nothing)
+
+    def _place(self, part: Part, pool: str, standing: Standing, waits: bool, borrowed: bool, claims: bool) -> None:
+        """Lets a part stand in the queues of its pool where it is said to, and in no others."""
+        lines = self._pools.get(pool)
+        if lines is None:
+            lines = self._pools[pool] = PoolLines()
+        group, place = (standing.kind, standing.form), standing.place
+        refused = waits and self._verdict(pool, standing, self._queues.jobs[part[0]], part[1])
+        waits = waits and not refused
+        if waits != standing.waits:
+            _set(lines.waiting[standing.kind], place, waits)
+            _set_in(lines.forms, group, place, waits)
+        if refused != standing.refused:
+            _set_in(lines.refused, group, place, refused)
+        if borrowed != standing.borrowed:
+            _set(lines.borrowed, place, borrowed)
+        if claims != standing.claims:
+            _set(lines.claims, place, claims)
+        standing.waits, standing.refused, standing.borrowed, standing.claims = waits, refused, borrowed, claims
+
+    def _ask(self, row: JobRow, standing: Standing, waiting: Vector) -> None:
+        """A part demands so much for what waits of it."""
+        if waiting == standing.waiting:
+            return
+        holding = self._queues.holdings.leaf(row.pool)
+        more = subtract(waiting, standing.waiting)
+        standing.waiting = waiting
+        if row.preemptible:
+            holding.waiting = add(holding.waiting, more)
+        else:
+            holding.firm_waiting = add(holding.firm_waiting, more)
+
+
+def _set(places: "SortedList[Place]", place: Place, stands: bool) -> None:
+    (places.add if stands else places.remove)(place)
+
+
+def _set_in(
+    forms: "dict[tuple[int, Form], SortedList[Place]]", group: tuple[int, Form], place: Place, stands: bool
+) -> None:
+    places = forms.get(group)
+    if places is None:
+        places = forms[group] = SortedList()
+    _set(places, place, stands)
+    if not places:
+        del forms[group]

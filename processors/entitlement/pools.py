@@ -1,0 +1,106 @@
+"""The pools of the cell: facts about them are answered, and followed once they are."""
+
+from events.cell_settings import SettingsChange
+from events.codes import Code
+from events.records.base import Event
+from events.records.entitlement import PoolAnswered
+from processors.entitlement.pool_commands import answer
+from processors.entitlement.pool_tree import Entry, Tree, pool_row
+from processors.entitlement.queues import Queues
+from processors.entitlement.rows import AskRow, CellRow, ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
+from processors.state.table import Table, struct_table
+
+COMMANDS_KEPT = 1000
+"""So many of the newest commands about pools are known again when they are repeated."""
+
+
+class Pools:
+    """Answers facts about pools, and follows what was answered. `number`: that of the cell."""
+
+    def __init__(self, number: int, pools: Table[str, PoolRow], cell: Table[str, CellRow], queues: Queues) -> None:
+        self._number = number
+        self._pools = pools
+        self._cell = cell
+        self._queues = queues
+        self.foreign: Table[str, int] = struct_table("foreign", int)
+        """The pools of other cells: the cell of each."""
+        self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
+        self.done: Table[str, int] = struct_table("commands", int)
+        """Commands that were done: where they stand in the topic of pools."""
+        self._tree = self._new_tree()
+        self.version = 0
+        """Grows with each change."""
+
+    def restored(self) -> None:
+        """The tables were loaded."""
+        self._tree = self._new_tree()
+        self.version += 1
+
+    def answers(self, budget: int) -> list[Event]:
+        """Answers to facts about pools, each as the tree is after the ones before."""
+        tree, done, settings = self._tree, dict(self.done.items()), self._cell["cell"].settings
+        before: list[Entry] = []
+        out: list[Event] = []
+        for offset in sorted(self.asks)[:budget]:
+            fact = self.asks[offset].fact
+            answered = answer(offset, fact, tree, self._queues.open_jobs, fact.command_id in done, settings)
+            if answered.code == Code.DONE:
+                done[fact.command_id] = offset
+                was = tree.take(fact)
+                before += [was] if was else []
+            out.append(answered)
+            if answered.code == Code.DONE and isinstance(fact, ConfiguredRow):
+                break  # what comes after it is judged by the new settings
+        for entry in reversed(before):
+            tree.put(entry)
+        return out
+
+    def answered(self, event: PoolAnswered, now: int) -> None:
+        """A fact was answered; one that is done is followed."""
+        fact = self.asks[event.pools_offset].fact
+        self.asks.remove(event.pools_offset)
+        if event.code != Code.DONE:
+            return
+        self._tree.take(fact)
+        self.done.put(event.command_id, event.pools_offset)
+        if len(self.done) > COMMANDS_KEPT:
+            self.done.remove(min(self.done, key=self.done.__getitem__))
+        if self._is_foreign(fact):
+            return
+        if isinstance(fact, DefinedRow):
+            pool, old = pool_row(fact, self._queues.kinds), self._pools.get(fact.path)
+            if old is not None:
+                pool.served, pool.credit, pool.turn = old.served, old.credit, old.turn
+            self._pools.put(fact.path, pool)
+        elif isinstance(fact, RemovedRow):
+            self._pools.remove(fact.path)
+        else:
+            self._configured(fact.change)
+        self.version += 1
+        self._queues.changes += 1
+
+    def _new_tree(self) -> Tree:
+        """The pools as the rows have them."""
+        own = [Entry(path, row=row) for path, row in self._pools.items()]
+        foreign = [Entry(path, cell=cell) for path, cell in self.foreign.items()]
+        return Tree(self._number, self._queues.kinds, own + foreign)
+
+    def _configured(self, change: SettingsChange) -> None:
+        """The cell has other settings, and may know more kinds."""
+        kinds = self._cell.change("cell").configure(change)
+        if len(kinds) > len(self._queues.kinds):
+            for path, pool in list(self._pools.items()):
+                self._pools.put(path, pool.widened(kinds))
+            self._queues.widen(kinds)
+            self._tree = self._new_tree()
+        self._queues.kinds = kinds
+
+    def _is_foreign(self, fact: PoolFact) -> bool:
+        """Notes what was done to a pool of another cell; False: it is one of this cell, or none."""
+        if isinstance(fact, DefinedRow) and fact.cell != self._number:
+            self.foreign.put(fact.path, fact.cell)
+            return True
+        if isinstance(fact, RemovedRow) and fact.path in self.foreign:
+            self.foreign.remove(fact.path)
+            return True
+        return False
