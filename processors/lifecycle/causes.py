@@ -24,13 +24,15 @@ class EndCause(IntFlag):
     STOP = 1 << 1
     JOB_END = 1 << 2
     RUN_LIMIT = 1 << 3
-    GANG = 1 << 4
-    HEALTH = 1 << 5
-    START_LATE = 1 << 6
-    PREEMPT = 1 << 7
+    HEALTH = 1 << 4
+    START_LATE = 1 << 5
+    PREEMPT = 1 << 6
+    GANG = 1 << 7
     DRAIN = 1 << 8
     UPDATE = 1 << 9
     RESTART = 1 << 10
+    IN_ORDER = 1 << 11
+    """An order to preempt names it, and sla is heard on all of that order: no reason to end yet."""
 
 
 class SlaVerdict(Number):
@@ -42,47 +44,51 @@ class SlaVerdict(Number):
     ALLOWED = 3
 
 
+class CauseKind(Number):
+    """What a cause asks for, and of a set of causes the most that one asks for."""
+
+    NONE = 0
+    HEARD = 1
+    """Sla is asked, and nothing ends by it."""
+    PLANNED = 2
+    """The run ends as soon as sla allows it, where the job has an SLA."""
+    UNPLANNED = 3
+    """It waits for nobody."""
+
+
 class CauseRule(NamedTuple):
-    """What a cause means for a run. `planned`: sla must allow it where the job has an SLA. `outcome`: that of the run
-    where no stronger cause holds; None while nothing has this cause.
+    """What a cause means for a run. `outcome`: that of the run where no stronger cause holds; None while nothing has
+    this cause, or nothing ends by it.
     """
 
     cause: EndCause
-    planned: bool
-    outcome: Outcome | None
+    kind: CauseKind
+    outcome: Outcome | None = None
 
 
 CAUSE_RULES = (
-    CauseRule(EndCause.REMOVE, planned=False, outcome=None),
-    CauseRule(EndCause.STOP, planned=False, outcome=Outcome.STOPPED),
-    CauseRule(EndCause.JOB_END, planned=False, outcome=None),
-    CauseRule(EndCause.RUN_LIMIT, planned=False, outcome=None),
-    CauseRule(EndCause.GANG, planned=False, outcome=Outcome.WITH_GANG),
-    CauseRule(EndCause.HEALTH, planned=False, outcome=None),
-    CauseRule(EndCause.START_LATE, planned=False, outcome=None),
-    CauseRule(EndCause.PREEMPT, planned=True, outcome=Outcome.PREEMPTED),
-    CauseRule(EndCause.DRAIN, planned=True, outcome=None),
-    CauseRule(EndCause.UPDATE, planned=True, outcome=None),
-    CauseRule(EndCause.RESTART, planned=True, outcome=None),
+    CauseRule(EndCause.REMOVE, CauseKind.UNPLANNED),
+    CauseRule(EndCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
+    CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED),
+    CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED),
+    CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED),
+    CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED),
+    CauseRule(EndCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
+    CauseRule(EndCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
+    CauseRule(EndCause.DRAIN, CauseKind.PLANNED),
+    CauseRule(EndCause.UPDATE, CauseKind.PLANNED),
+    CauseRule(EndCause.RESTART, CauseKind.PLANNED),
+    CauseRule(EndCause.IN_ORDER, CauseKind.HEARD),
 )
-"""Strongest first: what ends the instance, what counts against it, what moves it."""
+"""Strongest first: what ends the instance, what counts against it, what moves it. A gang that must leave is preempted,
+each member for itself: that the first of them is over comes after that.
+"""
 CAUSE_SETS = 1 << len(CAUSE_RULES)
 """So many sets of causes there are."""
-PLANNED = sum(meaning.cause for meaning in CAUSE_RULES if meaning.planned)
-
-
-class CauseKind(Number):
-    """Of a set of causes: whether it is empty, all planned, or holds one that waits for nobody."""
-
-    NONE = 0
-    PLANNED = 1
-    UNPLANNED = 2
 
 
 def _kind(causes: int) -> CauseKind:
-    if not causes:
-        return CauseKind.NONE
-    return CauseKind.UNPLANNED if causes & ~PLANNED else CauseKind.PLANNED
+    return max((meaning.kind for meaning in CAUSE_RULES if causes & meaning.cause), default=CauseKind.NONE)
 
 
 def strongest(causes: int) -> CauseRule | None:
@@ -92,10 +98,10 @@ def strongest(causes: int) -> CauseRule | None:
 
 def _outcome(causes: int) -> int:
     found = strongest(causes)
-    return int(found.outcome or Outcome.STOPPED) if found else 0
+    return int(found.outcome or Outcome.STOPPED) if found and found.kind != CauseKind.HEARD else 0
 
 
 KIND_OF: Lookup = table(map(_kind, range(CAUSE_SETS)))
 """The kind of each set of causes."""
 OUTCOME_OF: Lookup = table(map(_outcome, range(CAUSE_SETS)), np.int64)
-"""The outcome that the strongest cause of each set gives a run; 0 for the empty set."""
+"""The outcome that the strongest cause of each set gives a run; 0 where none ends it."""

@@ -10,13 +10,15 @@ from events.codec import body
 from events.codes import Code, no_pool
 from events.columns import pack_ints
 from events.records.base import Event
-from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobRejected
-from events.records.parts import Constraint, TaskShape
+from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
+from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobPriorityChanged, JobRejected
+from events.records.parts import Cause, Constraint, TaskShape
 from events.resources import Kinds, UnknownResource, in_order
+from events.topics import JOBS
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
-from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, StopRow, SubmittedRow
-from processors.lifecycle.validation import refusal
+from processors.lifecycle.jobs import command_digest
+from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, PriorityRow, StopRow, SubmittedRow
+from processors.lifecycle.validation import priority_fault, refusal
 from processors.state.record_rows import row_of
 from processors.state.table import Table
 
@@ -55,12 +57,14 @@ class LifecycleView(Protocol):
         ...
 
 
-def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested, value: bytes) -> AskRow:
+def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested | JobPriorityRequested, value: bytes) -> AskRow:
     """The row of a fact. Submissions are equal if their clients say so by `spec_hash`, else if the log holds the same
     value: not if this build would write the same, for the next one may write a field more.
     """
     if isinstance(event, JobStopRequested):
         return AskRow(at_ms, row_of(StopRow, event))
+    if isinstance(event, JobPriorityRequested):
+        return AskRow(at_ms, row_of(PriorityRow, event))
     content = body(value)
     return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
 
@@ -73,6 +77,9 @@ class CommandAnswers:
         self._now = now
         self._caught_up = caught_up
         self._accepted: dict[str, bytes] = {}
+        self._priority: dict[str, int] = {}
+        self._commands: dict[str, list[bytes]] = {}
+        self._priorities: list[JobPriorityChanged] = []
         self._stopped: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
@@ -84,18 +91,27 @@ class CommandAnswers:
     def all(self, budget: int) -> Iterator[Event]:
         """The answers to at most `budget` facts, in the order of the log."""
         for offset, ask in list(self._view.asks.items())[:budget]:
-            fact = ask.fact
-            if isinstance(fact, SubmittedRow):
-                answer = self._submission(offset, ask, fact)
-            elif fact.job_id not in self._delayed:
-                answer = self._stop(offset, fact)
-            else:
-                continue
+            answer = self._answer(offset, ask)
             if answer is not None:
                 self.answered += 1
                 yield answer
         if self._fresh:
             yield first_queued(self._fresh)
+        yield from self._priorities
+
+    def _answer(self, offset: int, ask: AskRow) -> Event | None:
+        match ask.fact:
+            case SubmittedRow() as job:
+                return self._submission(offset, ask, job)
+            case fact if fact.job_id in self._delayed:
+                return None
+            case StopRow() as fact:
+                code, message = self._no_job(fact.job_id) or self._stop(fact)
+            case PriorityRow() as fact:
+                code, message = self._no_job(fact.job_id) or self._change_priority(offset, fact)
+        return CommandAnswered(
+            job_id=fact.job_id, jobs_offset=offset, command_id=fact.command_id, code=code, message=message
+        )
 
     def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Event | None:
         """The answer; None: it may have to wait for its pool."""
@@ -121,6 +137,7 @@ class CommandAnswers:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
         self._accepted[job.job_id] = spec_digest(ask.spec_hash)
+        self._priority[job.job_id] = job.priority
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._tasks += job.instances
@@ -176,20 +193,36 @@ class CommandAnswers:
             )
         return None
 
-    def _stop(self, offset: int, stop: StopRow) -> Event:
-        row, ended = self._view.jobs.get(stop.job_id), self._view.ended.get(stop.job_id)
+    def _no_job(self, job_id: str) -> tuple[Code, str] | None:
+        """Why there is nothing to command."""
+        row, ended = self._view.jobs.get(job_id), self._view.ended.get(job_id)
         if ended is not None:
-            code, message = Code.ALREADY_ENDED, f"the job is {ended.state}"
-        elif row is None and stop.job_id not in self._accepted:
-            code, message = Code.NOT_FOUND, f"there is no job {stop.job_id[:140]}, or it ended and is forgotten"
-        elif (row is not None and row.stopping) or stop.job_id in self._stopped:
-            code, message = Code.REPEATED, "the job is being stopped already"
-        else:
-            self._stopped.add(stop.job_id)
-            code, message = Code.DONE, ""
-        return CommandAnswered(
-            job_id=stop.job_id, jobs_offset=offset, command_id=stop.command_id, code=code, message=message
-        )
+            return Code.ALREADY_ENDED, f"the job is {ended.state}"
+        if row is None and job_id not in self._accepted:
+            return Code.NOT_FOUND, f"there is no job {job_id[:140]}, or it ended and is forgotten"
+        return None
+
+    def _stop(self, stop: StopRow) -> tuple[Code, str]:
+        row = self._view.jobs.get(stop.job_id)
+        if (row is not None and row.stopping) or stop.job_id in self._stopped:
+            return Code.REPEATED, "the job is being stopped already"
+        self._stopped.add(stop.job_id)
+        return Code.DONE, ""
+
+    def _change_priority(self, offset: int, wanted: PriorityRow) -> tuple[Code, str]:
+        row, job_id, command = self._view.jobs.get(wanted.job_id), wanted.job_id, command_digest(wanted.command_id)
+        if fault := priority_fault(wanted.priority):
+            return Code.INVALID_SPEC, fault
+        if command in self._commands.get(job_id, ()) or (row is not None and command in row.commands):
+            return Code.REPEATED, "this command was carried out before"
+        priority = self._priority.get(job_id, row.priority if row is not None else 0)
+        if wanted.priority == priority:
+            return Code.REPEATED, f"the priority of the job is {priority} already"
+        self._priority[job_id] = wanted.priority
+        self._commands.setdefault(job_id, []).append(command)
+        cause = Cause(topic=JOBS.name, offset=offset)
+        self._priorities.append(JobPriorityChanged(job_id=job_id, priority=wanted.priority, cause=cause))
+        return Code.DONE, ""
 
 
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
@@ -204,6 +237,7 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         shapes=(TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy),),
         priority=job.priority,
         preemptible=job.preemptible,
+        controller=job.controller,
         gang_min=job.gang_min if job.gang_min > 1 else 0,
         max_unavailable=job.max_unavailable,
         first_run=first_run,
@@ -211,14 +245,17 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
 
 
 def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
-    """All gangs of jobs at their first run: of each job its gang as one, the others as a range."""
+    """All gangs of jobs at their first run: of each job its gang or its controller as one, the others as a range."""
     parts: list[tuple[int, int, int, int, int]] = []
     for number, (job, first_run) in enumerate(jobs):
         members = job.gang_min if job.gang_min > 1 else 0
         if members:
             parts.append((number, 0, members, first_run, 1))
-        if members < job.instances:
-            parts.append((number, members, job.instances - members, first_run, 0))
+        elif job.controller:
+            parts.append((number, 0, 1, first_run, 0))
+        alone = members or int(job.controller)
+        if alone < job.instances:
+            parts.append((number, alone, job.instances - alone, first_run, 0))
     number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))
     zeros, job_ids = pack_ints([0] * len(parts)), tuple(job.job_id for job, _ in jobs)
     return GangsQueued(job_ids=job_ids, job=number_, first=first, count=count, run=run, gang=gang, admitted=zeros)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, Outcome, TaskState
@@ -14,11 +15,18 @@ from events.columns import I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.records.base import Event
-from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, JobChanged, JobsForgotten
+from events.records.lifecycle import (
+    GangsQueued,
+    InstancesChanged,
+    JobAccepted,
+    JobChanged,
+    JobPriorityChanged,
+    JobsForgotten,
+)
 from processors.lifecycle.causes import Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.lookups import among
-from processors.lifecycle.rows import JobRow, PoolRow
+from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
 from processors.lifecycle.task_table import GANG_WAIT, STATES, TaskEvent
 from processors.lifecycle.tasks import COLUMNS, Tasks
@@ -28,6 +36,8 @@ from processors.state.table import Table, struct_table
 
 FORGET_MAX = 1000
 """Jobs forgotten in one round."""
+COMMANDS_KEPT = 8
+"""So many commands of a job are known when they come again."""
 
 
 class Jobs:
@@ -67,7 +77,7 @@ class Jobs:
         row = self.table.get(job_id)
         return (row.base, row.instances) if row else None
 
-    def add(self, event: JobAccepted, retries_max: int, spec_hash: bytes) -> None:
+    def add(self, event: JobAccepted, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is accepted."""
         arena = self._tasks.arena
         base = arena.take(event.instances)
@@ -79,11 +89,13 @@ class Jobs:
             instances=event.instances,
             ports=max(shape.ports for shape in event.shapes),
             gang_min=event.gang_min,
-            retries_max=retries_max,
+            retries_max=job.retries_max,
             max_unavailable=event.max_unavailable,
             spec_hash=spec_hash,
             counts=[0] * STATES,
             run_floor=event.first_run - 1,
+            priority=event.priority,
+            preempt_fails=job.on_preempt == "fail",
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
@@ -92,11 +104,22 @@ class Jobs:
         arena.fill("traits", base, event.instances, traits(row, gang=False))
         if event.gang_min:
             arena.fill("traits", base, event.gang_min, traits(row, gang=True))
+        if event.controller:
+            arena.fill("traits", base, 1, traits(row, gang=False) | int(Trait.CONTROLLER))
         pool = self._pools.change(event.pool)
         pool.open_jobs += 1
         pool.open_tasks += event.instances
 
-    def change_instances(self, event: InstancesChanged, now: int) -> None:
+    def command_done(self, job_id: str, command_id: str) -> None:
+        """A command that isn't harmless a second time is carried out: its repeat is known from now on."""
+        row = self.table.change(job_id)
+        row.commands = [*row.commands, command_digest(command_id)][-COMMANDS_KEPT:]
+
+    def priority_changed(self, event: JobPriorityChanged, now: int) -> None:
+        """A job has another priority."""
+        self.table.change(event.job_id).priority = event.priority
+
+    def change_instances(self, event: InstancesChanged) -> None:
         """Instances of a job are added or removed; the runs of those that are removed are over."""
         row, arena = self.table.change(event.job_id), self._tasks.arena
         state, (added, removed, _) = job_state(row), instance_change(event)
@@ -160,11 +183,12 @@ class Jobs:
             job_id = self.at[base]
             row = self.table.change(job_id)
             members = np.arange(base, base + row.gang_min)
-            failed = bool((outcome[member & (arena["owner"][slots] == base + 1)] == Outcome.FAILED).any())
             if row.gang_restarts or row.gang_final:
                 continue
-            row.gang_failures += failed
-            if row.gang_failures > row.retries_max or int(arena["run"][members].max()) >= RUN_MAX:
+            mine = outcome[member & (arena["owner"][slots] == base + 1)]
+            row.gang_failures += bool((mine == Outcome.FAILED).any())
+            final = row.gang_failures > row.retries_max or int(arena["run"][members].max()) >= RUN_MAX
+            if final or (row.preempt_fails and bool((mine == Outcome.PREEMPTED).any())):
                 row.gang_final = True
                 arena.set("traits", members, arena["traits"][members] | int(Trait.GANG_FINAL))
             else:
@@ -275,6 +299,11 @@ class Jobs:
         self.ended.forget(event.digests + b"".join(map(job_digest, event.job_ids)))
 
 
+def command_digest(command_id: str) -> bytes:
+    """Stands for the id of a command, of whatever length that is."""
+    return digest(command_id.encode())[:8]
+
+
 def job_state(row: JobRow) -> JobState:
     """The state of a job from the counts of its tasks; the first rule that holds (Peloton B.1)."""
     counts, total = row.counts, row.tasks
@@ -297,4 +326,5 @@ def traits(row: JobRow, gang: bool) -> int:
     found = Trait.STATELESS if row.kind == "stateless" else Trait(0)
     found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
     found |= Trait.GANG if gang else Trait(0)
+    found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
     return int(found) | min(row.retries_max, 1 << 24) << RETRIES_SHIFT

@@ -6,7 +6,6 @@ decides about many at once stands in `run_decisions.py`, answers to users in `co
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from events.codes import Code, RunReport
 from events.columns import I64, ints, longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
-from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     DisruptionAsked,
@@ -26,6 +25,7 @@ from events.records.lifecycle import (
     InstancesChanged,
     JobAccepted,
     JobChanged,
+    JobPriorityChanged,
     JobRejected,
     JobsForgotten,
     PreemptionAnswered,
@@ -44,8 +44,9 @@ from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, ask_row
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.lifecycle.rows import AskRow, PoolFactRow, PoolRow, SubmittedRow
+from processors.lifecycle.rows import AskRow, PriorityRow, StopRow, SubmittedRow
 from processors.lifecycle.run_decisions import RunLookup, run_decisions
 from processors.lifecycle.task_rules import Trait, moves, noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
@@ -66,16 +67,16 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 15
-    state: ClassVar[int] = 11
+    logic: ClassVar[int] = 16
+    state: ClassVar[int] = 12
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
         self.cell = cell
-        self.pools: Table[str, PoolRow] = struct_table("pools", PoolRow)
-        self.foreign: Table[str, int] = struct_table("foreign", int)
-        """The pools of other cells: the cell of each."""
-        self.pool_facts: Table[int, PoolFactRow] = struct_table("pool_facts", PoolFactRow, int)
+        self._pools = Pools(cell)
+        self.pools = self._pools.table
+        self.foreign = self._pools.foreign
+        self.pool_facts = self._pools.facts
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
         self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
         self._settings = CellSettings()
@@ -116,7 +117,8 @@ class Lifecycle:
             PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._jobs.changed,
-            InstancesChanged: self._jobs.change_instances,
+            JobPriorityChanged: self._jobs.priority_changed,
+            InstancesChanged: self._instances_changed,
             JobsForgotten: self._jobs.forgotten,
         }
 
@@ -201,8 +203,9 @@ class Lifecycle:
         if remaining > 0:  # what an inventory ended is said no later than its answer
             decisions, remaining = self.hosts.decide(remaining)
             out += decisions
-        answers_of_orders = partial(self.orders.decide, lookup=self._lookup)
-        for decide in (answers_of_orders, self._jobs.gang_decisions, self._jobs.changes):
+            decisions, remaining = self.orders.decide(remaining, self._lookup)
+            out += decisions
+        for decide in (self._jobs.gang_decisions, self._jobs.changes):
             decisions = decide(max(0, remaining))
             out += decisions
             remaining -= len(decisions)
@@ -227,13 +230,10 @@ class Lifecycle:
 
     def _fact(self, offset: int, at_ms: int, event: Event, value: bytes) -> None:
         match event:
-            case JobSubmitted() | JobStopRequested():
+            case JobSubmitted() | JobStopRequested() | JobPriorityRequested():
                 self.asks.put(offset, ask_row(at_ms, event, value))
-            case PoolDefined(path=path):
-                row = PoolFactRow(path, False, event.open_jobs_max, event.open_tasks_max, event.cell)
-                self.pool_facts.put(offset, row)
-            case PoolRemoved(path=path):
-                self.pool_facts.put(offset, PoolFactRow(path, True))
+            case PoolDefined() | PoolRemoved():
+                self._pools.fact(offset, event)
             case CellConfigured():
                 self._settings.asked(offset, event)
             case _:
@@ -241,34 +241,7 @@ class Lifecycle:
 
     def _pool_answered(self, answer: PoolAnswered, now: int) -> None:
         self._settings.answered(answer)
-        fact = self.pool_facts.get(answer.pools_offset)
-        if fact is None:
-            return
-        self.pool_facts.remove(answer.pools_offset)
-        if answer.code != Code.DONE:
-            return
-        parent = fact.path.rpartition("/")[0]
-        row = self.pools.get(fact.path)
-        if fact.removed:
-            if row is not None:
-                self._jobs.pool_removed(fact.path)
-                self._count_child(parent, -1)
-            elif fact.path in self.foreign:
-                self.foreign.remove(fact.path)
-            return
-        if fact.cell != self.cell:
-            self.foreign.put(fact.path, fact.cell)
-            return
-        if row is None:
-            self._jobs.pool_defined(fact.path, fact.open_jobs_max, fact.open_tasks_max)
-            self._count_child(parent, 1)
-            return
-        row = self.pools.change(fact.path)
-        row.open_jobs_max, row.open_tasks_max = fact.open_jobs_max, fact.open_tasks_max
-
-    def _count_child(self, parent: str, by: int) -> None:
-        if parent in self.pools:
-            self.pools.change(parent).children += by
+        self._pools.answered(answer, self._jobs)
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
         slots, known = self._present(event)
@@ -296,8 +269,8 @@ class Lifecycle:
         slots, present = self._present(event)
         later = ints(event.deferred) > 0 if event.deferred else np.zeros(len(present), dtype=np.bool_)
         if len(later) == len(present):
-            self.orders.touch(self.tasks.record_verdict(TaskEvent.ALLOWED, slots[present & ~later]))
-            self.orders.touch(self.tasks.record_verdict(TaskEvent.ALLOWED_LATER, slots[present & later]))
+            self.orders.allowed(self.tasks.record_verdict(TaskEvent.ALLOWED, slots[present & ~later]))
+            self.orders.allowed(self.tasks.record_verdict(TaskEvent.ALLOWED_LATER, slots[present & later]))
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
         base, size = self.stretch(event.job_id) or (0, 0)
@@ -326,16 +299,29 @@ class Lifecycle:
     # What decisions do.
 
     def _answered(self, event: JobRejected | CommandAnswered, now: int) -> None:
-        if event.jobs_offset in self.asks:
-            self.asks.remove(event.jobs_offset)
+        ask = self.asks.get(event.jobs_offset)
+        if ask is None:
+            return
+        self.asks.remove(event.jobs_offset)
         if isinstance(event, CommandAnswered) and event.code == Code.DONE and event.job_id in self.jobs:
-            self._jobs.stop(event.job_id)
+            match ask.fact:
+                case StopRow():
+                    self._jobs.stop(event.job_id)
+                case PriorityRow():
+                    self._jobs.command_done(event.job_id, event.command_id)
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         ask = self.asks[event.jobs_offset]
         assert isinstance(ask.fact, SubmittedRow)
         self.asks.remove(event.jobs_offset)
-        self._jobs.add(event, ask.fact.retries_max, ask.spec_hash)
+        self._jobs.add(event, ask.fact, ask.spec_hash)
+
+    def _instances_changed(self, event: InstancesChanged, now: int) -> None:
+        base = self.jobs[event.job_id].base
+        self._jobs.change_instances(event)
+        row = self.jobs[event.job_id]
+        if row.base != base:
+            self.orders.moved(row.base, row.instances)
 
     def _queued(self, event: GangsQueued, now: int) -> None:
         slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
@@ -356,7 +342,7 @@ class Lifecycle:
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self.hosts.stopping(event)
-        self.orders.touch(self._move(event))
+        self.orders.stopping(self._move(event))
 
     def _move(self, event: RunsOrdered | RunsAvailable | RunsStopping) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""

@@ -1,8 +1,9 @@
-"""Orders to preempt runs: each has exactly one answer, whatever becomes of its victims.
+"""Orders to preempt runs: each goes as a whole or is void, and has exactly one answer, whatever becomes of its runs.
 
-An order is answered DEFERRED as soon as sla has given its verdict on every victim and deferred one: those that it
-deferred stay, and the cause is withdrawn from them. Else it is answered LEFT when all victims are over. It is VOID
-where it has none: its runs were over already, or are in an earlier order.
+Sla is heard on all runs of an order that an SLA protects before any run is stopped. If all may leave, the order *goes*:
+all leave, and it is answered LEFT when the last is over. If sla has given its verdict on every run and deferred one,
+the order is answered DEFERRED and all stay. A run that is over by itself meanwhile is no obstacle. An order is VOID
+where it has no run: all were over already, or are in an earlier order.
 """
 
 from collections.abc import Callable
@@ -10,117 +11,166 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import Code, TaskState
+from events.codes import Code, RunReport, TaskState
 from events.columns import I64, counted, distinct
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from processors.lifecycle.causes import KIND_OF, CauseKind, SlaVerdict
-from processors.lifecycle.lookups import among
+from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import OrderRow
 from processors.lifecycle.run_decisions import RunLookup, packed, run_columns
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import TaskEvent
 from processors.lifecycle.tasks import Tasks
-from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
+
+_NOBODY: I64 = np.zeros(0, dtype=np.int64)
 
 
 class PreemptionOrders:
-    """The orders that aren't answered, by number; the column `order` of a victim has that number."""
+    """The orders that aren't answered, by number; the column `order` of a run has that number."""
 
     def __init__(self, tasks: Tasks, current: Callable[[Any], I64]) -> None:
         self.table: Table[int, OrderRow] = struct_table("preemption_orders", OrderRow, int)
         self._tasks = tasks
         self._current = current
-        self._touched: dict[int, None] = {}
-        self._numbers = SequenceNumbers(lambda: iter(self.table))
+        self._slots: dict[int, I64] = {}
+        """Of each order the slots of its runs, ascending; those of runs that are over may be among them."""
+        self._over: dict[int, None] = {}
+        """Orders whose runs are all over."""
+        self._deferred: dict[int, None] = {}
+        """Orders of which sla has deferred a run."""
 
     def restored(self) -> None:
-        """Looks at all of them again."""
-        self._touched = dict.fromkeys(self.table)
-        self._numbers.restored()
+        """Finds again what is derived: the runs of each order by one look at the columns."""
+        arena = self._tasks.arena
+        slots = np.flatnonzero(arena["order"])
+        slots = slots[np.argsort(arena["order"][slots], kind="stable")]
+        self._slots = dict.fromkeys(self.table, _NOBODY)
+        numbers, counts = counted(arena["order"][slots])
+        self._slots |= dict(zip(numbers.tolist(), np.split(slots, np.cumsum(counts)[:-1]), strict=False))
+        self._over = {number: None for number, row in self.table.items() if not row.open}
+        deferred = slots[arena["verdict"][slots] == SlaVerdict.DEFERRED]
+        self._deferred = dict.fromkeys(distinct(arena["order"][deferred]).tolist())
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
-        """An order has come: its victims are the runs that have a cause by it and are in no order yet."""
-        arena = self._tasks.arena
+        """An order has come: its runs are those named that are present and in no order yet."""
+        arena, number = self._tasks.arena, event.order
         slots = distinct(self._current(event))
-        victims = self._tasks.record_event(TaskEvent.PREEMPT, slots[arena["order"][slots] == 0])
-        number = self._numbers.take()
-        arena.set("order", victims, number)
-        row = OrderRow(self._tasks.input.cause, len(victims), len(victims))
-        row.deferred = bool((arena["verdict"][victims] == SlaVerdict.DEFERRED).any())  # of an order before this one
-        self.table.put(number, row)
-        self._touched[number] = None
+        slots = self._tasks.record_event(TaskEvent.PREEMPT, slots[arena["order"][slots] == 0])
+        arena.set("order", slots, number)
+        self.table.put(number, OrderRow(self._tasks.input.cause, len(slots), len(slots)))
+        self._slots[number] = slots
+        if not len(slots):
+            self._over[number] = None
+        self.deferred(slots[arena["verdict"][slots] == SlaVerdict.DEFERRED])  # for an order before this one
+        self._hear(number)
 
-    def touch(self, slots: I64) -> None:
-        """Something about these victims has changed: their orders may have an answer now."""
-        numbers = self._tasks.arena["order"][slots]
-        self._touched.update(dict.fromkeys(distinct(numbers[numbers > 0]).tolist()))
+    def allowed(self, slots: I64) -> None:
+        """Sla allows the disruption of these runs."""
+        self._hear_of(slots)
 
     def deferred(self, slots: I64) -> None:
-        """Sla has deferred these victims."""
-        for number in distinct(self._tasks.arena["order"][slots]).tolist():
-            if number in self.table:
-                self.table.change(number).deferred = True
-        self.touch(slots)
+        """Sla defers the disruption of these runs."""
+        self._deferred.update(dict.fromkeys(self._numbers(slots)))
+
+    def stopping(self, slots: I64) -> None:
+        """These runs are told to stop, for whatever reason: sla isn't waited for any more."""
+        self._hear_of(slots)
 
     def ended(self, slots: I64) -> None:
-        """The runs of these slots are over; called before their columns are cleared."""
+        """The runs of these slots are over."""
         orders = self._tasks.arena["order"][slots]
         if not orders.any():
             return
+        self._tasks.arena.set("order", slots, 0)
         numbers, counts = counted(orders[orders > 0])
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            self.table.change(number).open -= count
-            self._touched[number] = None
+            row = self.table.change(number)
+            row.open -= count
+            if not row.open:
+                self._over[number] = None
+            self._hear(number)
 
-    def decide(self, limit: int, lookup: RunLookup) -> list[Event]:
-        """At most `limit` answers that are due."""
+    def moved(self, base: int, tasks: int) -> None:
+        """The tasks of a job stand elsewhere now, from `base` on."""
+        slots = np.arange(base, base + tasks)
+        for number in self._numbers(slots):
+            mine = slots[self._tasks.arena["order"][slots] == number]
+            self._slots[number] = np.union1d(self._runs_of(number), mine)
+
+    def decide(self, budget: int, lookup: RunLookup) -> tuple[list[Event], int]:
+        """The answers that are due, and what is left of a budget: an answer costs one, and one for each run named."""
         out: list[Event] = []
-        waiting: dict[int, None] = {}
-        for number in sorted(self._touched):
-            if len(out) == limit:
-                waiting[number] = None
+        for number in sorted(self._over.keys() | self._deferred.keys()):
+            if budget <= 0:
+                break
+            row = self.table[number]
+            refused = self._refused(number) if row.open and not row.goes else _NOBODY
+            if row.open and not len(refused):
                 continue
-            answer = self._answer(self.table[number], number, lookup)
-            if answer is not None:
-                out.append(answer)
-                waiting[number] = None
-        self._touched = waiting
-        return out
+            out.append(self._answer(number, refused, lookup))
+            budget -= 1 + len(refused)
+        return out, budget
 
     def answered(self, event: PreemptionAnswered) -> None:
-        """An order has its answer: the runs named stay, and no victim belongs to it any more."""
-        number = next(each for each, row in self.table.items() if row.order.record == event.order)
+        """An order has its answer: runs that aren't over stay, and belong to it no more."""
+        slots = self._runs_of(event.number)
+        self._tasks.record_event(TaskEvent.PREEMPT_WITHDRAWN, slots)
+        self._tasks.arena.set("order", slots, 0)
+        self.table.remove(event.number)
+        for derived in (self._slots, self._over, self._deferred):
+            derived.pop(event.number, None)
+
+    def _numbers(self, slots: I64) -> list[int]:
+        """The orders that these runs are in."""
+        if not len(self.table):
+            return []
+        orders = self._tasks.arena["order"][slots]
+        numbers: list[int] = distinct(orders[orders > 0]).tolist()
+        return numbers
+
+    def _runs_of(self, number: int) -> I64:
+        """The slots of the runs of an order that aren't over."""
+        slots = self._slots[number]
+        found: I64 = slots[self._tasks.arena["order"][slots] == number]
+        return found
+
+    def _hear_of(self, slots: I64) -> None:
+        for number in self._numbers(slots):
+            self._hear(number)
+
+    def _hear(self, number: int) -> None:
+        """Lets an order go if sla need not be waited for any more."""
+        row = self.table[number]
+        if row.goes or not row.open:
+            return
+        slots = self._runs_of(number)
+        if not self._waits(slots).any():
+            self.table.change(number).goes = True
+            self._deferred.pop(number, None)
+            self._tasks.record_event(TaskEvent.PREEMPT_GOES, slots)
+
+    def _waits(self, slots: I64) -> Mask:
+        """Which runs stay until sla allows their disruption."""
         arena = self._tasks.arena
-        if self.table[number].open:
-            self._tasks.record_event(TaskEvent.PREEMPT_WITHDRAWN, self._current(event))
-            arena.set("order", np.flatnonzero(arena["order"] == number), 0)
-        self.table.remove(number)
-        self._numbers.give_back(number)
-        self._touched.pop(number, None)
+        waits: Mask = among(arena["state"][slots], (TaskState.ORDERED, TaskState.RUNNING))
+        waits &= (arena["traits"][slots] & Trait.SLA != 0) & (arena["verdict"][slots] != SlaVerdict.ALLOWED)
+        return waits
 
-    def _answer(self, row: OrderRow, number: int, lookup: RunLookup) -> Event | None:
-        if not row.open:
-            return _answered(row, Code.LEFT if row.victims else Code.VOID, self._named(lookup))
-        if not row.deferred:
-            return None
-        arena = self._tasks.arena
-        slots = np.flatnonzero(arena["order"] == number)
-        slots = slots[among(arena["state"][slots], (TaskState.ORDERED, TaskState.RUNNING))]
-        slots = slots[(arena["report"][slots] <= 1) & (KIND_OF.take(arena["causes"][slots]) == CauseKind.PLANNED)]
-        verdict = arena["verdict"][slots]
-        undecided = among(verdict, (SlaVerdict.NONE, SlaVerdict.ASKED)) & (arena["traits"][slots] & Trait.SLA != 0)
-        slots = slots[verdict == SlaVerdict.DEFERRED]
-        if undecided.any() or not len(slots):
-            return None
-        return _answered(row, Code.DEFERRED, self._named(lookup, slots))
+    def _refused(self, number: int) -> I64:
+        """The runs by which an order is void; none while sla is still to speak of one. Runs that end anyway, by
+        themselves or by another cause, are left out.
+        """
+        arena, slots = self._tasks.arena, self._runs_of(number)
+        slots = slots[self._waits(slots) & (KIND_OF.take(arena["causes"][slots]) != CauseKind.UNPLANNED)]
+        slots = slots[arena["report"][slots] <= RunReport.STARTED]
+        refused: I64 = slots[arena["verdict"][slots] == SlaVerdict.DEFERRED]
+        return refused if len(refused) == len(slots) else _NOBODY
 
-    def _named(self, lookup: RunLookup, slots: I64 | None = None) -> dict[str, Any]:
-        none = np.zeros(0, dtype=np.int64)
-        return packed(run_columns(self._tasks.arena, none if slots is None else slots, lookup))
-
-
-def _answered(row: OrderRow, code: Code, runs: dict[str, Any]) -> PreemptionAnswered:
-    return PreemptionAnswered(order=row.order.record, code=code, victims=row.victims, **runs)
+    def _answer(self, number: int, refused: I64, lookup: RunLookup) -> PreemptionAnswered:
+        row = self.table[number]
+        code = Code.DEFERRED if row.open else Code.LEFT if row.victims else Code.VOID
+        named = packed(run_columns(self._tasks.arena, refused, lookup))
+        return PreemptionAnswered(number=number, order=row.order.record, code=code, victims=row.victims, **named)

@@ -36,6 +36,11 @@ class JobRow(msgspec.Struct, array_like=True):
     """The highest run of instances that were removed, and of earlier jobs of this id: what is added starts above it."""
     changed_by: CauseRow | None = None
     """What changed its state last."""
+    priority: int = 0
+    commands: list[bytes] = []
+    """The last commands that changed its priority, as digests: a repeat of one is known."""
+    preempt_fails: bool = False
+    """A task that is preempted has failed, and its gang with it."""
 
     @property
     def tasks(self) -> int:
@@ -84,13 +89,13 @@ class HostRow(msgspec.Struct, array_like=True):
 
 class OrderRow(msgspec.Struct, array_like=True):
     """An order to preempt runs that isn't answered: where it stands in the log, how many runs it preempts, and how many
-    of them are not over. `deferred`: sla has deferred one.
+    of them are not over. `goes`: all of them may leave.
     """
 
     order: CauseRow
     victims: int
     open: int
-    deferred: bool = False
+    goes: bool = False
 
 
 class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):
@@ -117,6 +122,8 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     ports: tuple[str, ...]
     priority: int
     preemptible: bool
+    controller: bool
+    on_preempt: str
     gang_min: int
     retries_max: int
     constraints: tuple[ConstraintRow, ...]
@@ -137,12 +144,20 @@ class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
     command_id: str
 
 
+class PriorityRow(msgspec.Struct, frozen=True, array_like=True, tag="priority"):
+    """A JobPriorityRequested."""
+
+    job_id: str
+    command_id: str
+    priority: int
+
+
 class AskRow(msgspec.Struct, array_like=True):
     """A fact of the topic of jobs that waits for its answer, and the time of the log. Of a submission also the bytes of
     its value in the log, and what equal submissions have in common.
     """
 
     at_ms: int
-    fact: SubmittedRow | StopRow
+    fact: SubmittedRow | StopRow | PriorityRow
     size: int = 0
     spec_hash: bytes = b""

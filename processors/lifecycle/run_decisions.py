@@ -20,7 +20,7 @@ from events.records.lifecycle import (
 from events.records.parts import Cause
 from processors.lifecycle.causes import OUTCOME_OF, SlaVerdict
 from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.task_rules import DECISIONS, decided, outcomes
+from processors.lifecycle.task_rules import DECISIONS, Trait, decided, outcomes
 from processors.lifecycle.task_table import LOST
 from processors.state.arena import Arena
 
@@ -106,10 +106,12 @@ def _named(kind: Callable[..., Event]) -> Writer:
 
 
 def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
-    """Gangs of one that are queued again, neighbours of one job, run and admission as one range."""
+    """Gangs of one that are queued again, neighbours of one job, run and admission as one range; a controller is a
+    range of its own.
+    """
     columns = run_columns(arena, slots, lookup)
     admitted = arena["admitted"][slots].astype(np.int64)
-    first, count = ranges(columns, admitted)
+    first, count = ranges(columns, admitted, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64))
     queued = GangsQueued(
         job_ids=columns.job_ids,
         job=pack_ints(columns.job[first]),

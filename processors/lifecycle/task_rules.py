@@ -42,9 +42,11 @@ class Trait(IntFlag):
     GANG = 2
     SLA = 4
     GANG_FINAL = 8
+    PREEMPT_FAILS = 16
+    CONTROLLER = 32
 
 
-RETRIES_SHIFT = 4
+RETRIES_SHIFT = 6
 _FLAGS = (False, True)
 
 
@@ -147,7 +149,7 @@ def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64, I64]:
 
 
 def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
-    wanted = (end.stateless, end.gang, end.final, end.retries, end.last)
+    wanted = (end.stateless, end.gang, end.final, end.retries, end.last, end.fails)
     return (
         outcome in end.outcomes
         and goal in end.goals
@@ -156,12 +158,12 @@ def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
 
 
 def end_of(outcome: int, goal: Goal, *flags: bool) -> End | None:
-    """Where a task goes when its run has ended; `flags`: stateless, gang, final, retries, last."""
+    """Where a task goes when its run has ended; `flags`: stateless, gang, final, retries, last, fails."""
     return next((end for end in ENDS if _end_holds(end, outcome, goal, *flags)), None)
 
 
 def _ended() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
-    cells = product(range(len(Outcome) + 1), Goal, product(_FLAGS, repeat=5))
+    cells = product(range(len(Outcome) + 1), Goal, product(_FLAGS, repeat=6))
     found = [end_of(outcome, goal, *flags) or ENDS[-1] for outcome, goal, flags in cells]
     return (
         table(end.next for end in found),
@@ -184,6 +186,7 @@ def ends(arena: Arena, slots: I64, outcome: Any) -> tuple[Any, Mask, Mask]:
         traits & Trait.GANG_FINAL,
         arena["failures"][slots] < (traits >> RETRIES_SHIFT),
         arena["run"][slots] >= RUN_MAX,
+        traits & Trait.PREEMPT_FAILS,
     )
     key = np.asarray(outcome, dtype=np.int64) * len(Goal) + arena["goal"][slots]
     for flag in flags:

@@ -57,8 +57,9 @@ class TaskEvent(StrEnum):
     PLACED = "placement found a host (TasksPlaced)"
     HOST_LOST = "its host is lost (HostLost)"
     MISSING = "its host connects and doesn't list the run (HostInventory)"
-    PREEMPT = "it must leave (PreemptionsOrdered)"
-    PREEMPT_WITHDRAWN = "the order was answered DEFERRED and names it (PreemptionAnswered)"
+    PREEMPT = "an order to preempt names it (PreemptionsOrdered)"
+    PREEMPT_GOES = "all runs of its order may leave"
+    PREEMPT_WITHDRAWN = "its order was answered DEFERRED (PreemptionAnswered)"
     ALLOWED = "sla allows its disruption at once (DisruptionAllowed)"
     ALLOWED_LATER = "sla allows it after having deferred it (DisruptionAllowed)"
     DEFERRED = "sla defers its disruption (DisruptionDeferred)"
@@ -105,7 +106,8 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",
     TaskEvent.MISSING: "       x     x        x       x      -       -       r       -         x       x      x",
     TaskEvent.PREEMPT: "       -     c        -       c      c       c       c       c         -       -      -",
-    TaskEvent.PREEMPT_WITHDRAWN: " x     x        x       x      x       w       w       x         x       x      x",
+    TaskEvent.PREEMPT_GOES: "      x     c        x       c      c       c       c       c         x       x      x",
+    TaskEvent.PREEMPT_WITHDRAWN: " x     w        x       w      w       w       w       w         x       x      x",
     TaskEvent.ALLOWED: "       -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.ALLOWED_LATER: " -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
@@ -135,9 +137,9 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
         for state in (TaskState.NONE, TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, *ENDED_TASKS)
     },
     **{
-        (TaskEvent.PREEMPT_WITHDRAWN, state): "only runs that sla has deferred and nothing else stops are named"
-        for state in LIFE
-        if state not in (TaskState.ORDERED, TaskState.RUNNING)
+        (happening, state): "it is in no order: its run is over, or isn't queued yet"
+        for happening in (TaskEvent.PREEMPT_GOES, TaskEvent.PREEMPT_WITHDRAWN)
+        for state in (TaskState.NONE, GANG_WAIT, *ENDED_TASKS)
     },
 }
 """Why a cell of `NOTES` is impossible."""
@@ -145,8 +147,9 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
 CAUSE_OF: Mapping[TaskEvent, EndCause] = {
     TaskEvent.STOP: EndCause.STOP,
     TaskEvent.GANG_FAILED: EndCause.GANG,
-    TaskEvent.PREEMPT: EndCause.PREEMPT,
-    TaskEvent.PREEMPT_WITHDRAWN: EndCause.PREEMPT,
+    TaskEvent.PREEMPT: EndCause.IN_ORDER,
+    TaskEvent.PREEMPT_GOES: EndCause.PREEMPT,
+    TaskEvent.PREEMPT_WITHDRAWN: EndCause.IN_ORDER,
     TaskEvent.REMOVE: EndCause.REMOVE,
     TaskEvent.JOB_END: EndCause.JOB_END,
     TaskEvent.RUN_LIMIT: EndCause.RUN_LIMIT,
@@ -200,6 +203,7 @@ class Rule(NamedTuple):
 
 
 _UP = (TaskState.ORDERED, TaskState.RUNNING)
+_ASKS = (CauseKind.HEARD, CauseKind.PLANNED)
 _ANY = (CauseKind.PLANNED, CauseKind.UNPLANNED)
 _SAME = -1
 """As `Rule.next`: the state stays."""
@@ -212,7 +216,7 @@ RULES: tuple[Rule, ...] = (
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.UNPLANNED,)),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), sla=False),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), verdicts=(SlaVerdict.ALLOWED,)),
-    Rule(_UP, DisruptionAsked, _SAME, causes=(CauseKind.PLANNED,), verdicts=(SlaVerdict.NONE,)),
+    Rule(_UP, DisruptionAsked, _SAME, causes=_ASKS, verdicts=(SlaVerdict.NONE,), sla=True),
     Rule(_UP, DisruptionWithdrawn, _SAME, causes=(CauseKind.NONE,), verdicts=(SlaVerdict.DEFERRED, SlaVerdict.ALLOWED)),
     Rule((TaskState.ORDERED,), RunsAvailable, TaskState.RUNNING, report=Report.STARTED),
 )
@@ -256,6 +260,8 @@ class End(NamedTuple):
     """Whether the task has retries left."""
     last: bool | None = None
     """Whether it was the highest run that can be numbered."""
+    fails: bool | None = None
+    """Whether the job says `on_preempt: fail`."""
     counts: bool = False
     keeps: bool = False
 
@@ -263,6 +269,7 @@ class End(NamedTuple):
 ENDS: tuple[End, ...] = (
     End(_EARLY, TaskState.FAILED, gang=True, final=True),
     End(_EARLY, GANG_WAIT, gang=True),
+    End((Outcome.PREEMPTED,), TaskState.FAILED, fails=True),
     End((Outcome.PREEMPTED, Outcome.LOST), TaskState.FAILED, last=True),
     End((Outcome.PREEMPTED, Outcome.LOST), TaskState.BACKOFF),
     End(_OWN, TaskState.FAILED, stateless=True, last=True),

@@ -37,6 +37,12 @@ def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code
     return None
 
 
+def priority_fault(priority: int) -> str:
+    """What is wrong with a priority; empty: nothing."""
+    fine = -INT_MAX <= priority <= INT_MAX
+    return "" if fine else f"priority is {priority}, it must be {-INT_MAX} to {INT_MAX}"
+
+
 def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
     found = []
     if not NAME.fullmatch(job.job_id):
@@ -50,8 +56,8 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
             found.append(f"{name} is {getattr(job, name)}, it must be 0 to {MS_MAX}")
     if fault := amounts_fault(job.resources):
         found.append(f"resources: {fault}")
-    if not -INT_MAX <= job.priority <= INT_MAX:
-        found.append(f"priority is {job.priority}, it must be {-INT_MAX} to {INT_MAX}")
+    if fault := priority_fault(job.priority):
+        found.append(fault)
     if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
         found.append("resources name nothing but memory and disk, a task needs some cpu or another resource")
     if not 0 <= job.gang_min <= job.instances:
@@ -60,6 +66,14 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append(f"gang_min is {job.gang_min}, at most {GANG_MAX} tasks are placed at once")
     if job.gang_min > 1 and job.kind == "stateless":
         found.append("gang_min is for batch jobs")
+    if job.controller and job.kind == "stateless":
+        found.append("controller is for batch jobs")
+    if job.controller and job.gang_min > 1:
+        found.append("controller and gang_min exclude each other: a controller is admitted alone")
+    if job.on_preempt not in ("requeue", "fail"):
+        found.append(f"on_preempt is {job.on_preempt[:40]!r}, it must be requeue or fail")
+    if job.on_preempt == "fail" and job.kind == "stateless":
+        found.append("on_preempt fail is for batch jobs: a service is queued again")
     if not 0 <= job.retries_max <= RETRIES_MAX:
         found.append(f"retries_max is {job.retries_max}, it must be 0 to {RETRIES_MAX}")
     if len(job.ports) > PORTS_MAX or len(set(job.ports)) != len(job.ports):

@@ -2,10 +2,11 @@
 
 from events.columns import pack_ints, pack_longs
 from events.records.base import Event
-from events.records.entitlement import PoolAnswered
-from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.placement import TasksPlaced
 from events.records.pools import PoolDefined
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 from processors.lifecycle.machine import Lifecycle
 from tests.machines import Alone, Run, columns
@@ -14,6 +15,7 @@ from tests.machines import Alone, Run, columns
 class World(Alone[Lifecycle]):
     def __init__(self) -> None:
         super().__init__(Lifecycle)
+        self.orders = 0
         self.fact("paceline.pools", PoolDefined(path="/p", command_id="1", open_jobs_max=3, open_tasks_max=1000))
         self.peer("entitlement", PoolAnswered(path="/p", pools_offset=0, command_id="1", code="DONE"))
 
@@ -26,6 +28,15 @@ class World(Alone[Lifecycle]):
 
     def stop(self, job_id: str) -> list[Event]:
         return self.fact("paceline.jobs", JobStopRequested(job_id=job_id, command_id=f"stop-{job_id}"))
+
+    def prioritise(self, job_id: str, priority: int, command_id: str = "c") -> list[Event]:
+        wanted = JobPriorityRequested(job_id=job_id, command_id=command_id, priority=priority)
+        return self.fact("paceline.jobs", wanted)
+
+    def preempt(self, *runs: Run) -> list[Event]:
+        """An order, numbered from 1 as they come."""
+        self.orders += 1
+        return self.peer("entitlement", order(self.orders, *runs))
 
     def place(self, *runs: Run, host: str = "h1") -> list[Event]:
         placed = TasksPlaced(
@@ -56,3 +67,35 @@ class World(Alone[Lifecycle]):
             exit_code=pack_ints([0] * len(runs)),
         )
         return self.fact("paceline.tasks", event)
+
+
+def order(number: int, *runs: Run) -> PreemptionsOrdered:
+    """An order to preempt runs."""
+    zeros = pack_ints([0] * len(runs))
+    return PreemptionsOrdered(
+        order=number,
+        **columns(runs),
+        way=pack_ints([2] * len(runs)),
+        slice=zeros,
+        from_pools=("/p",),
+        from_pool=zeros,
+        for_pool="/q",
+        for_job="winner",
+        for_first=0,
+        for_count=1,
+        for_run=1,
+        code="BELOW_RESERVATION",
+    )
+
+
+def deferred(run: Run) -> DisruptionDeferred:
+    """Sla defers the disruption of a run."""
+    job_id, instance, number = run
+    return DisruptionDeferred(
+        job_id=job_id, instance=instance, run=number, code="SLA_BUDGET_SPENT", unavailable=1, max_unavailable=1
+    )
+
+
+def allowed(*runs: Run, later: int = 0) -> DisruptionAllowed:
+    """Sla allows disruptions; `later`: it has deferred them before."""
+    return DisruptionAllowed(**columns(runs), deferred=pack_ints([later] * len(runs)))

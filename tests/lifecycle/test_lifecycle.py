@@ -4,7 +4,7 @@ import pytest
 
 from events.codes import Outcome, RunReport
 from events.columns import ints, pack_ints, pack_longs
-from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.entitlement import PoolAnswered
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import (
     CommandAnswered,
@@ -90,8 +90,7 @@ def test_nothing_that_is_said_of_an_old_run_touches_the_one_that_lives(runs: boo
         world.report(RunReport.STARTED, second)
     for state in RunReport:
         assert world.report(state, A0) == []
-    order = PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
-    assert [each.code for each in world.peer("entitlement", order)] == ["VOID"]
+    assert [each.code for each in world.preempt(A0)] == ["VOID"]
     assert world.peer("sla", DisruptionAllowed(**columns([A0]))) == []
     if not runs:
         assert kinds(world.report(RunReport.STARTED, second)) == ["RunsAvailable", "JobChanged"]
@@ -317,10 +316,7 @@ def test_a_preempted_task_waits_for_admission_again() -> None:
     world = World()
     world.submit("a", instances=3)
     world.place(A0)
-    said = world.peer(
-        "entitlement",
-        PreemptionsOrdered(**columns([A0, A1, ("a", 2, 9)]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION"),
-    )
+    said = world.preempt(A0, A1, ("a", 2, 9))
     assert runs_of(one(said, RunsStopping)) == [A0]
     assert runs_of(one(said, RunsEnded)) == [A1], "admitted, not placed"
     assert queued(said) == [(1, 1, 2, 0, 0)]
@@ -334,13 +330,10 @@ def test_a_service_with_an_sla_is_only_disturbed_when_sla_allows() -> None:
     world.submit("a", kind="stateless", instances=2, max_unavailable=1)
     world.place(A0, A1)
     world.report(RunReport.STARTED, A0, A1)
-    order = PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
-    assert kinds(world.peer("entitlement", order)) == ["DisruptionAsked"]
+    assert kinds(world.preempt(A0)) == ["DisruptionAsked"]
     said = world.peer("sla", DisruptionAllowed(**columns([A0])))
     assert runs_of(one(said, RunsStopping)) == [A0]
-    assert "DisruptionAsked" in kinds(
-        world.peer("entitlement", PreemptionsOrdered(**columns([A1]), for_pool="/q", from_pool="/p", code="X"))
-    )
+    assert "DisruptionAsked" in kinds(world.preempt(A1))
     said = world.report(RunReport.EXITED, A1, exit_code=1)
     assert runs_of(one(said, DisruptionWithdrawn)) == [A1]
 
@@ -382,7 +375,7 @@ def test_a_stop_that_has_not_reached_its_host_is_answered_by_the_host() -> None:
     world = World()
     world.submit("a")
     world.place(A0)
-    world.peer("entitlement", PreemptionsOrdered(**columns([A0]), for_pool="/q", from_pool="/p", code="X"))
+    world.preempt(A0)
     said = world.inventory(2)
     assert RunsEnded not in map(type, said), "its order may still come, and with it the stop: it ends when that is said"
     assert runs_of(one(world.report(RunReport.STOPPED, A0), RunsEnded)) == [A0]

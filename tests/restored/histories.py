@@ -7,7 +7,7 @@ import numpy as np
 
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
 from events.columns import pack_ints, pack_longs
-from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.entitlement import PoolAnswered
 from events.records.hosts import GatewayBeat
 from events.records.lifecycle import GangsQueued, JobChanged, RunsEnded
 from events.records.parts import Constraint, ResourceKind, TaskShape
@@ -103,6 +103,9 @@ class Lifecycle(History):
         spec: dict[str, Any] = {"kind": kind, "instances": instances, "retries_max": self.draw.randint(0, 2)}
         if kind == "batch" and instances > 1:
             spec["gang_min"] = self.draw.choice([0, 2, instances])
+        if kind == "batch":
+            spec["controller"] = spec.get("gang_min", 0) < 2 and self.draw.random() < 0.5
+            spec["on_preempt"] = self.draw.choice(["requeue", "requeue", "fail"])
         if kind == "stateless":
             spec["max_unavailable"] = self.draw.choice([None, 1])
         spec["ports"] = self.draw.choice([(), ("http",)])
@@ -111,6 +114,11 @@ class Lifecycle(History):
     def do_stop(self) -> None:
         jobs = sorted(self.world.machine.jobs)
         self.world.stop(self.draw.choice(jobs) if jobs else "none")
+
+    def do_change_a_priority(self) -> None:
+        jobs = sorted(self.world.machine.jobs)
+        wanted, command = self.draw.choice([0, 1, 2, 1 << 31]), self.draw.choice("abc")
+        self.world.prioritise(self.draw.choice(jobs) if jobs else "none", wanted, command)
 
     def do_change_instances(self) -> None:
         jobs = [job_id for job_id, row in sorted(self.world.machine.jobs.items()) if not row.stopping]
@@ -165,8 +173,7 @@ class Lifecycle(History):
 
     def do_preempt(self) -> None:
         runs = self.some(self.runs(TaskState.QUEUED, TaskState.RUNNING, *LIVE_TASKS))
-        order = PreemptionsOrdered(**columns(runs), for_pool="/p", from_pool="/q", code=Code.BELOW_RESERVATION)
-        self.world.peer("entitlement", order)
+        self.world.preempt(*runs)
 
     def do_allow(self) -> None:
         self.world.peer("sla", DisruptionAllowed(**columns(self.some(self.runs(*LIVE_TASKS)))))
