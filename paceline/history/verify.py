@@ -5,7 +5,6 @@ One machine after the other in this process, or `verify_apart`: each in a proces
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent import futures
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from paceline.history.readable import readable
 from paceline.history.row_diff import row_body
 from paceline.history.start_state import start_of
 from paceline.services.settings import Settings
-from paceline.worker_processes import ended_by_ctrl_c, starting
+from paceline.worker_processes import Workers
 from processors.machine import Machine
 from processors.runtime.divergence import Divergence
 from processors.runtime.replay import Difference, Replay, Replayed
@@ -108,39 +107,23 @@ def verify_in_processes(
     """Verifies machines in so many processes at once, all to their ends or first differences."""
     plain = Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
     context = get_context("spawn")  # RocksDB and librdkafka have threads, which a fork would lose
-    progress_queue: Any = context.SimpleQueue()
-    with futures.ProcessPoolExecutor(jobs, context, _set_progress_queue, (progress_queue,)) as pool, ended_by_ctrl_c():
-        with starting():
-            tasks = [pool.submit(_verify_in_worker, plain, name, round_range) for name in names]
-        while futures.wait(tasks, REPORT_SECONDS).not_done:
-            _forward_progress(progress_queue, say)
-        _forward_progress(progress_queue, say)
-        return [task.result() for task in tasks]
+    waiting, found = list(names), dict[str, VerifiedMachine]()
+    order = list(waiting)
+    with Workers[VerifiedMachine](context, say) as workers:
+        while waiting or len(workers):
+            while waiting and len(workers) < jobs:
+                name = waiting.pop(0)
+                workers.start(name, _verify_in_worker, plain, name, round_range)
+            found |= dict(workers.results())
+    return [found[name] for name in order]
 
 
-_progress_queue: Any = None
-"""In a process of its own: where it says how far it is."""
-
-
-def _set_progress_queue(progress_queue: Any) -> None:
-    global _progress_queue
-    _progress_queue = progress_queue
-
-
-def _forward_progress(progress_queue: Any, say: Say | None) -> None:
-    while not progress_queue.empty():
-        progress = progress_queue.get()
-        if say:
-            say(progress)
-
-
-def _verify_in_worker(settings: Settings, name: str, round_range: RoundRange) -> VerifiedMachine:
+def _verify_in_worker(say: Say, settings: Settings, name: str, round_range: RoundRange) -> VerifiedMachine:
     from processors.cell_machines import machines
 
     log = open_log(settings)
     try:
-        make = machines(log.cell)[name]
-        return _verify_machine(log, make, _progress_queue.put, round_range, start_of(settings.data, name))
+        return _verify_machine(log, machines(log.cell)[name], say, round_range, start_of(settings.data, name))
     finally:
         log.close()
 

@@ -6,9 +6,9 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from paceline.simulate.faults.trial import Trial, TrialResult
 from paceline.simulate.scenario.random_scenario import draw_scenario
 from paceline.simulate.scenario.scenario import Scenario
 from paceline.simulate.session import with_end
-from paceline.worker_processes import ended_by_ctrl_c, starting
+from paceline.worker_processes import Say, Workers
 
 ACTIONS = 200
 """What users do in one drawn scenario."""
@@ -94,7 +94,7 @@ def _kind(why: str) -> list[str]:
     return re.sub(r"\(.*?\)|\S*\d\S*", "", why).split()[:6]
 
 
-def _attempt(scenario: Scenario | None, kinds: Collection[str], seed: int) -> TrialResult | Failure:
+def _attempt(say: Say, scenario: Scenario | None, kinds: Collection[str], seed: int) -> TrialResult | Failure:
     return attempt(_scenario(scenario, seed), kinds, _with_views(scenario, kinds, seed))
 
 
@@ -144,12 +144,14 @@ def _trials(
     failure, last_report_s = None, time.monotonic()
     ends = last_report_s + seconds
     cores = os.cpu_count() or 1
-    with ProcessPoolExecutor(cores) as pool, ended_by_ctrl_c():
-        with starting():
-            running = {pool.submit(_attempt, scenario, kinds, seed) for seed in islice(seeds, cores)}
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for result in (each.result() for each in done):
+    with Workers[TrialResult | Failure](get_context("fork")) as workers:
+        while True:
+            if failure is None and (time.monotonic() < ends or not summary.seeds):
+                for seed in islice(seeds, cores - len(workers)):
+                    workers.start(f"seed {seed}", _attempt, scenario, kinds, seed)
+            if not len(workers):
+                break
+            for _, result in workers.results():
                 if isinstance(result, Failure):
                     failure = min(failure or result, result)
                 else:
@@ -157,8 +159,6 @@ def _trials(
             if time.monotonic() - last_report_s > REPORT_SECONDS:
                 last_report_s = time.monotonic()
                 note(f"{summary.events:,} events in {summary.seeds:,} seeds so far")
-            if failure is None and time.monotonic() < ends:
-                running |= {pool.submit(_attempt, scenario, kinds, seed) for seed in islice(seeds, len(done))}
     return failure
 
 
