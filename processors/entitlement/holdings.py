@@ -5,8 +5,10 @@ The sums of a pool include all pools below it. Where jobs are, amounts that are 
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 from sortedcontainers import SortedDict
 
+from events.columns import I32, I64, counted
 from events.resources import Vector, add
 from processors.entitlement.pool_tree import levels_of
 
@@ -20,13 +22,15 @@ class Holding:
     what waits and may be admitted some time, preemptible and not.
     """
 
-    __slots__ = (*SUMS, "entitled", "firm_waiting", "waiting")
+    __slots__ = (*SUMS, "claims_since", "entitled", "firm_waiting", "waiting")
 
     def __init__(self, nothing: Vector) -> None:
         self.allocation = self.placed = self.leaving = self.firm = nothing
         self.claims = self.loans = self.controllers = self.waiting = self.firm_waiting = nothing
         self.entitled: SortedDict[int, Vector] = SortedDict()
         """What is preemptible and entitled, by priority; of pools that have jobs."""
+        self.claims_since: SortedDict[int, int] = SortedDict()
+        """How many tasks are entitled without a place since which second; of pools that have jobs."""
 
     def level(self, priority: int) -> Vector:
         """What is entitled, placed or not, and is firm or of at least this priority."""
@@ -36,6 +40,15 @@ class Holding:
                 break
             level = add(level, self.entitled[each])
         return level
+
+    def add_claims(self, since_s: I32 | I64, sign: int) -> None:
+        """So many more tasks (`sign` 1), or fewer (-1), are entitled without a place, each since a second."""
+        for since, tasks in zip(*map(np.ndarray.tolist, counted(since_s)), strict=True):
+            count = self.claims_since.get(since, 0) + sign * tasks
+            if count:
+                self.claims_since[since] = count
+            else:
+                del self.claims_since[since]
 
     def add_entitled(self, priority: int, amount: Vector) -> None:
         """So much more is preemptible and entitled at a priority."""

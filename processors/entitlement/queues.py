@@ -88,7 +88,8 @@ class Queues:
                     self.lines.aside[job_id, key] = None
         arena = self.arena
         slots = np.flatnonzero((arena["queued"] > 0) | (arena["held"] > 0))
-        self._count(slots, np.zeros(len(slots), dtype=np.int64), self.states(slots), rows_as_they_are=True)
+        none = np.zeros(len(slots), dtype=np.int64)
+        self._count(slots, none, self.states(slots), none, rows_as_they_are=True)
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
@@ -213,10 +214,10 @@ class Queues:
         """Sets columns of tasks, each named once, and counts what that changes."""
         if not len(slots):
             return
-        before = self.states(slots)
+        before, since = self.states(slots), self.arena["due_s"][slots]
         for column, values in columns.items():
             self.arena.set(column, slots, values)
-        self._count(slots, before, self.states(slots))
+        self._count(slots, before, self.states(slots), since)
 
     def split(self, slots: I64) -> Iterator[tuple[str, JobRow, int, I64]]:
         """Tasks by their parts: job, row, key of the part, slots."""
@@ -317,20 +318,25 @@ class Queues:
                 row.parts[key] = PartRow(first, 0)
             row.parts[key].tasks += tasks
 
-    def _count(self, slots: I64, before: I64, after: I64, rows_as_they_are: bool = False) -> None:
-        """Tasks passed from states to others; the columns say so already."""
+    def _count(self, slots: I64, before: I64, after: I64, since: Slots, rows_as_they_are: bool = False) -> None:
+        """Tasks passed from states to others; the columns say so already. `since`: what `due_s` was."""
         changed = before != after
-        slots, passed = slots[changed], (before * STATES + after)[changed]
+        slots, since, passed = slots[changed], since[changed], (before * STATES + after)[changed]
         if not len(slots):
             return
         sums: dict[str, dict[str, Vector]] = {}
         owners = self.arena["owner"][slots].astype(np.int64) - 1
-        for group, mine in by(slots, owners * (STATES * STATES) + passed):
+        for group, at in by(np.arange(len(slots)), owners * (STATES * STATES) + passed):
             base, passage = divmod(group, STATES * STATES)
-            job_id = self.at[base]
+            job_id, was, is_ = self.at[base], *divmod(passage, STATES)
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
-            for key, part in self._split(row, mine):
-                self._pass((job_id, key), row, part, divmod(passage, STATES), sums.setdefault(row.pool, {}))
+            for key, part in self._split(row, slots[at]):
+                self._pass((job_id, key), row, part, (was, is_), sums.setdefault(row.pool, {}))
+            holding = self.holdings.leaf(row.pool)
+            if claims(was):
+                holding.add_claims(since[at], -1)
+            if claims(is_):
+                holding.add_claims(self.arena["due_s"][slots[at]], 1)
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
@@ -347,8 +353,8 @@ class Queues:
             what.queued += sign * count * (state & WAITS > 0)
             what.entitled += sign * count * (state & IS_ENTITLED > 0)
             what.borrowed += sign * count * (state & IS_BORROWED > 0)
-            claims, loans = (state & (each | HAS_PLACE) == each for each in (IS_ENTITLED, IS_BORROWED))
-            what.claims += sign * count * claims
+            loans = state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED
+            what.claims += sign * count * claims(state)
             what.loans += sign * count * loans
             held, placed = state & (IS_ENTITLED | IS_BORROWED) > 0, state & HAS_PLACE > 0
             counts = {
@@ -357,7 +363,7 @@ class Queues:
                 "controllers": held and part[1] % ROLES == CONTROLLER,
                 "placed": placed,
                 "leaving": placed and state & LEAVES > 0,
-                "claims": claims,
+                "claims": claims(state),
                 "loans": loans,
             }
             for name, counts_in in counts.items():
@@ -366,6 +372,11 @@ class Queues:
             if state & IS_ENTITLED and row.preemptible:
                 self.holdings.leaf(row.pool).add_entitled(row.priority, scale(amount, sign * times))
         self.lines.review(part, row)
+
+
+def claims(state: int) -> bool:
+    """Whether a task in a state is entitled and has no place."""
+    return state & (IS_ENTITLED | HAS_PLACE) == IS_ENTITLED
 
 
 def by(slots: I64, groups: I64) -> Iterator[tuple[int, I64]]:
