@@ -39,7 +39,7 @@ class Node:
     def define(self, row: PoolRow, kinds: Kinds) -> None:
         """Gives it other rules."""
         self.row = row
-        self.static = [name in getattr(row, "static", ()) for name in kinds.names]
+        self.static = [name in row.static for name in kinds.names]
 
     def want(self, kind: int) -> int:
         """What it wants within its limit; not less than its reservation where that is static."""

@@ -1,0 +1,172 @@
+"""Proves that entitlements are fair, from the numbers alone, and says in words how one of them came about.
+
+Pools right below one share what is left beyond reservations up to a level: so much for each unit of share, or all that
+a pool wants. The given numbers bound the level; exactly one adds up to all that there is, and each number must be what
+it says. Nothing is imported from what is checked.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from paceline.simulate.checker.levels import Member, Outcome, Unfair, outcome
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPool:
+    """A pool when entitlements were said: its definition, what it wants, and what it got, by name of the resource."""
+
+    reservation: Amounts
+    limit: Amounts
+    """What is left out has no limit."""
+    want: Amounts
+    """What runs and waits in the pool itself; nothing where only pools below it have work."""
+    entitlement: Amounts
+    share: Amounts = field(default_factory=dict)
+    share_default: int = 1
+    static: Collection[str] = ()
+    """The resources whose reservation is kept for it even where it doesn't want it."""
+    floor: Amounts = field(default_factory=dict)
+    """What it gets at least while a gang of it has its turn."""
+
+
+def faults(pools: Mapping[str, SharedPool], capacity: Amounts) -> list[str]:
+    """What isn't fair about the entitlements of the pools of a cell, the root left out; empty: nothing."""
+    return [
+        f"{name}, the pools right below {parent}: {fault}"
+        for name in dict.fromkeys(name for pool in pools.values() for name in pool.entitlement)
+        for parent, fault in Certificate(pools, capacity, name).faults()
+    ]
+
+
+def explain(
+    path: str, pools: Mapping[str, SharedPool], capacity: Amounts, text: Callable[[str, int], str]
+) -> dict[str, list[str]]:
+    """How the entitlement of a pool came about: for each resource that it wants or may use, a line for each pool from
+    the first level down to it. `text`: an amount of a resource as users read it.
+    """
+    found: dict[str, list[str]] = {}
+    for name, amount in pools[path].entitlement.items():
+        certificate = Certificate(pools, capacity, name)
+        if amount or certificate.want(path):
+            found[name] = certificate.explain(path, partial(text, name))
+    return found
+
+
+class Certificate:
+    """The entitlements of all pools in one resource."""
+
+    def __init__(self, pools: Mapping[str, SharedPool], capacity: Amounts, name: str) -> None:
+        self._pools = pools
+        self._capacity = capacity.get(name, 0)
+        self._name = name
+        self._below: dict[str, list[str]] = {}
+        for path in sorted(pools):
+            if path != "/":
+                self._below.setdefault(_parent(path), []).append(path)
+        self._wants: dict[str, int] = {}
+        self._floors: dict[str, int] = {}
+        for path in sorted(pools, key=lambda each: -each.count("/")):
+            self._count(path)
+
+    def want(self, path: str) -> int:
+        """What a pool wants, with all below it, within its limit."""
+        return self._wants[path]
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Pools, and what isn't fair among those right below them."""
+        for parent in self._below:
+            try:
+                outcome(self._given(parent), self._members(parent))
+            except Unfair as fault:
+                yield parent, str(fault)
+
+    def explain(self, path: str, text: Callable[[int], str]) -> list[str]:
+        """A line for each pool from the first level down to one. Raises `Unfair` where there is no reason."""
+        parts = path.split("/")
+        paths = ["/".join(parts[: count + 1]) for count in range(1, len(parts))]
+        return [self._line(each, text) for each in paths]
+
+    def _given(self, path: str) -> int:
+        return self._capacity if path == "/" else self._pools[path].entitlement.get(self._name, 0)
+
+    def _reservation(self, path: str) -> int:
+        return self._pools[path].reservation.get(self._name, 0)
+
+    def _demand(self, path: str) -> int:
+        """What a pool and all below it want, its limit left aside."""
+        own = self._pools[path].want.get(self._name, 0)
+        return own + sum(self._wants[each] for each in self._below.get(path, ()))
+
+    def _count(self, path: str) -> None:
+        """Counts what a pool wants, and its floor, after those below it."""
+        pool, name, demand = self._pools[path], self._name, self._demand(path)
+        want = min(demand, pool.limit.get(name, demand))
+        self._wants[path] = want = max(want, self._reservation(path)) if name in pool.static else want
+        floors = [self._floors[each] for each in self._below.get(path, ()) if each in self._floors]
+        if floor := pool.floor.get(name, 0):
+            self._floors[path] = min(floor, want)
+        elif floors:
+            others = [each for each in self._below[path] if each not in self._floors]
+            reserved = sum(min(self._wants[each], self._reservation(each)) for each in others)
+            self._floors[path] = min(sum(floors) + reserved, want)
+        if path in self._floors:
+            self._floors[path] = max(self._floors[path], min(want, self._reservation(path)))
+
+    def _members(self, parent: str) -> list[Member]:
+        return [
+            Member(
+                path,
+                self._wants[path],
+                self._reservation(path),
+                self._pools[path].share.get(self._name, self._pools[path].share_default),
+                self._floors.get(path, 0),
+                self._given(path),
+            )
+            for path in self._below[parent]
+        ]
+
+    def _line(self, path: str, text: Callable[[int], str]) -> str:
+        pool, parent = self._pools[path], _parent(path)
+        found = outcome(self._given(parent), self._members(parent))
+        member = next(each for each in self._members(parent) if each.path == path)
+        whole = (
+            f"the cell's {text(self._capacity)}" if parent == "/" else f"the {text(self._given(parent))} of {parent}"
+        )
+        words = f"{path} may use {text(member.given)} of {whole}: {_reason(member, found, text)}"
+        demand = self._demand(path)
+        if member.want < demand:
+            words += f"; it would want {text(demand)}, its limit is {text(pool.limit[self._name])}"
+        elif member.want > demand:
+            words += f"; it wants {text(demand)}, but its reservation is kept for it"
+        return words
+
+
+def _reason(member: Member, found: Outcome, text: Callable[[int], str]) -> str:
+    """Why one of the pools below another got what it got."""
+    want, reserved = member.want, min(member.want, member.reservation)
+    if found.rule == "reservation":
+        return (
+            f"the reservations that are wanted here, {text(found.reserved)}, exceed what there is, so all of it is "
+            f"divided by reservation, and its own is {text(member.reservation)}"
+        )
+    if member.given == want:
+        return "all that it wants" if want else "it wants nothing"
+    first = f"{text(reserved)} of its reservation first, " if reserved else ""
+    level = found.levels[member.weight == 0]
+    beyond = member.given - reserved
+    if member.low > reserved and beyond > level * member.weight:
+        return f"its turn, or that of a pool below it, holds it at {text(member.given)}; it wants {text(want)}"
+    if member.weight == 0:
+        return f"{first}{text(beyond)} of what the pools with a share leave; its own share is 0, it wants {text(want)}"
+    rounded = ", rounded up" if beyond > level * member.weight else ""
+    return (
+        f"{first}{text(beyond)} for its share of {member.weight}{rounded}, at {text(int(level))} for each unit of "
+        f"share; it wants {text(want)}"
+    )
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
