@@ -47,6 +47,11 @@ _TEXTS = {
     Note.NOTHING: "void",
     Note.IMPOSSIBLE: "",
 }
+_KINDS = {
+    CauseKind.HEARD: "sla is heard, nothing ends by it",
+    CauseKind.PLANNED: "planned: sla must allow it",
+    CauseKind.UNPLANNED: "unplanned",
+}
 
 
 def page() -> str:
@@ -73,7 +78,7 @@ def _diagram() -> Iterator[str]:
 
 def _reachable_ends() -> list[int]:
     """The states that a run's end can lead to, in the order of the table."""
-    cells = product(Outcome, Goal, product((False, True), repeat=5))
+    cells = product(Outcome, Goal, product((False, True), repeat=6))
     found = {end_of(outcome, goal, *flags) for outcome, goal, flags in cells}
     return list(dict.fromkeys(end.next for end in ENDS if end in found))
 
@@ -137,6 +142,7 @@ def _condition(rule: Rule) -> str:
     if rule.causes != tuple(CauseKind):
         texts: dict[tuple[CauseKind, ...], str] = {
             (CauseKind.NONE,): "no cause",
+            (CauseKind.HEARD, CauseKind.PLANNED): "in an order, or planned causes only",
             (CauseKind.PLANNED,): "planned causes only",
             (CauseKind.UNPLANNED,): "an unplanned cause",
         }
@@ -166,6 +172,7 @@ def _of_end(end: End) -> str:
         (end.stateless, "of a service", "of a batch job"),
         (end.retries, "retries left", "no retries left"),
         (end.last, "no run number left", "run numbers left"),
+        (end.fails, "of a job with on_preempt: fail", "of a job with on_preempt: requeue"),
     )
     found = [yes if value else no for value, yes, no in texts if value is not None]
     goal = "" if len(end.goals) == len(Goal) else "wanted"
@@ -175,11 +182,12 @@ def _of_end(end: End) -> str:
 def _causes() -> Iterator[str]:
     yield "## Causes\n\nWhy a run shall end. Several can hold at once. A run that ended by itself, couldn't be"
     yield "started or was lost has that outcome; any other has that of its strongest cause.\n"
-    yield from _table("cause, strongest first", "planned: sla must allow it", "outcome", "what causes it")
+    yield from _table("cause, strongest first", "kind", "outcome", "what causes it")
     for meaning in CAUSE_RULES:
         happening = next(each for each, cause in CAUSE_OF.items() if cause == meaning.cause)
         outcome = meaning.outcome.name if meaning.outcome is not None else "nothing causes it yet"
-        yield f"| {meaning.cause.name} | {'yes' if meaning.planned else 'no'} | {outcome} | {happening} |"
+        outcome = "" if meaning.kind == CauseKind.HEARD else outcome
+        yield f"| {meaning.cause.name} | {_KINDS[meaning.kind]} | {outcome} | {happening} |"
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from events.bounds import RUN_MAX
-from events.codes import ENDED_TASKS, LIVE_TASKS, Outcome, RunReport, TaskState
-from events.columns import ints, pack_ints
+from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
+from events.columns import ints
 from events.records.base import Event
-from events.records.entitlement import PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, RunsEnded
+from events.records.lifecycle import DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import HostLost
-from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of
 from processors.lifecycle.task_table import (
@@ -37,7 +35,7 @@ from processors.lifecycle.task_table import (
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.lifecycle_page import page
 from processors.machine import Decided
-from tests.lifecycle.harness import World
+from tests.lifecycle.harness import World, allowed, deferred
 from tests.machines import columns, instances_changed, one, ranges_of, runs_of
 
 GANG = {"instances": 3, "gang_min": 2, "retries_max": 5}
@@ -57,9 +55,12 @@ OF_SERVICES = (
     TaskEvent.ALLOWED,
     TaskEvent.ALLOWED_LATER,
     TaskEvent.DEFERRED,
-    TaskEvent.PREEMPT_WITHDRAWN,
     TaskEvent.PREEMPT,
+    TaskEvent.PREEMPT_WITHDRAWN,
 )
+OF_ORDERS = (TaskEvent.PREEMPT, TaskEvent.PREEMPT_GOES, TaskEvent.PREEMPT_WITHDRAWN)
+OTHER = ("web", 0, 1)
+"""A run of another job with an SLA, in one order with the task."""
 Life = dict[str, int]
 
 
@@ -69,6 +70,10 @@ class Task:
     def __init__(self, state: int, happening: TaskEvent) -> None:
         self.world = World()
         self.happening = happening
+        if happening in OF_ORDERS:
+            self.world.submit("web", kind="stateless", max_unavailable=1)
+            self.world.place(OTHER)
+            self.world.report(RunReport.STARTED, OTHER)
         gang = happening is TaskEvent.GANG_FAILED or state in (GANG_WAIT, TaskState.STOPPING)
         service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS))
         spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
@@ -105,7 +110,7 @@ class Task:
             return
         world.report(RunReport.STARTED, self.run)
         if state == TaskState.STOPPING and self.happening is TaskEvent.GANG_FAILED:
-            world.peer("entitlement", order(self.run))
+            world.preempt(self.run)
         elif state == TaskState.STOPPING:
             world.report(RunReport.EXITED, mate, exit_code=1)
         elif state == TaskState.KILLED:
@@ -116,15 +121,22 @@ class Task:
             world.report(RunReport.EXITED, self.run, exit_code=int(failed))
 
     def prepare(self) -> None:
-        """What must have come before a verdict, or before an order is answered."""
-        before = {TaskEvent.ALLOWED_LATER: SlaVerdict.DEFERRED, TaskEvent.PREEMPT_WITHDRAWN: SlaVerdict.DEFERRED}
-        if self.now["state"] not in (TaskState.ORDERED, TaskState.RUNNING):
-            return
-        if self.happening in (TaskEvent.ALLOWED, TaskEvent.DEFERRED, *before):
-            other = ("a", 1, 1)
-            self.world.peer("entitlement", order(self.run, other))
-            if self.happening in before:  # the other isn't decided on, so the order isn't answered yet
-                self.world.peer("sla", deferred(self.run))
+        """What must have come before a verdict, or before an order goes or is answered. Another run of the order has no
+        verdict yet, so nothing follows.
+        """
+        world = self.world
+        if self.happening in (TaskEvent.PREEMPT_GOES, TaskEvent.PREEMPT_WITHDRAWN):
+            up = self.now["state"] in (TaskState.ORDERED, TaskState.RUNNING)
+            protected = up and self.happening is TaskEvent.PREEMPT_WITHDRAWN
+            world.busy = True
+            world.preempt(self.run, OTHER)
+            world.decided(DisruptionAsked(**columns([OTHER, *[self.run] * protected])))
+            if protected:
+                world.peer("sla", allowed(self.run))
+        elif self.happening in OF_SERVICES[:3] and self.now["state"] in (TaskState.ORDERED, TaskState.RUNNING):
+            world.preempt(self.run, ("a", 1, 1))
+            if self.happening is TaskEvent.ALLOWED_LATER:
+                world.peer("sla", deferred(self.run))
 
     def happen(self) -> None:
         """Lets it happen and applies what is noted, and no decision about the task itself where that can be told
@@ -133,7 +145,7 @@ class Task:
         world = self.world
         world.busy = True
         HAPPEN[self.happening](self)
-        if self.happening in (TaskEvent.STOP, TaskEvent.GANG_FAILED, TaskEvent.PREEMPT_WITHDRAWN):
+        if self.happening in (TaskEvent.STOP, TaskEvent.GANG_FAILED):
             world.busy = False
             self.step()
 
@@ -146,17 +158,11 @@ class Task:
         return decisions
 
 
-def order(*runs: tuple[str, int, int]) -> PreemptionsOrdered:
-    return PreemptionsOrdered(**columns(runs), for_pool="/q", from_pool="/p", code="BELOW_RESERVATION")
-
-
-def deferred(run: tuple[str, int, int]) -> DisruptionDeferred:
-    job_id, instance, number = run
-    return DisruptionDeferred(job_id=job_id, instance=instance, run=number, code="", unavailable=1, max_unavailable=1)
-
-
-def allowed(run: tuple[str, int, int], later: int) -> DisruptionAllowed:
-    return DisruptionAllowed(**columns([run]), deferred=pack_ints([later]))
+def withdraw(task: Task) -> None:
+    """Sla defers the other run of the order, and the order is answered."""
+    task.world.peer("sla", deferred(OTHER))
+    order = task.world.machine.orders.table[1].order.record
+    task.world.decided(PreemptionAnswered(number=1, order=order, code=Code.DEFERRED, victims=2, **columns([OTHER])))
 
 
 HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
@@ -167,10 +173,11 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
         "placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=1)
     ),
     TaskEvent.MISSING: lambda task: task.world.inventory(2),
-    TaskEvent.PREEMPT: lambda task: task.world.peer("entitlement", order(task.run)),
-    TaskEvent.PREEMPT_WITHDRAWN: lambda task: task.world.peer("sla", deferred(("a", 1, 1))),
-    TaskEvent.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run, 0)),
-    TaskEvent.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, 1)),
+    TaskEvent.PREEMPT: lambda task: task.world.preempt(task.run, OTHER),
+    TaskEvent.PREEMPT_GOES: lambda task: task.world.peer("sla", allowed(OTHER)),
+    TaskEvent.PREEMPT_WITHDRAWN: withdraw,
+    TaskEvent.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run)),
+    TaskEvent.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, later=1)),
     TaskEvent.DEFERRED: lambda task: task.world.peer("sla", deferred(task.run)),
     TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
     TaskEvent.ENDED: lambda task: task.world.report(RunReport.EXITED, task.run),
@@ -198,6 +205,7 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
         assert changed - {"state", "report"} <= {"causes", "goal", "order"}
     elif note is Note.WITHDRAWN:
         assert after["causes"] == before["causes"] & ~CAUSE_OF[happening]
+        assert changed == {"causes", "order"}
     elif note is Note.REPORT:
         assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.ENDED)
     elif note is Note.READY:
@@ -252,10 +260,11 @@ def test_every_rule_is_met_on_a_walk_through_all_cells() -> None:
     waited = Task(TaskState.BACKOFF, TaskEvent.ENDED)
     waited.world.now += 60_000
     decides_by_the_rules(waited, waited=True)
-    unprotected = Task(TaskState.RUNNING, TaskEvent.STOP)
-    unprotected.world.busy = True
-    unprotected.world.peer("entitlement", order(unprotected.run))
-    decides_by_the_rules(unprotected)
+    protected = Task(TaskState.RUNNING, TaskEvent.ALLOWED)
+    protected.world.preempt(protected.run)
+    protected.world.busy = True
+    protected.world.peer("sla", allowed(protected.run))
+    decides_by_the_rules(protected)
     assert [rule for rule in RULES if rule not in MET] == []
 
 
@@ -273,23 +282,24 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
 
 @pytest.mark.parametrize("cause", EndCause)
 def test_each_cause_ends_a_run_at_once_or_asks_sla_and_the_strongest_gives_the_outcome(cause: EndCause) -> None:
-    planned = KIND_OF[cause] == CauseKind.PLANNED
+    unplanned = KIND_OF[cause] == CauseKind.UNPLANNED
     alone = rule_of(TaskState.RUNNING, Report.NONE, CauseKind(int(KIND_OF[cause])), SlaVerdict.NONE, True, False)
     assert alone is not None
-    assert alone.decision.__name__ == ("DisruptionAsked" if planned else "RunsStopping")
+    assert alone.decision.__name__ == ("RunsStopping" if unplanned else "DisruptionAsked")
     assert KIND_OF[cause | EndCause.STOP] == CauseKind.UNPLANNED
 
 
 @pytest.mark.parametrize("end", ENDS, ids=[f"{at}-{NAMES[end.next]}" for at, end in enumerate(ENDS)])
 def test_each_end_leads_where_the_table_says(end: Any) -> None:
-    flags = [bool(each) for each in (end.stateless, end.gang, end.final, end.retries, end.last)]
+    flags = [bool(each) for each in (end.stateless, end.gang, end.final, end.retries, end.last, end.fails)]
     goal = Goal.STOP if Goal.STOP in end.goals else Goal.RUN
     outcome = Outcome.STOPPED if Outcome.STOPPED in end.outcomes and len(end.outcomes) > 5 else end.outcomes[0]
     assert end_of(outcome, goal, *flags) is end
     tasks = Tasks()
     slots = np.array([tasks.arena.take(1)])
-    stateless, gang, final, retries, last = flags
+    stateless, gang, final, retries, last, fails = flags
     traits = Trait.STATELESS * stateless | Trait.GANG * gang | Trait.GANG_FINAL * final | retries << RETRIES_SHIFT
+    traits |= Trait.PREEMPT_FAILS * fails
     for column, value in (("traits", traits), ("goal", goal), ("run", RUN_MAX if last else 4)):
         tasks.arena.set(column, slots, value)
     state = tasks.end(slots, np.array([outcome]), np.array([int(end.keeps)]), np.array([5]), 1_700_000_000_000)

@@ -143,6 +143,15 @@ def test_a_host_that_is_lost_or_lists_its_runs_costs_the_same_among_ten_times_as
     assert 0 < cost(80) <= cost(8)
 
 
+def test_the_end_of_an_order_costs_the_same_among_ten_times_as_many_tasks() -> None:
+    def cost(hosts: int) -> int:
+        world = cell_of_hosts(hosts)
+        runs = [("j", 3 + hosts * at, 1) for at in range(5)]
+        return values(world, lambda: (world.preempt(*runs), world.machine.decide(world.now, True, 1000)))
+
+    assert 0 < cost(80) <= cost(8)
+
+
 def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_times_as_many() -> None:
     def cost(hosts: int) -> int:
         wanted = DesiredRuns()
