@@ -2,6 +2,8 @@
 
 Three ways lead to the same places: `packing.pack` for many tasks, `ShapeView.few` for few tasks of a shape that comes
 up again and again (it keeps the order of hosts and looks only at those touched since), `packing.spread`.
+
+What is kept for units isn't free; a unit for which some is kept sees that too.
 """
 
 from collections.abc import Sequence
@@ -9,8 +11,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from events.columns import I64, counted
+from events.columns import I64, counted, distinct
+from processors.placement.gang_search import Part, together
 from processors.placement.hosts import Hosts
+from processors.placement.kept import KeptRoom, OwnRoom
 from processors.placement.packing import Mask, feasible, fits, pack, scores, spread, weights
 from processors.state.shapes import Shape, Shapes
 
@@ -36,12 +40,16 @@ class ShapeView:
         score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
         self.score = min(score, SCORE_MAX)
         self.too_many = 1 << 62
-        """So many at once found no place; a gang of as many won't either, since what is free only shrinks."""
+        """So many at once found no place, nor will as many, or more, later: what is free only shrinks."""
         self._epoch = -1
         self._order: list[I64] = []
         self._at = 0
         self._recent: list[tuple[int, int]] = []
         self._seen = 0
+
+    def part(self, size: int) -> Part:
+        """So many of its tasks that belong together."""
+        return Part(self.need, self.open, self.score, self.spread, size)
 
     def few(self, view: "ClusterView", wanted: int) -> I64:
         """As `packing.pack`, and puts the tasks on the view."""
@@ -97,12 +105,17 @@ class ShapeView:
         return 0, 0
 
 
+NOTHING: I64 = np.zeros(0, dtype=np.int64)
+
+
 class ClusterView:
     """Copies of the columns of hosts. `free` only shrinks."""
 
-    def __init__(self, hosts: Hosts, shapes: Shapes) -> None:
+    def __init__(self, hosts: Hosts, shapes: Shapes, kept: KeptRoom) -> None:
         self.hosts = hosts
-        self.free: I64 = hosts.capacity - hosts.used
+        self.kept = kept.amounts.copy()
+        """What is kept for units and isn't used by what was put here."""
+        self.free: I64 = hosts.capacity - hosts.used - kept.amounts
         self.weight = weights(np.max(hosts.capacity * hosts.counts, axis=1, initial=0))
         self.score = scores(self.free, self.weight)
         self.touched: list[int] = []
@@ -111,6 +124,8 @@ class ClusterView:
         """Grows when many hosts changed at once."""
         self._known = shapes
         self._shapes: dict[int, ShapeView] = {}
+        self._mixed: set[tuple[tuple[int, int], ...]] = set()
+        """Gangs of several shapes that found no place."""
 
     def shape(self, number: int) -> ShapeView:
         """The shape of a number."""
@@ -119,47 +134,70 @@ class ClusterView:
             shape = self._shapes[number] = ShapeView(self, number, self._known[number])
         return shape
 
-    def pack(self, shape: ShapeView, wanted: int) -> I64:
-        """Packs up to `wanted` tasks; returns a host for each that found one."""
-        if wanted <= FEW:
-            return shape.few(self, wanted)
-        chosen = pack(self.free, self.score, shape.open, shape.need, wanted)
-        self._place(chosen, shape)
-        return chosen
-
-    def spread(self, shape: ShapeView, wanted: int, level: I64) -> I64:
-        """Spreads up to `wanted` tasks; `level` counts the job's tasks on each host, and is brought up."""
-        chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score)
-        np.add.at(level, chosen, 1)
-        self._place(chosen, shape)
-        return chosen
-
-    def gang(self, shape: ShapeView, size: int, level: I64 | None) -> I64:
-        """All tasks of a gang, or none. `level` is as in `spread`, None where all tasks of the job are packed."""
-        nothing = np.zeros(0, dtype=np.int64)
-        if size >= shape.too_many:
-            return nothing
-        chosen = self._choose(shape, size, level)
-        if len(chosen) < size:
-            shape.too_many = size
-            return nothing
-        self._place(chosen, shape)
-        return chosen
-
-    def mixed_gang(self, parts: Sequence[tuple[ShapeView, int]], levels: I64) -> list[I64] | int:
-        """Hosts for each part of a gang, or the index of the part that found too few. The part whose tasks ask most is
-        put first. `levels` is as in `spread`.
+    def each(self, shape: ShapeView, wanted: int, level: I64 | None) -> I64:
+        """Puts up to `wanted` tasks one by one; returns a host for each that found one. `level` counts the job's tasks
+        on each host and is brought up, None where all tasks of the job are packed.
         """
-        free, score, level = self.free.copy(), self.score.copy(), levels.copy()
-        found: dict[int, I64] = {}
-        for at in sorted(range(len(parts)), key=lambda one: -parts[one][0].score):
-            shape, size = parts[at]
-            found[at] = self._choose(shape, size, levels)
-            self._place(found[at], shape)
-            if len(found[at]) < size:
-                self.free[:], self.score[:], levels[:] = free, score, level
-                return at
-        return [found[at] for at in range(len(parts))]
+        if shape.too_many <= 1:
+            return NOTHING
+        if shape.spread and level is not None:
+            chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score)
+            self._place(chosen, shape)
+        elif wanted <= FEW:
+            chosen = shape.few(self, wanted)
+        else:
+            chosen = pack(self.free, self.score, shape.open, shape.need, wanted)
+            self._place(chosen, shape)
+        if len(chosen) < wanted:
+            shape.too_many = 1
+        if level is not None:
+            np.add.at(level, chosen, 1)
+        return chosen
+
+    def gang(self, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
+        """Puts a gang whole: hosts for each part, so many tasks of a shape; None: nothing is put. `level` as in
+        `each`.
+        """
+        if self.has_failed(parts):
+            return None
+        found = together(self.free, self.score, [shape.part(size) for shape, size in parts], level).hosts
+        if found is None:
+            self._fail(parts)
+            return None
+        for (shape, _), chosen in zip(parts, found, strict=True):
+            self._place(chosen, shape)
+            if level is not None:
+                np.add.at(level, chosen, 1)
+        return found
+
+    def has_failed(self, parts: Sequence[tuple[ShapeView, int]]) -> bool:
+        """Whether as many tasks that belong together have found no place before."""
+        if any(size >= shape.too_many for shape, size in parts):
+            return True
+        return len(parts) > 1 and tuple((shape.number, size) for shape, size in parts) in self._mixed
+
+    def with_own(self, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom, level: I64 | None) -> list[I64] | None:
+        """As `gang`, for a unit for which room is kept. What it doesn't use of that stays kept for now."""
+        free, score = self.free.copy(), self.score.copy()
+        free[:, own.hosts] += own.amounts
+        score[own.hosts] = scores(free[:, own.hosts], self.weight)
+        found = together(free, score, [shape.part(size) for shape, size in parts], level).hosts
+        if found is None:
+            return None
+        used = np.zeros_like(free)
+        for (shape, _), chosen in zip(parts, found, strict=True):
+            hosts, counts = counted(chosen)
+            used[:, hosts] += shape.column * counts
+            if level is not None:
+                level[hosts] += counts
+        from_own = np.minimum(used[:, own.hosts], own.amounts)
+        self.kept[:, own.hosts] -= from_own
+        used[:, own.hosts] -= from_own
+        hosts = distinct(np.concatenate(found))
+        self.free[:, hosts] -= used[:, hosts]
+        self.score[hosts] = scores(self.free[:, hosts], self.weight)
+        self._note(hosts)
+        return found
 
     def room(self, shape: ShapeView, most: int) -> int:
         """How many tasks would find a place now, counting at most `most` per host."""
@@ -171,15 +209,12 @@ class ClusterView:
         self.score[host] -= shape.score * count
         self.touched.append(host)
 
-    def _choose(self, shape: ShapeView, size: int, level: I64 | None) -> I64:
-        """Hosts for tasks that belong together, or too few."""
-        if shape.spread and level is not None:
-            chosen = spread(self.free, self.score, shape.open, shape.need, size, level, shape.score)
+    def _fail(self, parts: Sequence[tuple[ShapeView, int]]) -> None:
+        if len(parts) == 1:
+            shape, size = parts[0]
+            shape.too_many = min(shape.too_many, size)
         else:
-            chosen = pack(self.free, self.score, shape.open, shape.need, size)
-        if level is not None and len(chosen) == size:
-            np.add.at(level, chosen, 1)
-        return chosen
+            self._mixed.add(tuple((shape.number, size) for shape, size in parts))
 
     def _place(self, chosen: I64, shape: ShapeView) -> None:
         if len(chosen) == 1:
@@ -188,6 +223,10 @@ class ClusterView:
         hosts, counts = counted(chosen)
         self.free[:, hosts] -= shape.column * counts
         self.score[hosts] -= shape.score * counts
+        self._note(hosts)
+
+    def _note(self, hosts: I64) -> None:
+        """So many hosts have changed."""
         if len(hosts) <= FEW:
             self.touched += hosts.tolist()
         else:

@@ -4,6 +4,9 @@ All of it is judged on what is left at the end of a decision, so that asking aga
 Codes of `LASTING` don't depend on what runs now: only a change of hosts can help.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,35 +16,92 @@ from events.columns import I64, counted
 from events.records.parts import NearMiss
 from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.gang_search import Part, in_turn, together
 from processors.placement.hosts import Phase
-from processors.placement.packing import fits
+from processors.placement.packing import fits, scores
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
 PHASE_NAMES = {Phase.RETURNING: "returning", Phase.SILENT: "silent", Phase.LOST: "lost"}
 NEAREST = 3
+RANGES_MAX = 32
 LACK_MAX = 1 << 57
 """Bounds what a lack adds to the distance of a miss, so that the sum over `KINDS_MAX` stays within 64 bits."""
 
 OPEN = KINDS_MAX + 1
-"""Reasons in the column: below it the index of a kind, or of ports behind them, from it on phases, from CONSTRAINT on
-conditions.
+"""Reasons in the column: below it the index of a kind, or of ports behind them, from it on phases, then KEPT for what
+is kept for others, from CONSTRAINT on conditions.
 """
-CONSTRAINT = OPEN + len(Phase)
+KEPT = OPEN + len(Phase)
+CONSTRAINT = KEPT + 1
 
 
-def code(view: ClusterView, shape: ShapeView, size: int) -> Code:
-    """The code for `size` tasks that belong together (1: a task alone) and found no place."""
+class Reason(NamedTuple):
+    """Why tasks that belong together found no place."""
+
+    code: Code
+    part: int
+    """The first part of which not all find one."""
+    fit: tuple[int, ...]
+    """How many tasks of each part would: now; of NEVER_FITS, on hosts that are empty."""
+
+
+def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], waits_for: Code | None = None) -> Reason:
+    """Why so many tasks of each shape found no place together. `waits_for`: what a unit waits for that has room kept
+    for it.
+    """
+    empty = _when_empty(view, parts)
+    if empty is not None:
+        return empty
+    tasks = sum(size for _, size in parts)
+    fit = _fit(view.free, view.score, [shape.part(size) for shape, size in parts])
+    part = next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0)
+    if waits_for is not None:
+        return Reason(waits_for, part, fit)
+    if _fits_in_kept(view, parts):
+        return Reason(Code.HELD_FOR_OTHERS, part, fit)
+    return Reason(Code.GANG_INCOMPLETE if tasks > 1 and any(fit) else Code.NO_HOST_FITS, part, fit)
+
+
+def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
+    """Why they wouldn't find a place on empty hosts either; None: they would, or it isn't known."""
     hosts = view.hosts
     counting = np.flatnonzero(hosts.counts)
+    nothing = (0,) * len(parts)
     if not len(counting):
-        return Code.NO_HOSTS
-    fit = fits(hosts.capacity, shape.need, counting, size)
-    matching = shape.unmet[counting] < 0
-    if not matching.any():
-        return Code.CONSTRAINT_MISMATCH if int(fit.sum()) >= size else Code.NEVER_FITS
-    if int(fit[matching].sum()) < size:
-        return Code.NEVER_FITS
-    return Code.GANG_INCOMPLETE if view.room(shape, size) else Code.NO_HOST_FITS
+        return Reason(Code.NO_HOSTS, 0, nothing)
+    score = scores(hosts.capacity, view.weight)
+    meeting = [shape.part(size)._replace(open_=hosts.counts & (shape.unmet < 0)) for shape, size in parts]
+    for at, (shape, size) in enumerate(parts):
+        if not meeting[at].open_.any() and int(fits(hosts.capacity, shape.need, counting, size).sum()) >= size:
+            return Reason(Code.CONSTRAINT_MISMATCH, at, nothing)
+    found = together(hosts.capacity, score, meeting, None)
+    if found.hosts is not None or not found.proven:
+        return None
+    fit = _fit(hosts.capacity, score, meeting)
+    return Reason(Code.NEVER_FITS, next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0), fit)
+
+
+def _fit(free: I64, score: I64, parts: Sequence[Part]) -> tuple[int, ...]:
+    """How many tasks of each part find a place, the largest first."""
+    order = sorted(range(len(parts)), key=lambda at: -parts[at].score)
+    return tuple(len(hosts) for hosts in in_turn(free, score, parts, None, order))
+
+
+def _fits_in_kept(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> bool:
+    """Whether they would find a place if nothing were kept for others."""
+    if not view.kept.any():
+        return False
+    free = view.free + view.kept
+    return (
+        together(free, scores(free, view.weight), [shape.part(size) for shape, size in parts], None).hosts is not None
+    )
+
+
+def instances_text(instances: I64) -> str:
+    """Instances as ranges, such as 3-5,9, the first `RANGES_MAX` of them."""
+    parts = np.split(instances, np.flatnonzero(np.diff(instances) != 1) + 1) if len(instances) else []
+    texts = [f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts[:RANGES_MAX]]
+    return ",".join(texts) + (",..." if len(parts) > RANGES_MAX else "")
 
 
 def explanation(view: ClusterView, shape: ShapeView, size: int, code: Code) -> GangsUnplaced:
@@ -49,8 +109,8 @@ def explanation(view: ClusterView, shape: ShapeView, size: int, code: Code) -> G
     hosts = view.hosts
     free = hosts.capacity if code in LASTING else view.free
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
-    reason = _reasons(view, shape, code, left)
-    values, counts = counted(reason[hosts.present > 0])
+    reasons = _reasons(view, shape, code, left)
+    values, counts = counted(reasons[hosts.present > 0])
     by_reason = zip((_name(view, shape, value) for value in values.tolist()), counts.tolist(), strict=True)
     total: dict[str, int] = {}
     for name, count in by_reason:
@@ -65,7 +125,7 @@ def explanation(view: ClusterView, shape: ShapeView, size: int, code: Code) -> G
         ports=shape.need[-1],
         hosts_considered=int(hosts.present.sum()),
         hosts_by_reason=total,
-        nearest=_nearest(view, shape, left, np.flatnonzero(reason < OPEN)),
+        nearest=_nearest(view, shape, left, np.flatnonzero(reasons < OPEN)),
     )
 
 
@@ -80,6 +140,9 @@ def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64) -> NDAr
     for at in reversed(range(len(shape.need))):
         if shape.need[at]:
             short[left[at] < shape.need[at]] = at
+    if code not in LASTING and view.kept.any():
+        enough = ((left + view.kept >= shape.column) | (shape.column == 0)).all(axis=0)
+        short[(short < OPEN) & enough] = KEPT
     unmet = shape.unmet >= 0
     if code == Code.NEVER_FITS:
         unmet &= short == OPEN
@@ -90,6 +153,8 @@ def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64) -> NDAr
 def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
     if reason < OPEN:
         return (*view.hosts.kinds.names, "ports")[reason]
+    if reason == KEPT:
+        return "kept for others"
     if reason < CONSTRAINT:
         return PHASE_NAMES[Phase(reason - OPEN)]
     return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"

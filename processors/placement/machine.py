@@ -43,9 +43,12 @@ from events.records.pools import CellConfigured
 from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.placement.assignment import Assignment
+from processors.placement.budget import Budget
 from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
+from processors.placement.kept import nothing_kept
 from processors.placement.liveness import Liveness
+from processors.placement.reports import Reports
 from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
 from processors.state.causes import CurrentInput
@@ -95,10 +98,10 @@ class Placement:
             TimerPassed: self._passed,
             PoolAnswered: self._pool_answered,
             JobAccepted: self.runs.accepted,
-            GangsAdmitted: self.runs.admitted,
-            AdmissionsRanked: self.runs.ranked,
+            GangsAdmitted: self.runs.admissions.admitted,
+            AdmissionsRanked: self.runs.admissions.ranked,
             PreemptionsOrdered: self.runs.ordered,
-            GangsQueued: self.runs.queued,
+            GangsQueued: self.runs.admissions.queued,
             RunsAvailable: self.runs.available,
             PreemptionAnswered: self.runs.answered,
             JobPriorityChanged: self.runs.priority_changed,
@@ -106,8 +109,8 @@ class Placement:
             JobChanged: self.runs.changed,
             InstancesChanged: self.runs.instances_changed,
             TasksPlaced: self.runs.placed,
-            GangsUnplaced: self.runs.unplaced,
-            GangsReturned: self.runs.returned,
+            GangsUnplaced: self.runs.admissions.unplaced,
+            GangsReturned: self.runs.admissions.returned,
         }
 
     @property
@@ -157,30 +160,42 @@ class Placement:
         """See `Machine.decide`; a unit of work is a host given up or removed, an operator answered, a task placed or
         returned, or a job explained.
         """
-        out: list[Event] = self._liveness.decide(now, budget) if caught_up else []
-        if caught_up and len(out) < budget:
-            busy = {event.host_id for event in out if isinstance(event, HostLost)}
-            out += self._removals.decide(now, busy, budget - len(out))
-        if len(out) >= budget:
+        units = Budget(budget)
+        out = self._operate(now, units) if caught_up else []
+        if units.left <= 0:
             return out
-        budget -= len(out)
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)
-        due = self.runs.next_due_ms()
-        if self.runs.waits.tasks and (not self._quiet or (caught_up and due is not None and due <= now)):
-            assignment = Assignment(self.runs, self.hosts, budget, self.cell["cell"].last_by)
-            said = assignment.decide(now if caught_up else 0)
-            self._quiet = not said and not assignment.cut
-            out += said
         wakeup = self.next_wakeup()
-        if caught_up and not out and wakeup is not None and wakeup <= now:
+        due = caught_up and wakeup is not None and wakeup <= now
+        if self.runs.waits.tasks and (due or not self._quiet):
+            said = self._serve(now if caught_up else 0, units)
+            self._quiet = not said and not units.cut
+            out += said
+        if due and wakeup is not None and not out:
             out.append(TimerPassed(machine=self.name, due_ms=wakeup))
         return out
 
+    def _operate(self, now: int, budget: Budget) -> list[Event]:
+        """Hosts that are given up or forgotten, and answers to operators."""
+        out = self._liveness.decide(now, budget.left)
+        if len(out) < budget.left:
+            busy = {event.host_id for event in out if isinstance(event, HostLost)}
+            out += self._removals.decide(now, busy, budget.left - len(out))
+        budget.spend(len(out))
+        return out
+
+    def _serve(self, now: int, budget: Budget) -> list[Event]:
+        """What is decided of the tasks that wait."""
+        assignment = Assignment(self.runs, self.hosts, nothing_kept(self.hosts), budget)
+        placed = assignment.place()
+        out: list[Event] = [placed] if placed else []
+        return out + Reports(self.runs, assignment, budget, self.cell["cell"].last_by).decide(now)
+
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = (self._liveness.next_wakeup(), self._removals.next_wakeup(), self.runs.next_due_ms())
+        times = (self._liveness.next_wakeup(), self._removals.next_wakeup(), self.runs.admissions.next_due_ms())
         return min((time for time in times if time is not None), default=None)
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:

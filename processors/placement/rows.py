@@ -75,6 +75,10 @@ class JobRow(msgspec.Struct, array_like=True):
         """The number of the shape that all its tasks have, or `MIXED`."""
         return next(iter(self.shapes)) if len(self.shapes) == 1 else MIXED
 
+    def in_gang(self, instance: int) -> bool:
+        """Whether an instance is a member of the gang."""
+        return self.gang_first <= instance < self.gang_first + self.gang
+
 
 class CellRow(msgspec.Struct, array_like=True):
     """What concerns the whole cell."""

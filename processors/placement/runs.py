@@ -13,19 +13,16 @@ Columns over all tasks in an `Arena`:
   is given back exactly once.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from events.bounds import INT_MAX
 from events.codes import ENDED_JOBS
-from events.columns import I32, I64, distinct, indexed, ints
+from events.columns import I64, distinct, indexed, ints
 from events.instance_changes import instance_change
-from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
+from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import (
-    GangsQueued,
     InstancesChanged,
     JobAccepted,
     JobChanged,
@@ -34,36 +31,21 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
-from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from events.records.placement import TasksPlaced
+from processors.placement.admissions import Admissions
 from processors.placement.hosts import Hosts
-from processors.placement.rows import GANG, CellRow, JobRow
-from processors.placement.waits import BORROWED, ENTITLED, Waits
-from processors.state.arena import Arena, locate, locate_ranges
+from processors.placement.rows import CellRow, JobRow
+from processors.placement.waits import Waits
+from processors.state.arena import Arena, locate
 from processors.state.cell_settings import CellSettings
-from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.seconds import second
 from processors.state.shapes import MIXED, Shapes, shapes_of
 from processors.state.table import Table, struct_table
-
-Mask = NDArray[np.bool_]
-Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned
 
 COLUMNS = (
     *("shape", "entitled", "admission", "waiting", "since"),
     *("placed", "host", "placed_s", "available_s", "leaving", "ended"),
 )
-
-
-class NamedRuns(NamedTuple):
-    """What ranges name: slots, each with the index of its range, of its job, and its run; and of each range its start
-    and kind.
-    """
-
-    slots: I64
-    range: I64
-    job: I32
-    run: I32
-    starts: I64
-    gang: Mask
 
 
 class Runs:
@@ -76,7 +58,7 @@ class Runs:
         self.arena = Arena("runs", COLUMNS)
         self._at: dict[int, str] = {}
         self.waits = Waits(self.jobs, self.arena, self._at)
-        self.settings = settings
+        self.admissions = Admissions(self.jobs, self.arena, self.waits, cell, settings)
         self._hosts = hosts
         self._cell = cell
 
@@ -93,36 +75,10 @@ class Runs:
             slot = self.jobs[job_id].base + instance
             self._hosts.hold_ports(int(self.arena["host"][slot]) - 1, ports)
 
-    def stretch(self, job_id: str) -> tuple[int, int] | None:
-        """Base and size of a job in the arena."""
-        row = self.jobs.get(job_id)
-        return None if row is None else (row.base, row.instances)
-
-    def by_job(self, slots: I64) -> Iterator[tuple[str, I64]]:
-        """Ascending slots, job by job."""
-        if len(slots):
-            owner = self.arena["owner"][slots]
-            starts = np.flatnonzero(np.diff(owner, prepend=-1))
-            for part in np.split(slots, starts[1:]):
-                yield self._at[int(self.arena["owner"][part[0]]) - 1], part
-
-    def patience_over(self, now: int) -> I64:
-        """The slots of borrowed work that has waited for a place as long as it may, ascending."""
-        return self.waits.calendars[BORROWED].until(elapsed(now - self.settings.now.placement_patience_ms))
-
-    def next_due_ms(self) -> int | None:
-        """When the next patience ends."""
-        first = self.waits.calendars[BORROWED].after()
-        return None if first is None else milliseconds(first) + self.settings.now.placement_patience_ms
-
-    def job_of(self, slot: int) -> str:
-        """The job of a task."""
-        return self._at[int(self.arena["owner"][slot]) - 1]
-
     def unit(self, slot: int) -> I64:
         """The tasks that are placed, and leave, with a task: its gang, or it alone."""
-        row = self.jobs[self.job_of(slot)]
-        if row.gang and row.gang_first <= slot - row.base < row.gang_first + row.gang:
+        row = self.jobs[self.waits.job_of(slot)]
+        if row.in_gang(slot - row.base):
             return np.arange(row.base + row.gang_first, row.base + row.gang_first + row.gang)
         return np.array([slot])
 
@@ -159,54 +115,18 @@ class Runs:
         if event.job_id in self.jobs:
             self.jobs.change(event.job_id).priority = event.priority
 
-    def admitted(self, event: GangsAdmitted, now: int) -> None:
-        """Gangs may be placed."""
-        named = self._named(event)
-        entitled = ints(event.entitled)[named.range] if event.entitled else np.ones(len(named.slots), dtype=np.int32)
-        self._wait(event, named, np.where(entitled == 1, ENTITLED, BORROWED), now)
-
-    def queued(self, event: GangsQueued, now: int) -> None:
-        """Gangs whose admission was kept may be placed: they are what they were."""
-        named = self._named(event, ints(event.admitted) == 1)
-        kept = self.arena["entitled"][named.slots]
-        self._wait(event, named, np.where(kept > 0, kept, ENTITLED), now)
-
-    def ranked(self, event: AdmissionsRanked, now: int) -> None:
-        """Admitted gangs are entitled from now on, or borrowed. Of those that were returned it is void."""
-        named = self._named(event)
-        arena, slots = self.arena, named.slots
-        rank = np.where(ints(event.entitled)[named.range] == 1, ENTITLED, BORROWED)
-        good = (arena["entitled"][slots] > 0) & (arena["entitled"][slots] != rank)
-        slots, rank = slots[good], rank[good]
-        waiting = slots[arena["waiting"][slots] > 0]
-        self.waits.remove(waiting)
-        arena.set("entitled", slots, rank)
-        arena.set("since", waiting, second(now))
-        self.waits.add(waiting)
-
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places."""
-        slots, _ = locate(event.job_ids, event.job, event.instance, self.stretch)
+        slots, _ = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
         numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
         host = numbers[ints(event.host)]
         self.arena.set("placed", slots, ints(event.run))
         self.arena.set("host", slots, host + 1)
         self.arena.set("placed_s", slots, second(now))
-        self._stop_waiting(slots)
+        self.admissions.stop(slots)
         self._hold(slots, 1)
         if event.ports:
             self._take_ports(event, host)
-
-    def unplaced(self, event: GangsUnplaced, now: int) -> None:
-        """It was said why a job's tasks wait."""
-        row = self.jobs.change(event.job_id)
-        row.reported[GANG if event.size > 1 else int(self.arena["shape"][row.base + event.instance])] = event.code
-
-    def returned(self, event: GangsReturned, now: int) -> None:
-        """Gangs went back to their pools."""
-        slots = self._named(event).slots
-        self._stop_waiting(slots)
-        self._withdraw(slots)
 
     def available(self, event: RunsAvailable, now: int) -> None:
         """Runs were reported to be running."""
@@ -219,11 +139,12 @@ class Runs:
 
     def answered(self, event: PreemptionAnswered, now: int) -> None:
         """The runs of an order are over, or stay."""
-        self.arena.set("leaving", np.flatnonzero(self.arena["leaving"] == min(event.number, INT_MAX)), 0)
+        if event.number > 0:
+            self.arena.set("leaving", np.flatnonzero(self.arena["leaving"] == min(event.number, INT_MAX)), 0)
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over: they give back what they hold, or need no place any more."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
         run = ints(event.run)
         if len(run) != len(slots):
             return
@@ -236,8 +157,8 @@ class Runs:
         arena.set("ended", slots, last)
         self._release(slots[(arena["placed"][slots] > 0) & (arena["placed"][slots] <= last)])
         void_waits = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= last)]
-        self._stop_waiting(self._whole_gangs(void_waits))
-        self._withdraw(slots[(kept == 0) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)])
+        self.admissions.stop(self._whole_gangs(void_waits))
+        self.admissions.withdraw(slots[(kept == 0) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)])
 
     def changed(self, event: JobChanged, now: int) -> None:
         """A job that has ended leaves the state; what others still say of it is void."""
@@ -272,91 +193,22 @@ class Runs:
     def _let_go(self, slots: I64) -> None:
         """Tasks have no place and need none any more."""
         self._release(slots[self.arena["placed"][slots] > 0])
-        self._stop_waiting(slots[self.arena["waiting"][slots] > 0])
-        self._withdraw(slots)
-
-    def _withdraw(self, slots: I64) -> None:
-        """Tasks aren't admitted any more."""
-        self.arena.set("entitled", slots, 0)
-        self.arena.set("admission", slots, 0)
+        self.admissions.stop(slots[self.arena["waiting"][slots] > 0])
+        self.admissions.withdraw(slots)
 
     def _running(self, event: RunsAvailable | PreemptionsOrdered) -> I64:
         """The slots of the runs named that have a place now."""
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
+        slots, known = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
         run = ints(event.run)
         if len(run) != len(slots):
             return slots[:0]
         slots, run = slots[known], run[known]
         return slots[self.arena["placed"][slots] == run]
 
-    def _wait(self, event: GangsAdmitted | GangsQueued, named: NamedRuns, rank: I64, now: int) -> None:
-        arena, slots, run = self.arena, named.slots, named.run
-        good = (run > arena["ended"][slots]) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
-        if named.gang.any():  # a gang of which a run is over is void as a whole: lifecycle ends the others too
-            whole = np.logical_and.reduceat(good, named.starts) | ~named.gang
-            good &= np.repeat(whole, np.diff(np.append(named.starts, len(slots))))
-            self._know_gangs(event, named)
-        taken = slots[good]
-        arena.set("admission", taken, self._numbers(event, named.range[good], taken))
-        arena.set("entitled", taken, rank[good])
-        arena.set("waiting", taken, run[good])
-        arena.set("since", taken, second(now))
-        self.waits.add(taken)
-
-    def _know_gangs(self, event: GangsAdmitted | GangsQueued, named: NamedRuns) -> None:
-        """Which instances of a job are its gang, those say that admit it."""
-        for start in named.starts[named.gang].tolist():
-            at = int(named.range[start])
-            first, count = int(ints(event.first)[at]), int(ints(event.count)[at])
-            row = self.jobs[event.job_ids[int(named.job[start])]]
-            if (row.gang_first, row.gang) != (first, count):
-                row = self.jobs.change(event.job_ids[int(named.job[start])])
-                row.gang_first, row.gang = first, count
-
-    def _numbers(self, event: GangsAdmitted | GangsQueued, ranges: I64, slots: I64) -> I64:
-        """The numbers of admissions: one more for each range; a kept admission has the one it had."""
-        cell = self._cell.change("cell")
-        more = len(ints(event.job))
-        if cell.admissions > INT_MAX - more:
-            self._renumber()
-        fresh = cell.admissions + 1 + ranges
-        cell.admissions += more
-        if isinstance(event, GangsAdmitted):
-            return fresh
-        had = self.arena["admission"][slots]
-        return np.where(had > 0, had, fresh)
-
-    def _renumber(self) -> None:
-        """The numbers of admissions have grown as far as a column goes: they are given anew, in their order."""
-        slots = np.flatnonzero(self.arena["admission"])
-        known, index = indexed(self.arena["admission"][slots])
-        self.arena.set("admission", slots, index + 1)
-        self._cell.change("cell").admissions = len(known)
-        self.waits.restored()
-
-    def _named(self, event: Ranges, wanted: Mask | None = None) -> NamedRuns:
-        """What the ranges name, as far as it is there and wanted."""
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
-        if wanted is not None:
-            slots, index = slots[wanted[index]], index[wanted[index]]
-        starts = np.flatnonzero(np.diff(index, prepend=-1))
-        return NamedRuns(
-            slots, index, ints(event.job)[index], ints(event.run)[index], starts, ints(event.gang)[index[starts]] == 1
-        )
-
-    def _stop_waiting(self, slots: I64) -> None:
-        """Tasks need no place now, or have one. Those that don't wait may be among them."""
-        slots = slots[self.arena["waiting"][slots] > 0]
-        for job_id in self.waits.remove(slots):
-            if self.jobs[job_id].reported:
-                self.jobs.change(job_id).reported = {}
-        self.arena.set("waiting", slots, 0)
-        self.arena.set("since", slots, 0)
-
     def _whole_gangs(self, slots: I64) -> I64:
         """The slots, and those that wait with them as members of one gang."""
         more: list[I64] = [slots]
-        for job_id, part in self.by_job(slots):
+        for job_id, part in self.waits.by_job(slots):
             row = self.jobs[job_id]
             gang = self.unit(row.base + row.gang_first) if row.gang else part[:0]
             if len(np.intersect1d(gang, part)):
@@ -375,7 +227,7 @@ class Runs:
 
     def _release(self, slots: I64) -> None:
         self._hold(slots, -1)
-        for job_id, part in self.by_job(slots) if len(self.ports) else ():
+        for job_id, part in self.waits.by_job(slots) if len(self.ports) else ():
             row = self.jobs[job_id]
             for slot in part.tolist() if row.shape == MIXED or self.shapes[row.shape].ports else ():
                 key = (job_id, slot - row.base)

@@ -5,7 +5,7 @@ Tasks admitted together, a range of one job, have one number. So what waits is k
 tasks wait at which rank; which these are, the columns say.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -61,37 +61,49 @@ class Waits:
             calendar.clear()
         self.add(np.flatnonzero(self._arena["waiting"]))
 
+    def by_job(self, slots: I64) -> Iterator[tuple[str, I64]]:
+        """Ascending slots, job by job."""
+        if len(slots):
+            owner = self._arena["owner"][slots]
+            starts = np.flatnonzero(np.diff(owner, prepend=-1))
+            for part in np.split(slots, starts[1:]):
+                yield self._at[int(self._arena["owner"][part[0]]) - 1], part
+
+    def job_of(self, slot: int) -> str:
+        """The job of a task."""
+        return self._at[int(self._arena["owner"][slot]) - 1]
+
     def add(self, slots: I64) -> None:
         """Tasks wait from now on; their columns are set."""
-        for number, rank, part in self._groups(slots):
-            base = int(self._arena["owner"][part[0]]) - 1
-            first, end = int(part[0]) - base, int(part[-1]) - base + 1
+        for number, rank, base, first, last, count in self._groups(slots):
             known = self.ranges.get(number)
             if known is None:
-                known = self.ranges[number] = Range(number, self._at[base], first, end)
-            known.first, known.end = min(known.first, first), max(known.end, end)
-            known.counts[rank] += len(part)
-            self.tasks[known.job_id] = self.tasks.get(known.job_id, 0) + len(part)
-            self.calendars[rank].note(part)
+                known = self.ranges[number] = Range(number, self._at[base], first - base, last + 1 - base)
+            else:
+                known.first, known.end = min(known.first, first - base), max(known.end, last + 1 - base)
+            known.counts[rank] += count
+            self.tasks[known.job_id] = self.tasks.get(known.job_id, 0) + count
+        self.moved(slots)
 
     def remove(self, slots: I64) -> list[str]:
         """Tasks wait no longer; their columns aren't cleared yet. Returns the jobs of which nothing waits now."""
         over: list[str] = []
-        for number, rank, part in self._groups(slots):
+        for number, rank, _, _, _, count in self._groups(slots):
             known = self.ranges[number]
-            known.counts[rank] -= len(part)
+            known.counts[rank] -= count
             if not any(known.counts):
                 del self.ranges[number]
-            self.tasks[known.job_id] -= len(part)
+            self.tasks[known.job_id] -= count
             if not self.tasks[known.job_id]:
                 del self.tasks[known.job_id]
                 over.append(known.job_id)
         return over
 
     def moved(self, slots: I64) -> None:
-        """A job has other slots, of which these wait."""
-        for _, rank, part in self._groups(slots):
-            self.calendars[rank].note(part)
+        """Tasks that wait have these slots now."""
+        entitled = self._arena["entitled"][slots]
+        for rank, calendar in self.calendars.items():
+            calendar.note(slots[entitled == rank])
 
     def in_order(self) -> Iterator[tuple[int, Range]]:
         """Ranges in the order in which they are served, each with the rank that is served now."""
@@ -112,12 +124,16 @@ class Waits:
         waiting &= arena["admission"][start:end] == known.number
         return np.flatnonzero(waiting) + start
 
-    def _groups(self, slots: I64) -> Iterator[tuple[int, int, I64]]:
-        """Slots by number and rank, ascending in each."""
-        if not len(slots):
-            return
-        key = self._arena["admission"][slots].astype(np.int64) * len(RANKS) + self._arena["entitled"][slots] - ENTITLED
-        order = np.lexsort((slots, key))
-        slots, key = slots[order], key[order]
-        for part in np.split(slots, np.flatnonzero(np.diff(key)) + 1):
-            yield int(self._arena["admission"][part[0]]), int(self._arena["entitled"][part[0]]), part
+    def _groups(self, slots: I64) -> Iterable[tuple[int, int, int, int, int, int]]:
+        """Of slots, by number and rank: these, the base of their job, the first slot, the last, and how many."""
+        numbers, ranks = self._arena["admission"][slots], self._arena["entitled"][slots]
+        order = np.lexsort((slots, ranks, numbers))
+        slots, numbers, ranks = slots[order], numbers[order], ranks[order]
+        news = np.ones(len(slots), dtype=np.bool_)
+        news[1:] = (np.diff(numbers) != 0) | (np.diff(ranks) != 0)
+        starts = np.flatnonzero(news)
+        ends = np.append(starts[1:], len(slots))[: len(starts)]
+        first = slots[starts]
+        bases = self._arena["owner"][first] - 1
+        columns = (numbers[starts], ranks[starts], bases, first, slots[ends - 1], ends - starts)
+        return zip(*(column.tolist() for column in columns), strict=True)

@@ -44,7 +44,7 @@ def place(hosts: list[TwinHost], jobs: list[TwinJob]) -> dict[tuple[str, int], t
     """Where each task goes, and its ports; tasks without a place are left out."""
     weights = [SCALE // max(1, max(host.capacity[r] for host in hosts)) for r in range(4)]
     found: dict[tuple[str, int], tuple[str, tuple[int, ...]]] = {}
-    for _, job in sorted(enumerate(jobs), key=lambda pair: (-pair[1].priority, pair[0])):
+    for _, job in enumerate(jobs):
         mine = dict.fromkeys((host.name for host in hosts), 0)
         gang = _together(hosts, job, weights, mine, job.gang)
         tasks = dict(enumerate(gang)) if gang else {}

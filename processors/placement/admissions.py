@@ -1,0 +1,180 @@
+"""Admissions: which tasks may be placed, and at which rank they wait for a place (columns in `runs.py`).
+
+Whoever is admitted waits; who has a place, or was returned, waits no more.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from events.bounds import INT_MAX
+from events.columns import I32, I64, distinct, indexed, ints
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted
+from events.records.lifecycle import GangsQueued
+from events.records.placement import GangsReturned, GangsUnplaced
+from processors.placement.packing import Mask
+from processors.placement.rows import GANG, CellRow, JobRow
+from processors.placement.waits import BORROWED, ENTITLED, Waits
+from processors.state.arena import Arena, locate_ranges
+from processors.state.cell_settings import CellSettings
+from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.table import Table
+
+Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned
+
+
+class NamedRuns(NamedTuple):
+    """What ranges name: slots, each with the index of its range, of its job, and its run; and of each range its start
+    and kind.
+    """
+
+    slots: I64
+    range: I64
+    job: I32
+    run: I32
+    starts: I64
+    gang: Mask
+
+
+class Admissions:
+    """Keeps up what waits."""
+
+    def __init__(
+        self,
+        jobs: Table[str, JobRow],
+        arena: Arena,
+        waits: Waits,
+        cell: Table[str, CellRow],
+        settings: CellSettings,
+    ) -> None:
+        self._jobs = jobs
+        self._arena = arena
+        self._waits = waits
+        self._cell = cell
+        self._settings = settings
+
+    def stretch(self, job_id: str) -> tuple[int, int] | None:
+        """Base and size of a job in the arena."""
+        row = self._jobs.get(job_id)
+        return None if row is None else (row.base, row.instances)
+
+    def patience_over(self, now: int) -> I64:
+        """The slots of borrowed work that has waited for a place as long as it may, ascending."""
+        return self._waits.calendars[BORROWED].until(elapsed(now - self._settings.now.placement_patience_ms))
+
+    def next_due_ms(self) -> int | None:
+        """When the next patience ends."""
+        first = self._waits.calendars[BORROWED].after()
+        return None if first is None else milliseconds(first) + self._settings.now.placement_patience_ms
+
+    def admitted(self, event: GangsAdmitted, now: int) -> None:
+        """Gangs may be placed."""
+        named = self._named(event)
+        entitled = ints(event.entitled)[named.range] if event.entitled else np.ones(len(named.slots), dtype=np.int32)
+        self._wait(event, named, np.where(entitled == 1, ENTITLED, BORROWED), now)
+
+    def queued(self, event: GangsQueued, now: int) -> None:
+        """Gangs whose admission was kept may be placed: they are what they were."""
+        named = self._named(event, ints(event.admitted) == 1)
+        kept = self._arena["entitled"][named.slots]
+        self._wait(event, named, np.where(kept > 0, kept, ENTITLED), now)
+
+    def ranked(self, event: AdmissionsRanked, now: int) -> None:
+        """Admitted gangs are entitled from now on, or borrowed. Of those that were returned it is void."""
+        named = self._named(event)
+        arena, slots = self._arena, named.slots
+        rank = np.where(ints(event.entitled)[named.range] == 1, ENTITLED, BORROWED)
+        good = (arena["entitled"][slots] > 0) & (arena["entitled"][slots] != rank)
+        slots, rank = slots[good], rank[good]
+        waiting = distinct(slots[arena["waiting"][slots] > 0])
+        self._waits.remove(waiting)
+        arena.set("entitled", slots, rank)
+        arena.set("since", waiting, second(now))
+        self._waits.add(waiting)
+
+    def unplaced(self, event: GangsUnplaced, now: int) -> None:
+        """It was said why a job's tasks wait."""
+        row = self._jobs.change(event.job_id)
+        row.reported[GANG if event.size > 1 else int(self._arena["shape"][row.base + event.instance])] = event.code
+
+    def returned(self, event: GangsReturned, now: int) -> None:
+        """Gangs went back to their pools. Once admitted again, it is said again why they wait."""
+        slots = distinct(self._named(event).slots)
+        self.stop(slots)
+        self.withdraw(slots)
+        for job_id, part in self._waits.by_job(slots):
+            row = self._jobs[job_id]
+            for over in (GANG, *distinct(self._arena["shape"][part]).tolist()) if row.reported else ():
+                if over in row.reported:
+                    self._jobs.change(job_id).reported.pop(over)
+
+    def stop(self, slots: I64) -> None:
+        """Tasks need no place now, or have one. Those that don't wait may be among them."""
+        slots = slots[self._arena["waiting"][slots] > 0]
+        for job_id in self._waits.remove(slots):
+            if self._jobs[job_id].reported:
+                self._jobs.change(job_id).reported = {}
+        self._arena.set("waiting", slots, 0)
+        self._arena.set("since", slots, 0)
+
+    def withdraw(self, slots: I64) -> None:
+        """Tasks aren't admitted any more."""
+        self._arena.set("entitled", slots, 0)
+        self._arena.set("admission", slots, 0)
+
+    def _wait(self, event: GangsAdmitted | GangsQueued, named: NamedRuns, rank: I64, now: int) -> None:
+        arena, slots, run = self._arena, named.slots, named.run
+        good = (run > arena["ended"][slots]) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)
+        if named.gang.any():  # a gang of which a run is over is void as a whole: lifecycle ends the others too
+            whole = np.logical_and.reduceat(good, named.starts) | ~named.gang
+            good &= np.repeat(whole, np.diff(np.append(named.starts, len(slots))))
+            self._know_gangs(event, named)
+        taken = slots[good]
+        arena.set("admission", taken, self._numbers(event, named.range[good], taken))
+        arena.set("entitled", taken, rank[good])
+        arena.set("waiting", taken, run[good])
+        arena.set("since", taken, second(now))
+        self._waits.add(distinct(taken))
+
+    def _know_gangs(self, event: GangsAdmitted | GangsQueued, named: NamedRuns) -> None:
+        """Which instances of a job are its gang, those say that admit it."""
+        for start in named.starts[named.gang].tolist():
+            at = int(named.range[start])
+            if ints(event.count)[at] < 2:
+                continue
+            first, count = int(ints(event.first)[at]), int(ints(event.count)[at])
+            row = self._jobs[event.job_ids[int(named.job[start])]]
+            if (row.gang_first, row.gang) != (first, count):
+                row = self._jobs.change(event.job_ids[int(named.job[start])])
+                row.gang_first, row.gang = first, count
+
+    def _numbers(self, event: GangsAdmitted | GangsQueued, ranges: I64, slots: I64) -> I64:
+        """The numbers of admissions: one more for each range; a kept admission has the one it had."""
+        cell = self._cell.change("cell")
+        more = len(ints(event.job))
+        if cell.admissions > INT_MAX - more:
+            self._renumber()
+        fresh = cell.admissions + 1 + ranges
+        cell.admissions += more
+        if isinstance(event, GangsAdmitted):
+            return fresh
+        had = self._arena["admission"][slots]
+        return np.where(had > 0, had, fresh)
+
+    def _renumber(self) -> None:
+        """The numbers of admissions have grown as far as a column goes: they are given anew, in their order."""
+        slots = np.flatnonzero(self._arena["admission"])
+        known, index = indexed(self._arena["admission"][slots])
+        self._arena.set("admission", slots, index + 1)
+        self._cell.change("cell").admissions = len(known)
+        self._waits.restored()
+
+    def _named(self, event: Ranges, wanted: Mask | None = None) -> NamedRuns:
+        """What the ranges name, as far as it is there and wanted."""
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
+        if wanted is not None:
+            slots, index = slots[wanted[index]], index[wanted[index]]
+        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        return NamedRuns(
+            slots, index, ints(event.job)[index], ints(event.run)[index], starts, ints(event.gang)[index[starts]] == 1
+        )

@@ -1,0 +1,157 @@
+"""Hosts for a gang whose tasks ask different things: its parts compete for the same hosts.
+
+First the largest tasks are put first, then those with least choice. Where neither finds a place for all, an exact
+search over the hosts that several parts could use: host by host, which numbers of tasks of each part can be put so far,
+without those that others exceed in every part. It is bounded in its work, and says whether it came to an end.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import add, le, sub
+from typing import NamedTuple
+
+import numpy as np
+
+from events.columns import I64, counted
+from processors.placement.packing import Mask, fits, pack, spread
+
+WORK_MAX = 20_000
+"""So many steps from state to state one search looks at."""
+STATES_MAX = 256
+"""So many states it keeps after each host."""
+
+Counts = tuple[int, ...]
+"""Of each part, how many tasks."""
+
+
+class Part(NamedTuple):
+    """So many tasks of a gang that ask the same: `need` with ports behind the kinds, `open_` the hosts they may use."""
+
+    need: tuple[int, ...]
+    open_: Mask
+    score: int
+    """What one task takes from the score of its host."""
+    spread: bool
+    size: int
+
+
+class Found(NamedTuple):
+    """What a search came to: hosts for each part, or None; `proven`: there are none, else it gave up."""
+
+    hosts: list[I64] | None
+    proven: bool = False
+
+
+def choose(free: I64, score: I64, part: Part, level: I64 | None) -> I64:
+    """Hosts for the tasks of one part, or for fewer. `level` counts the tasks of the job on each host, None where all
+    are packed.
+    """
+    if part.spread and level is not None:
+        return spread(free, score, part.open_, part.need, part.size, level, part.score)
+    return pack(free, score, part.open_, part.need, part.size)
+
+
+def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) -> Found:
+    """Hosts for all tasks of a gang. Changes nothing."""
+    if len(parts) == 1:
+        chosen = choose(free, score, parts[0], level)
+        return Found([chosen]) if len(chosen) == parts[0].size else Found(None, proven=True)
+    fit = np.zeros((len(parts), free.shape[1]), dtype=np.int64)
+    for at, part in enumerate(parts):
+        open_ = np.flatnonzero(part.open_)
+        fit[at, open_] = fits(free, part.need, open_, part.size)
+    spare = [int(row.sum()) - part.size for row, part in zip(fit, parts, strict=True)]
+    if min(spare) < 0:
+        return Found(None, proven=True)
+    largest = sorted(range(len(parts)), key=lambda at: -parts[at].score)
+    scarcest = sorted(range(len(parts)), key=lambda at: (spare[at], -parts[at].score))
+    for order in (largest, scarcest) if scarcest != largest else (largest,):
+        found = in_turn(free, score, parts, level, order)
+        if all(len(hosts) == part.size for hosts, part in zip(found, parts, strict=True)):
+            return Found(found)
+    return _search(free, score, parts, fit)
+
+
+def in_turn(free: I64, score: I64, parts: Sequence[Part], level: I64 | None, order: Sequence[int]) -> list[I64]:
+    """Hosts for as many tasks of each part as find one, part after part in that order."""
+    free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
+    found = [np.zeros(0, dtype=np.int64)] * len(parts)
+    for at in order:
+        part = parts[at]
+        found[at] = choose(free, score, part, level)
+        hosts, counts = counted(found[at])
+        free[:, hosts] -= np.array(part.need, dtype=np.int64)[:, None] * counts
+        score[hosts] -= part.score * counts
+        if level is not None:
+            level[hosts] += counts
+    return found
+
+
+def _search(free: I64, score: I64, parts: Sequence[Part], fit: I64) -> Found:
+    """The exact search: first hosts that only one part can use, then the others, the fullest first. `fit`: how many
+    tasks of each part each host holds.
+    """
+    shared = np.flatnonzero((fit > 0).sum(axis=0) > 1)
+    shared = shared[np.argsort(score[shared], kind="stable")]
+    alone = fit.copy()
+    alone[:, shared] = 0
+    wanted = tuple(part.size for part in parts)
+    states: list[Counts] = [tuple(min(int(row.sum()), most) for row, most in zip(alone, wanted, strict=True))]
+    steps: list[dict[Counts, Counts]] = []
+    work = 0
+    for host in shared.tolist():
+        if wanted in states:
+            break
+        reached: dict[Counts, Counts] = {}
+        for more in _most(free[:, host].tolist(), parts, fit[:, host].tolist()):
+            work += len(states)
+            if work > WORK_MAX:
+                return Found(None)
+            for state in states:
+                reached.setdefault(tuple(map(min, map(add, state, more), wanted)), state)
+        states = _undominated(reached)
+        if len(states) > STATES_MAX:
+            return Found(None)
+        steps.append(reached)
+    if wanted not in states:
+        return Found(None, proven=True)
+    return Found(_traced(wanted, steps, shared, alone))
+
+
+def _most(free: list[int], parts: Sequence[Part], fit: list[int]) -> Iterator[Counts]:
+    """How many tasks of each part a host holds together, each time with as many of the last part as fit."""
+    most = fit[0]
+    for have, one in zip(free, parts[0].need, strict=True):
+        if one:
+            most = min(most, have // one)
+    if len(parts) == 1:
+        yield (most,)
+        return
+    for count in range(most, -1, -1):
+        left = [have - one * count for have, one in zip(free, parts[0].need, strict=True)]
+        for others in _most(left, parts[1:], fit[1:]):
+            yield (count, *others)
+
+
+def _undominated(reached: Iterable[Counts]) -> list[Counts]:
+    """The states of which no other has as many tasks of every part."""
+    kept: list[Counts] = []
+    for state in sorted(reached, reverse=True):
+        if not any(all(map(le, state, other)) for other in kept):
+            kept.append(state)
+        if len(kept) > STATES_MAX:
+            break
+    return kept
+
+
+def _traced(wanted: Counts, steps: list[dict[Counts, Counts]], shared: I64, alone: I64) -> list[I64]:
+    """The hosts of each part, from the last step back to the first, then those that it has for itself."""
+    found: list[list[int]] = [[] for _ in wanted]
+    state = wanted
+    for at in reversed(range(len(steps))):
+        before = steps[at][state]
+        for part, more in enumerate(map(sub, state, before)):
+            found[part] += [int(shared[at])] * more
+        state = before
+    for part, count in enumerate(state):
+        found[part] += np.repeat(np.arange(alone.shape[1]), alone[part])[:count].tolist()
+    return [np.array(hosts, dtype=np.int64) for hosts in found]

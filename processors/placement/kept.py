@@ -1,0 +1,34 @@
+"""Room on hosts that is kept for units: what others leave for one, and what is drained for one."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64
+from processors.placement.hosts import Hosts
+
+
+class OwnRoom(NamedTuple):
+    """What is kept for one unit."""
+
+    hosts: I64
+    """Numbers of hosts, ascending."""
+    amounts: I64
+    """What is kept on each of them, [kinds + 1, hosts] with ports behind the kinds; part of what is free there now."""
+    code: Code
+    """What it waits for while it finds no place: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+
+
+class KeptRoom(NamedTuple):
+    """What is kept for all units. Others see what is free less that; a unit sees its own too."""
+
+    amounts: I64
+    """[kinds + 1, hosts]: the sum of what is kept."""
+    own: dict[int, OwnRoom]
+    """By the slot of the first task of a unit."""
+
+
+def nothing_kept(hosts: Hosts) -> KeptRoom:
+    """Nobody has anything kept."""
+    return KeptRoom(np.zeros_like(hosts.used), {})

@@ -1,0 +1,149 @@
+"""What is said of tasks that found no place: why, and which go back to their pools.
+
+What no change of runs can help goes back at once, whoever it is of: only hosts can. Else borrowed work goes back when
+its patience is over; a claim, what is entitled, waits on for as long as it takes.
+"""
+
+from bisect import bisect_left
+
+import numpy as np
+from msgspec.structs import replace
+
+from events.codes import Code
+from events.columns import I64, pack_ints
+from events.records.base import Event
+from events.records.placement import GangsReturned, GangsUnplaced
+from events.resources import UNBOUNDED
+from processors.placement.assignment import Assignment, Unplaced
+from processors.placement.budget import Budget
+from processors.placement.cluster_view import ShapeView
+from processors.placement.explain import LASTING, Reason, explanation, instances_text, reason
+from processors.placement.runs import Runs
+from processors.placement.waits import BORROWED
+from processors.state.causes import CauseRow, recorded
+
+
+class Reports:
+    """One decision. Reads runs and the view as it is at the end, changes neither."""
+
+    def __init__(self, runs: Runs, assignment: Assignment, budget: Budget, last_by: CauseRow | None) -> None:
+        self._runs = runs
+        self._assignment = assignment
+        self._budget = budget
+        self._last_by = last_by
+        self._reasons: dict[tuple[object, ...], Reason] = {}
+        self._explained: dict[tuple[ShapeView, int], GangsUnplaced] = {}
+
+    def decide(self, now: int) -> list[Event]:
+        """Reasons that are news, and returns."""
+        out: list[Event] = []
+        due = self._runs.admissions.patience_over(now).tolist()
+        returns: dict[Code, list[tuple[Unplaced, I64]]] = {}
+        for parts in self._by_report().values():
+            code = self._reason(parts[0]).code
+            if code != parts[0].row.reported.get(parts[0].reported_as):
+                if not self._budget.holds(1):
+                    break
+                self._budget.spend(1)
+                out.append(self._explain(parts))
+            for part in parts:
+                self._return(part, due, returns)
+            if self._budget.cut:
+                break
+        return out + [self._returned(code, parts) for code, parts in returns.items()]
+
+    def _by_report(self) -> dict[tuple[str, int], list[Unplaced]]:
+        parts: dict[tuple[str, int], list[Unplaced]] = {}
+        for unplaced in self._assignment.unplaced:
+            parts.setdefault((unplaced.known.job_id, unplaced.reported_as), []).append(unplaced)
+        return parts
+
+    def _reason(self, unplaced: Unplaced) -> Reason:
+        waits_for = unplaced.own.code if unplaced.own else None
+        key = (*unplaced.parts, waits_for)
+        found = self._reasons.get(key)
+        if found is None:
+            found = self._reasons[key] = reason(self._assignment.view, unplaced.parts, waits_for)
+        return found
+
+    def _explain(self, parts: list[Unplaced]) -> GangsUnplaced:
+        first = parts[0]
+        why, slots, row = self._reason(first), self._assignment.slots(first), first.row
+        shape, size = first.parts[why.part]
+        key = (shape, UNBOUNDED if len(first.parts) > 1 else size)
+        found = self._explained.get(key)
+        if found is None:
+            found = self._explained[key] = explanation(self._assignment.view, *key, why.code)
+        instances = slots - row.base
+        shapes = self._runs.arena["shape"][slots]
+        of_shape = instances[shapes == shape.number]
+        return replace(
+            found,
+            job_id=first.known.job_id,
+            tasks=sum(len(self._assignment.slots(part)) for part in parts),
+            size=len(slots) if first.gang else 1,
+            fit=sum(why.fit),
+            missing=instances_text(self._missing(first, why, instances, shapes)) if first.gang else "",
+            instance=int(of_shape[0]),
+            run=int(self._runs.arena["waiting"][row.base + int(of_shape[0])]),
+            cause=recorded(self._last_by) if first.reported_as in row.reported else None,
+        )
+
+    def _missing(self, unplaced: Unplaced, why: Reason, instances: I64, shapes: I64) -> I64:
+        """The members of a gang that would find no place: of each shape the last ones."""
+        missing = [
+            instances[shapes == shape.number][fit:] for (shape, _), fit in zip(unplaced.parts, why.fit, strict=True)
+        ]
+        return np.sort(np.concatenate(missing))
+
+    def _return(self, unplaced: Unplaced, due: list[int], returns: dict[Code, list[tuple[Unplaced, I64]]]) -> None:
+        """Returns what can't be placed before hosts change, and borrowed work that has lost patience, as far as the
+        budget goes.
+        """
+        why = self._reason(unplaced).code
+        if why in LASTING:
+            slots = self._assignment.slots(unplaced)
+        elif unplaced.rank == BORROWED and self._any_due(unplaced, due):
+            slots = np.intersect1d(self._assignment.slots(unplaced), due, assume_unique=True)
+        else:
+            return
+        if unplaced.gang:
+            if len(slots) and self._budget.holds(1):  # a gang is one range
+                self._budget.spend(1)
+                returns.setdefault(why, []).append((unplaced, slots))
+            return
+        most = max(0, self._budget.left)
+        if len(slots) > most:
+            self._budget.cut = True
+        if len(slots[:most]):
+            self._budget.spend(len(slots[:most]))
+            returns.setdefault(why, []).append((unplaced, slots[:most]))
+
+    def _any_due(self, unplaced: Unplaced, due: list[int]) -> bool:
+        """Whether patience is over for some of the range: only saves work."""
+        base, known = unplaced.row.base, unplaced.known
+        return bisect_left(due, base + known.first) < bisect_left(due, base + known.end)
+
+    def _returned(self, why: Code, parts: list[tuple[Unplaced, I64]]) -> GangsReturned:
+        """The parts as ranges of neighbouring instances at one run; a gang is a range by itself."""
+        slots = np.concatenate([each for _, each in parts])
+        part = np.repeat(np.arange(len(parts)), [len(each) for _, each in parts])
+        run = self._runs.arena["waiting"][slots]
+        breaks = np.ones(len(slots), dtype=np.bool_)
+        breaks[1:] = (np.diff(slots) != 1) | (np.diff(part) != 0) | (np.diff(run) != 0)
+        first = np.flatnonzero(breaks)
+        job_ids = tuple(dict.fromkeys(one.known.job_id for one, _ in parts))
+        index = {job_id: at for at, job_id in enumerate(job_ids)}
+        job = np.array([index[one.known.job_id] for one, _ in parts])
+        base = np.array([one.row.base for one, _ in parts])
+        gang = np.array([int(one.gang) for one, _ in parts])
+        at = part[first]
+        return GangsReturned(
+            job_ids=job_ids,
+            job=pack_ints(job[at]),
+            first=pack_ints(slots[first] - base[at]),
+            count=pack_ints(np.diff(np.append(first, len(slots)))),
+            run=pack_ints(run[first]),
+            gang=pack_ints(gang[at]),
+            code=why,
+        )
