@@ -74,7 +74,7 @@ class Lines:
         """Parts that placement gave back for good; they claim nothing until hosts change."""
         self.dirty: dict[str, None] = {}
         """Pools of which something has changed since admission found nothing to do there."""
-        self.changed: dict[str, None] = {}
+        self.news: dict[str, None] = {}
         """Pools of which something has changed since rights were looked at."""
 
     def __getitem__(self, pool: str) -> PoolLines:
@@ -91,11 +91,11 @@ class Lines:
         self._standing.clear()
         self.aside.clear()
         self.dirty.clear()
-        self.changed.clear()
+        self.news.clear()
 
     def touch(self, pool: str) -> None:
         """Something has changed for a pool."""
-        self.dirty[pool] = self.changed[pool] = None
+        self.dirty[pool] = self.news[pool] = None
 
     def review(self, part: Part, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""

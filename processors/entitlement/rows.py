@@ -201,6 +201,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """Counts admissions."""
     orders: int = 0
     """Counts orders to preempt."""
+    rights_ms: int = 0
+    """Up to when all that time alone does to rights was said."""
     last_by: CauseRow | None = None
     """The last change of queues, pools or capacity."""
     room_by: CauseRow | None = None

@@ -90,9 +90,10 @@ class Displacements:
         """How many slices a unit has used up: the most of its tasks."""
         return max((row.slices for row in self._rows(job_id, instances)), default=0)
 
-    def last_ms(self, job_id: str, instances: Iterable[int]) -> int:
-        """When a unit was preempted last, within an hour; 0: it wasn't."""
-        return max((row.times[-1] for row in self._rows(job_id, instances) if row.times), default=0)
+    def last(self, job_id: str) -> dict[int, int]:
+        """When instances of a job were preempted last, within an hour."""
+        mine = self._of_job.get(job_id, ())
+        return {instance: row.times[-1] for instance in mine if (row := self.table[job_id, instance]).times}
 
     def next_ms(self, now: int) -> int | None:
         """The first time after now at which something of a task is over; then one may be preempted that may not now.
