@@ -92,6 +92,16 @@ class JobSpec(Spec):
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = True
     gang: Gang = Gang()
+    controller: bool = Field(
+        default=False,
+        validate_default=True,
+        description="Instance 0 is the controller of a batch job: it is admitted alone, and asked to leave last.",
+    )
+    on_preempt: Literal["requeue", "fail"] = Field(
+        default="requeue",
+        validate_default=True,
+        description="What becomes of a task of a batch job that is preempted, and of its gang.",
+    )
     retries: Retries = Retries()
     constraints: list[Constraint] = Field(default=[], max_length=CONSTRAINTS_MAX)
     strategy: Literal["pack", "spread"] = "pack"
@@ -137,6 +147,22 @@ class JobSpec(Spec):
             raise at("min", "is for batch jobs only", gang.min)
         return gang
 
+    @field_validator("controller")
+    @classmethod
+    def _alone(cls, controller: bool, info: ValidationInfo) -> bool:
+        if controller and info.data.get("kind") == "stateless":
+            raise PydanticCustomError("controller", "is for batch jobs only")
+        if controller and "gang" in info.data and info.data["gang"].min > 1:
+            raise PydanticCustomError("controller", "excludes a gang: a controller is admitted alone")
+        return controller
+
+    @field_validator("on_preempt")
+    @classmethod
+    def _ends(cls, on_preempt: str, info: ValidationInfo) -> str:
+        if on_preempt == "fail" and info.data.get("kind") == "stateless":
+            raise PydanticCustomError("on_preempt", "fail is for batch jobs only: a service is queued again")
+        return on_preempt
+
     @field_validator("sla")
     @classmethod
     def _for_stateless(cls, sla: Sla, info: ValidationInfo) -> Sla:
@@ -179,6 +205,8 @@ class JobSpec(Spec):
             ports=tuple(self.ports),
             priority=self.priority,
             preemptible=self.preemptible,
+            controller=self.controller,
+            on_preempt=self.on_preempt,
             gang_min=self.gang.min,
             retries_max=self.retries.max,
             constraints=tuple(
@@ -221,6 +249,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "priority": event.priority,
         "preemptible": event.preemptible,
         "gang": {"min": event.gang_min},
+        "controller": event.controller,
+        "on_preempt": event.on_preempt,
         "retries": {"max": event.retries_max},
         "constraints": [
             {"attribute": each.attribute, "operator": each.operator, "values": list(each.values)}

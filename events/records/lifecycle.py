@@ -26,6 +26,9 @@ class CommandAnswered(Event, frozen=True, kw_only=True):
     message: str = ""
     """One sentence."""
 
+    priority: int | None = None
+    """The priority that the job has from now on; null: the command was another, or wasn't carried out."""
+
 
 class DisruptionAsked(Event, frozen=True, kw_only=True):
     """Instances that lifecycle wants to disturb, for the verdict of sla."""

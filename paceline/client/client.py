@@ -126,6 +126,13 @@ class Client:
         body = {"command_id": command_id or new_id("stop"), "reason": reason}
         return cast(Answer, self._write("POST", _path("jobs", job_id, "stops"), body, wait))
 
+    def change_priority(
+        self, job_id: str, priority: int, reason: str = "", command_id: str | None = None, wait: float = 0
+    ) -> Answer:
+        """Gives a job another priority; `command_id` makes a repeat known as one."""
+        body = {"command_id": command_id or new_id("priority"), "priority": priority, "reason": reason}
+        return cast(Answer, self._write("POST", _path("jobs", job_id, "priorities"), body, wait))
+
     def output(
         self, job_id: str, instance: int, run: int | None = None, stream: str = "stdout", offset: int = 0
     ) -> Output:

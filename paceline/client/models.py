@@ -33,6 +33,8 @@ class Job(TypedDict):
     kind: NotRequired[str]
     instances: NotRequired[int]
     priority: NotRequired[int]
+    controller: NotRequired[bool]
+    on_preempt: NotRequired[str]
     owner: NotRequired[str]
     labels: NotRequired[dict[str, str]]
     submitted_at: NotRequired[str | None]

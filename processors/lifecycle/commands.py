@@ -107,10 +107,17 @@ class CommandAnswers:
                 return None
             case StopRow() as fact:
                 code, message = self._no_job(fact.job_id) or self._stop(fact)
+                priority = None
             case PriorityRow() as fact:
                 code, message = self._no_job(fact.job_id) or self._change_priority(offset, fact)
+                priority = fact.priority if code is Code.DONE else None
         return CommandAnswered(
-            job_id=fact.job_id, jobs_offset=offset, command_id=fact.command_id, code=code, message=message
+            job_id=fact.job_id,
+            jobs_offset=offset,
+            command_id=fact.command_id,
+            code=code,
+            message=message,
+            priority=priority,
         )
 
     def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Event | None:

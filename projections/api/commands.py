@@ -1,7 +1,7 @@
 """Commands about something that is there: written as facts, answered by the machine that they are for."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from fastapi import Response
@@ -10,12 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
+from events.bounds import INT_MAX
 from events.codes import Code
 from events.records.base import Event
 from projections.api.context import Context
 from projections.api.problems import Problem
 
-FINE = (Code.DONE, Code.REPEATED, Code.ALREADY_ENDED)
+CHANGED = (Code.DONE, Code.REPEATED)
+"""The answers by which something is as it was asked for; that it has ended is as good only for who would end it."""
+FINE = (*CHANGED, Code.ALREADY_ENDED)
 
 
 class Command(BaseModel):
@@ -27,6 +30,12 @@ class Command(BaseModel):
     reason: Annotated[str, Field(max_length=1000)] = ""
 
 
+class PriorityCommand(Command):
+    """The priority that a job is to have."""
+
+    priority: Annotated[int, Field(ge=-INT_MAX, le=INT_MAX)]
+
+
 async def carry_out(
     context: Context,
     command: Command,
@@ -34,10 +43,11 @@ async def carry_out(
     key: str,
     must_be: Callable[[Connection], object],
     wait: float,
+    fine: Collection[Code] = FINE,
 ) -> Response:
     """Writes `fact(command id)`, once `must_be` has found what it is about in the views, and waits for the answer.
 
-    Raises a problem where `must_be` does, and where the answer is no.
+    Raises a problem where `must_be` does, and where the answer is none of those that are `fine`.
     """
     command_id = command.command_id or uuid.uuid4().hex
     event = fact(command_id)
@@ -47,10 +57,12 @@ async def carry_out(
             must_be(connection)
         return context.append(event, key)
 
-    return await answered(context, event, await run_in_threadpool(append), wait, 409)
+    return await answered(context, event, await run_in_threadpool(append), wait, 409, fine)
 
 
-async def answered(context: Context, event: Any, offset: int, wait: float, refused: int) -> Response:
+async def answered(
+    context: Context, event: Any, offset: int, wait: float, refused: int, fine: Collection[Code] = FINE
+) -> Response:
     """The answer to a fact with a `command_id` that was written at an offset; `refused` is the status of a no. Raises
     a problem where it is one.
     """
@@ -59,7 +71,7 @@ async def answered(context: Context, event: Any, offset: int, wait: float, refus
     headers = {"Log-Position": told["position"]}
     if answer is None:
         return JSONResponse(told, 202, headers)
-    if answer.code not in FINE:
+    if answer.code not in fine:
         status = 404 if answer.code == Code.NOT_FOUND else refused
         raise Problem(status, answer.code, answer.message, position=told["position"])
     return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, headers)

@@ -1,6 +1,7 @@
-"""Routes of jobs: submit, list, look, explain, stop, read output."""
+"""Routes of jobs: submit, list, look, explain, stop, change the priority, read output."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
@@ -11,11 +12,11 @@ from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool
-from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.resources import UnknownResource
 from events.spec import JobSpec, problems
 from events.topics import JOBS
-from projections.api.commands import Command, carry_out
+from projections.api.commands import CHANGED, Command, PriorityCommand, carry_out
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities
@@ -83,7 +84,18 @@ def routes(context: Context) -> APIRouter:
         def fact(command_id: str) -> JobStopRequested:
             return JobStopRequested(job_id=job_id, command_id=command_id, reason=command.reason)
 
-        return await carry_out(context, command, fact, job_id, lambda connection: _job(connection, job_id), wait)
+        return await carry_out(context, command, fact, job_id, partial(_job, job_id=job_id), wait)
+
+    @router.post("/{job_id}/priorities", status_code=202, responses=ANSWERED)
+    async def change_priority(job_id: str, command: PriorityCommand, wait: Wait) -> Response:
+        """Gives a job another priority: what of it waits stands elsewhere in the queue of its pool."""
+
+        def fact(command_id: str) -> JobPriorityRequested:
+            return JobPriorityRequested(
+                job_id=job_id, command_id=command_id, priority=command.priority, reason=command.reason
+            )
+
+        return await carry_out(context, command, fact, job_id, partial(_job, job_id=job_id), wait, CHANGED)
 
     return router
 

@@ -113,6 +113,8 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
         "state": row.state,
         "instances": row.tasks,
         "priority": row.priority,
+        "controller": bool(row.controller),
+        "on_preempt": row.on_preempt,
         "owner": row.owner,
         "labels": msgspec.json.decode(row.labels),
         "submitted_at": at(row.submitted_ms),

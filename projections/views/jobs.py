@@ -129,7 +129,11 @@ class JobFold:
         if event.code == Code.DONE and row is not None:
             row = self._cache.jobs.change(event.job_id)
             assert row is not None
-            row.stopping, row.position = 1, moment.offset + 1
+            row.position = moment.offset + 1
+            if event.priority is None:
+                row.stopping = 1
+            else:
+                row.priority = event.priority
 
     def _changed(self, moment: RecordContext, event: JobChanged) -> None:
         row = self._cache.jobs.change(event.job_id)
@@ -159,6 +163,8 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         kind=event.kind,
         instances=event.instances,
         priority=event.priority,
+        controller=int(event.controller),
+        on_preempt=event.on_preempt,
         owner=event.owner,
         labels=to_json(event.labels),
         state=SUBMITTED,

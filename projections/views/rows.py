@@ -53,6 +53,8 @@ class JobRow(msgspec.Struct):
     kind: str
     instances: int
     priority: int
+    controller: int
+    on_preempt: str
     owner: str
     labels: str
     state: str

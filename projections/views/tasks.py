@@ -224,21 +224,29 @@ class TaskFold:
         """
         traits = np.array(
             [
-                (row.stopping, row.kind == "stateless", row.gang_min, row.retries_max, row.gang_final)
+                (
+                    row.stopping,
+                    row.kind == "stateless",
+                    row.gang_min,
+                    row.retries_max,
+                    row.gang_final,
+                    row.on_preempt == "fail",
+                )
                 for row in named.jobs
             ],
             dtype=np.int64,
-        ).reshape(-1, 5)[named.job]
+        ).reshape(-1, 6)[named.job]
         again, stateless, final = traits[:, 0] == 0, traits[:, 1] == 1, traits[:, 4] == 1
         member = again & (named.instance < traits[:, 2]) & (outcome != Outcome.SUCCEEDED)
         failures = self._cache.tasks["failures"][named.places]
         failed = outcome == Outcome.FAILED
         own_end = failed | (outcome == Outcome.SUCCEEDED)
-        next_run = (outcome == Outcome.PREEMPTED) | (outcome == Outcome.LOST)
+        ends = (outcome == Outcome.PREEMPTED) & (traits[:, 5] == 1)
+        next_run = ((outcome == Outcome.PREEMPTED) & ~ends) | (outcome == Outcome.LOST)
         next_run |= (failed & (failures < traits[:, 3])) | (own_end & stateless)
         state = np.full(len(outcome), TaskState.KILLED, dtype=np.int64)
         state[outcome == Outcome.SUCCEEDED] = TaskState.SUCCEEDED
-        state[failed] = TaskState.FAILED
+        state[failed | (again & ends)] = TaskState.FAILED
         state[(again & next_run) | member] = TaskState.BACKOFF
         state[member & final] = TaskState.FAILED
         return state, failures + (failed | (own_end & stateless))
@@ -251,8 +259,10 @@ class TaskFold:
             row = named.jobs[index]
             if row.gang_restarts or row.gang_final:
                 continue
-            row.gang_failures += bool((outcome[early & (named.job == index)] == Outcome.FAILED).any())
-            row.gang_final = int(row.gang_failures > row.retries_max)
+            mine = outcome[early & (named.job == index)]
+            row.gang_failures += bool((mine == Outcome.FAILED).any())
+            ends = row.on_preempt == "fail" and bool((mine == Outcome.PREEMPTED).any())
+            row.gang_final = int(ends or row.gang_failures > row.retries_max)
             row.gang_restarts = 1 - row.gang_final
 
     @staticmethod

@@ -288,6 +288,19 @@ def test_stopping_says_what_was_answered(cli, cell):
     assert cell.asked[-1].headers["at-least-position"] == "paceline.jobs:3"
 
 
+def test_a_priority_is_changed_to_any_number_and_says_what_was_answered(cli, cell):
+    path = "/v1/jobs/x/priorities"
+    cell.answer("POST", path, {"code": "DONE", "message": "", "position": "paceline.jobs:3"})
+    cell.answer("POST", path, {"code": "REPEATED", "message": "the priority of the job is 5 already"})
+    cell.problem("POST", path, 409, "ALREADY_ENDED", "the job is KILLED")
+    assert cli("job", "priority", "x", "-5", "--reason", "no hurry")[:2] == (0, "job x: the job has priority -5 now\n")
+    body = cell.writes()[0].body
+    assert (body["priority"], body["reason"], body["command_id"][:9]) == (-5, "no hurry", "priority-")
+    assert cli("job", "priority", "x", "5")[:2] == (0, "job x: the priority of the job is 5 already\n")
+    assert cli("job", "priority", "x", "high")[0] == 2
+    assert cli("job", "priority", "x", "1")[::2] == (1, "paceline: the job is KILLED (ALREADY_ENDED)\n")
+
+
 def test_output_is_read_piece_by_piece_until_the_run_has_ended(cli, cell):
     path = "/v1/jobs/a/tasks/2/log"
     cell.answer("GET", path, b"one\n", Log_Offset="0", Log_Next_Offset="4", Log_Ended="0")
@@ -355,6 +368,7 @@ def test_a_pool_of_a_cell_that_the_server_does_not_serve(cli, cell, tmp_path):
     [
         (("job", "get", "a"), "GET", "/v1/jobs/a", job()),
         (("job", "stop", "a"), "POST", "/v1/jobs/a/stops", {"code": "DONE"}),
+        (("job", "priority", "a", "3"), "POST", "/v1/jobs/a/priorities", {"code": "DONE"}),
         (("pool", "remove", "/p"), "DELETE", "/v1/pools/p", {"code": "DONE"}),
         (("host", "confirm-loss", "h1", "--yes"), "POST", "/v1/hosts/h1/loss-confirmations", {"code": "DONE"}),
         (("host", "remove", "h1"), "POST", "/v1/hosts/h1/removals", {"code": "DONE"}),

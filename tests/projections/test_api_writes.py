@@ -8,8 +8,8 @@ from events.codec import decode
 from events.log.port import AppendUnknown
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostLossConfirmed, HostRemovalRequested
-from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.lifecycle import CommandAnswered, JobRejected
+from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
+from events.records.lifecycle import CommandAnswered, JobPriorityChanged, JobRejected
 from events.records.placement import HostAnswered, HostRemoved
 from events.records.pools import PoolDefined, PoolRemoved
 from projections.api import context
@@ -216,6 +216,29 @@ def test_a_stop_is_written_and_answered(api):
     )
     waited = api.client.post("/v1/jobs/a/stops?wait=30s", json={})
     assert (waited.status_code, waited.json()["code"], waited.json()["message"]) == (200, "REPEATED", "m")
+
+
+def test_a_priority_is_written_and_answered_and_shown(api):
+    api.cell.accept("a")
+    api.fold()
+    answer = api.client.post("/v1/jobs/a/priorities", json={"command_id": "mine", "priority": -5, "reason": "later"})
+    assert (answer.status_code, answer.json()["position"]) == (202, "paceline.jobs:1")
+    wanted = JobPriorityRequested(job_id="a", command_id="mine", priority=-5, reason="later")
+    assert last(api, "paceline.jobs") == wanted
+    done = CommandAnswered(job_id="a", jobs_offset=1, command_id="mine", code="DONE", priority=-5)
+    api.cell.decide("lifecycle", done, JobPriorityChanged(job_id="a", priority=-5))
+    api.fold()
+    shown = api.get("/v1/jobs/a")
+    assert (shown["priority"], shown["state"]) == (-5, "PENDING"), "it isn't being stopped"
+    api.problem(api.client.post("/v1/jobs/none/priorities", json={"priority": 1}), 404, "NOT_FOUND")
+    for wrong in ({}, {"priority": "1"}, {"priority": 1 << 31}):
+        body = api.problem(api.client.post("/v1/jobs/a/priorities", json=wrong), 422, "INVALID_REQUEST")
+        assert body["errors"][0]["pointer"] == "/priority"
+    api.answer("paceline.jobs", "lifecycle", lambda at, event: (
+        CommandAnswered(job_id="a", jobs_offset=at, command_id="", code="ALREADY_ENDED", message="the job is KILLED"),
+    ))  # fmt: skip
+    late = api.client.post("/v1/jobs/a/priorities?wait=30s", json={"priority": 1})
+    api.problem(late, 409, "ALREADY_ENDED")
 
 
 def test_a_stop_of_nothing_and_a_strange_stop_are_refused(api):

@@ -134,7 +134,9 @@ def test_what_names_a_job_goes_where_the_job_is(two):
     for part in ("explanation", "history", "tasks"):
         assert two.client.get(f"/v1/jobs/j/{part}").headers["log-cell"] == "1"
     assert two.client.post("/v1/jobs/j/stops", json={}).headers["log-cell"] == "1"
-    assert [type(fact).__name__ for fact in two.facts(1, "paceline.jobs")] == ["JobSubmitted", "JobStopRequested"]
+    assert two.client.post("/v1/jobs/j/priorities", json={"priority": 3}).headers["log-cell"] == "1"
+    facts = [type(fact).__name__ for fact in two.facts(1, "paceline.jobs")]
+    assert facts == ["JobSubmitted", "JobStopRequested", "JobPriorityRequested"]
     assert two.client.get("/v1/jobs/j/tasks/0/log").content == b"hello\n"
     assert two.cells[1].asked
 

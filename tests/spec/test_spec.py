@@ -67,6 +67,18 @@ def test_times_have_a_unit(written, ms):
     assert job(stop_grace=written).to_event("a").stop_grace_ms == ms
 
 
+def test_a_controller_and_what_becomes_of_preempted_tasks_are_said_of_batch_jobs():
+    event = job(controller=True, instances=3, on_preempt="fail").to_event("a")
+    assert (event.controller, event.on_preempt) == (True, "fail")
+    assert (job().to_event("a").controller, job().to_event("a").on_preempt) == (False, "requeue")
+    assert from_event(event, {})["on_preempt"] == "fail"
+    assert job(controller=True, gang={"min": 1}).to_event("a").controller, "a gang of one is no gang"
+    service = {**MINIMAL, "kind": "stateless", "controller": True, "on_preempt": "fail"}
+    assert list(wrong(service)) == ["/controller", "/on_preempt"]
+    assert list(wrong({**MINIMAL, "instances": 2, "gang": {"min": 2}, "controller": True})) == ["/controller"]
+    assert list(wrong({**MINIMAL, "on_preempt": "wait"})) == ["/on_preempt"]
+
+
 def test_everything_wrong_is_said_at_once():
     found = wrong(
         {

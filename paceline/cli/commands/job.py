@@ -1,4 +1,4 @@
-"""`paceline job`: submit, follow, explain and stop jobs."""
+"""`paceline job`: submit, follow, explain, change and stop jobs."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from events.bounds import INT_MAX
 from paceline.cli.commands.common import (
     DECIDED_S,
     Duration,
@@ -53,7 +54,7 @@ class NotPlaced(PacelineError):
 
 @click.group()
 def job() -> None:
-    """Submit, follow, explain and stop jobs."""
+    """Submit, follow, explain, change and stop jobs."""
 
 
 job.add_command(explain)
@@ -275,6 +276,23 @@ def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeo
         return _wait(client, ids, "ended", timeout)
     note(f"follow with: paceline job wait {' '.join(ids)}")
     return 0
+
+
+@job.command(
+    context_settings={"ignore_unknown_options": True},  # so that -5 is a number
+    epilog=examples('paceline job priority tiles-1f0c 10 --reason "due on Friday"', "paceline job priority web -5"),
+)
+@ID
+@click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
+@click.option("--reason", default="", help="Reason, recorded in the log.")
+@output_option
+@cell_option
+@with_client
+def priority(client: "Client", job_id: str, number: int, reason: str, form: str) -> None:
+    """Give a job another priority: the higher goes first within its pool."""
+    answer = client.change_priority(job_id, number, reason, wait=DECIDED_S)
+    text = answer.get("message") or f"the job has priority {number} now"
+    show(form, answer, [job_id], lambda: say(f"job {job_id}: {text}"))
 
 
 @job.command(epilog=examples("paceline job logs tiles-1f0c --task 3", "paceline job logs web --follow"))
