@@ -98,7 +98,7 @@ def _reports_its_end(log: "Causes", location: Location, run: Run) -> bool:
 
 def _stops_its_job(log: "Causes", location: Location, run: Run) -> bool:
     event = log.at(location)
-    return isinstance(event, CommandAnswered) and event.code == Code.DONE
+    return isinstance(event, CommandAnswered) and event.code == Code.DONE and event.priority is None
 
 
 def _ends_its_gang(log: "Causes", location: Location, run: Run) -> bool:
@@ -140,7 +140,7 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     RunsOrdered: (Tie((TasksPlaced,), _names_it),),
     RunsAvailable: (REPORTED,),
     DisruptionAsked: (Tie((PreemptionsOrdered,), _names_it),),
-    DisruptionWithdrawn: (Tie((RunsEnded,), _names_it),),
+    DisruptionWithdrawn: (Tie((RunsEnded, PreemptionAnswered), _names_it), Tie((PreemptionsOrdered,), _names_it)),
     DisruptionAllowed: (Tie((DisruptionAsked,), _names_it),),
     DisruptionDeferred: (Tie((DisruptionAsked,), _names_it),),
     PreemptionAnswered: (Tie((DisruptionDeferred,), _names_it),),
