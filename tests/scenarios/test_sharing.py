@@ -15,7 +15,7 @@ SCENARIOS = sorted((Path(__file__).parent / "sharing").glob("*.yaml"))
 def test_what_was_promised_holds(path: Path) -> None:
     session = of_scenario(read_scenario(str(path)), f"paceline simulate {path}", RunOptions())
     checker = Checker(session.run.cell.log)
-    session.run.run_to_end(lambda run: checker.look())
+    session.run.run_to_end(lambda run: checker.at_rest(run.cell.clock.ms))
     session.finish()
     session.run.cell.close()
     assert [f"{each.text}: {each.observation} at {each.at_s}" for each in session.failed()] == []

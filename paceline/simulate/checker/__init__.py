@@ -2,19 +2,35 @@
 
 checker = Checker(log)
 checker.look()      # after each step of the cell, or once at the end
+checker.at_rest(ms) # whenever nothing has anything to do at a moment, where clocks are sound: times are judged too
 checker.settled()   # when the cell has nothing left to do
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from events.log.port import Log
+from paceline.simulate.checker.claims import Claims
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.hosts import Hosts
+from paceline.simulate.checker.idle import Idle
+from paceline.simulate.checker.orders import Orders
+from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.preemptions import Preemptions
+from paceline.simulate.checker.reasons import Reasons
 from paceline.simulate.checker.runs import Runs
+from paceline.simulate.checker.serving import Serving
 
 __all__ = ["Checker", "Violation"]
+
+
+class Fold(Protocol):
+    """Follows the rounds of a machine, and judges each."""
+
+    def round(self, round_: Round) -> None:
+        """Takes the next round. Raises `Violation`."""
+        ...
 
 
 class Checker:
@@ -27,11 +43,17 @@ class Checker:
         self._runs = Runs()
         self._hosts = Hosts()
         self._pools = Pools(self.history, log.cell)
+        self._orders = Orders(self._pools)
+        self._reasons = Reasons(self._pools)
+        self._plans = Plans(self._hosts, self._pools)
+        self._serving = Serving(self._hosts, self._plans, self._pools)
+        self._idle = Idle(self._hosts, self._plans, self._pools)
+        self._claims = Claims(self._hosts, self._plans, self._pools, self._orders)
         self._preemptions = Preemptions(self._runs.is_over)
-        self._folds = {
-            "lifecycle": self._of_lifecycle,
-            "entitlement": self._pools.round,
-            "placement": self._hosts.round,
+        self._folds: dict[str, tuple[Fold, ...]] = {
+            "lifecycle": (self._runs, self._preemptions),
+            "entitlement": (self._pools, self._orders, self._reasons),
+            "placement": (self._hosts, self._plans, self._serving),
         }
 
     def look(self) -> None:
@@ -67,18 +89,21 @@ class Checker:
         """What must hold of a cell in which nothing has run for long."""
         self._runs.stalled(self._pools.has_room)
 
+    def at_rest(self, now_ms: int) -> None:
+        """What must hold of a cell in which nothing happens at a moment of virtual time, and over time."""
+        self.look()
+        self._reasons.at_rest(now_ms)
+        self._idle.look(now_ms)
+        self._claims.look(now_ms)
+
     def settled(self) -> None:
         """What must hold of a cell that has nothing left to do."""
         self._runs.settled()
+        self._orders.settled()
         self._preemptions.settled()
 
-    def _of_lifecycle(self, round_: Round) -> None:
-        self._runs.round(round_)
-        self._preemptions.round(round_)
-
     def _look_at(self, round_: Round) -> None:
-        fold = self._folds.get(round_.machine)
-        if fold is not None:
-            fold(round_)
+        for fold in self._folds.get(round_.machine, ()):
+            fold.round(round_)
         self._runs.take_reasons(round_)
         self._preemptions.take_orders(round_)

@@ -35,6 +35,8 @@ class Round(NamedTuple):
     inputs: list[tuple[str, int, Event]]
     """Topic, offset and the fact or the decision; of rounds each decision for itself."""
     decisions: list[Event]
+    now_ms: int = 0
+    """Its logical time."""
 
     def __str__(self) -> str:
         return f"round {self.number} of {self.machine} (paceline.{self.machine}:{self.offset})"
@@ -129,7 +131,7 @@ class History:
             owner.number, owner.hash = event.round, blake2b(record.value, digest_size=32).digest()
             owner.inputs_read.update({segment.topic: segment.end for segment in event.inputs})
             decisions = [decode(value) for value in event.decisions]
-            round_ = Round(machine, event.round, record.offset, self._inputs(event), decisions)
+            round_ = Round(machine, event.round, record.offset, self._inputs(event), decisions, event.now)
             if self._inputs_hash(event) != event.inputs_hash:
                 raise Violation(f"{round_} says another hash than that of the inputs that it names")
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from events.columns import ints
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint
@@ -17,12 +17,16 @@ from paceline.simulate.checker.items import (
     FINAL,
     Range,
     Task,
+    flags_of,
     gangs_of,
     places_of,
     ranges_of,
     runs_of,
     tasks_of,
 )
+
+LASTING = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS")
+"""Why placement gives back what is entitled, too."""
 
 
 @dataclass
@@ -43,25 +47,66 @@ class Hosts:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobAccepted] = {}
-        self._hosts: dict[str, Host] = {}
+        self.hosts: dict[str, Host] = {}
         self._licences: set[str] = set()
         """Resources that belong to the cell and to no host."""
         self._ended: dict[Task, int] = {}
         self._waits: dict[Task, int] = {}
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, tuple[int, str, list[int]]] = {}
+        self._entitled: dict[Task, bool] = {}
+        """Of tasks that are admitted whether they are entitled; those that aren't are borrowed."""
+        self._since_ms: dict[Task, int] = {}
+        """Since when tasks that wait do so as they do now."""
+
+    def waits(self, task: Task) -> int:
+        """The run of a task that waits for a place; 0: none does."""
+        return self._waits.get(task, 0)
+
+    def waiting(self) -> list[tuple[Task, int]]:
+        """The tasks that wait for a place, each with its run."""
+        return list(self._waits.items())
+
+    def is_entitled(self, task: Task) -> bool:
+        """Whether an admitted task is entitled."""
+        return self._entitled.get(task, False)
+
+    def since_ms(self, task: Task) -> int:
+        """Since when a task waits for a place as it does now."""
+        return self._since_ms.get(task, 0)
+
+    def run_of(self, task: Task) -> int:
+        """The run of a task that has a place; 0: none has."""
+        return self._held[task][0] if task in self._held else 0
+
+    def host_of(self, task: Task) -> str:
+        """The host of a task that has a place; empty: it has none."""
+        return self._held[task][1] if task in self._held else ""
+
+    def on(self, host_id: str) -> list[Task]:
+        """The tasks that have a place on a host."""
+        return [task for task, (_, at, _) in self._held.items() if at == host_id]
+
+    def is_up(self, host_id: str) -> bool:
+        """Whether a host may take something."""
+        host = self.hosts.get(host_id)
+        return (
+            host is not None
+            and host.offer is not None
+            and not (host.lost or host.silent)
+            and host.reconciled == host.session
+        )
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
         for _, _, event in round_.inputs:
-            self._take(event)
+            self._take(event, round_.now_ms)
         placed: set[Task] = set()
         for event in round_.decisions:
             if isinstance(event, TasksPlaced):
                 placed |= self._place(event, round_)
             elif isinstance(event, GangsReturned):
-                for each in ranges_of(event):
-                    self._drop(each)
+                self._returned(event, round_)
             elif isinstance(event, HostLost):
                 self._host(event.host_id).lost = True
             elif isinstance(event, HostRemoved):
@@ -72,7 +117,7 @@ class Hosts:
                 raise Violation(f"{round_} places a part of a gang: {gang}, not {missing[:3]}")
 
     def _remove(self, host_id: str, round_: Round) -> None:
-        host = self._hosts.pop(host_id, None)
+        host = self.hosts.pop(host_id, None)
         if host is None:
             raise Violation(f"{round_} removes {host_id}, which isn't there")
         held = [task for task, (_, at, _) in self._held.items() if at == host_id]
@@ -81,9 +126,9 @@ class Hosts:
 
     def silent(self) -> list[str]:
         """Hosts that are silent and not given up."""
-        return [host_id for host_id, host in self._hosts.items() if host.silent and not host.lost]
+        return [host_id for host_id, host in self.hosts.items() if host.silent and not host.lost]
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, now: int) -> None:
         match event:
             case CellConfigured():
                 self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
@@ -91,12 +136,16 @@ class Hosts:
                 self._jobs[event.job_id] = event
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
             case GangsAdmitted():
-                for each in ranges_of(event):
-                    self._wait(each)
+                for each, entitled in flags_of(event):
+                    self._entitled |= dict.fromkeys(each.tasks(), entitled)
+                    self._wait(each, now)
+            case AdmissionsRanked():
+                for each, entitled in flags_of(event):
+                    self._rank(each, entitled, now)
             case GangsQueued():
                 kept = ints(event.admitted).tolist()
                 for each in (each for each, flag in zip(ranges_of(event), kept, strict=True) if flag):
-                    self._wait(each)
+                    self._wait(each, now)
             case RunsEnded():
                 for task, run in runs_of(event):
                     self._end(task, run)
@@ -104,7 +153,7 @@ class Hosts:
                 for task in tasks_of(self._jobs[event.job_id]):
                     if task in self._held:
                         raise Violation(f"{event.job_id} is {event.state}, {task} still has a place")
-                    for kept in (self._ended, self._waits, self._gangs):
+                    for kept in (self._ended, self._waits, self._gangs, self._entitled, self._since_ms):
                         kept.pop(task, None)
             case _:
                 self._take_of_host(event)
@@ -125,19 +174,31 @@ class Hosts:
         else:
             host.silent = isinstance(event, HostSilent)
 
-    def _wait(self, gangs: Range) -> None:
+    def _wait(self, gangs: Range, now: int) -> None:
         for task in gangs.tasks():
             if self._ended.get(task, 0) < gangs.run:
                 self._waits[task] = gangs.run
+                self._since_ms[task] = now
                 if gangs.gang:
                     self._gangs[task] = gangs
                 else:
                     self._gangs.pop(task, None)
 
-    def _drop(self, gangs: Range) -> None:
+    def _rank(self, gangs: Range, entitled: bool, now: int) -> None:
         for task in gangs.tasks():
-            if self._waits.get(task) == gangs.run:
+            if task in self._entitled and self._entitled[task] != entitled:
+                self._entitled[task] = entitled
+                self._since_ms[task] = now
+
+    def _returned(self, event: GangsReturned, round_: Round) -> None:
+        for gangs in ranges_of(event):
+            for task in gangs.tasks():
+                if self._waits.get(task) != gangs.run:
+                    continue
+                if event.code not in LASTING and self.is_entitled(task):
+                    raise Violation(f"{round_} returns {task} run {gangs.run}, which is a claim: {event.code}")
                 del self._waits[task]
+                self._entitled.pop(task, None)
 
     def _end(self, task: Task, run: int) -> None:
         self._ended[task] = max(run, self._ended.get(task, 0))
@@ -145,7 +206,7 @@ class Hosts:
             del self._waits[task]
         if task in self._held and self._held[task][0] == run:
             _, host_id, ports = self._held.pop(task)
-            host, shape = self._hosts[host_id], shape_of(self._jobs[task[0]], task[1])
+            host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
             host.used.subtract(shape.resources)
             host.ports.difference_update(ports)
 
@@ -168,7 +229,7 @@ class Hosts:
             raise Violation(f"{what}, which may take nothing: {host}")
         attributes = host.offer.attributes
         for condition in shape.constraints:
-            if not _meets(condition, attributes):
+            if not meets(condition, attributes):
                 raise Violation(f"{what}, which doesn't meet {condition}: {attributes}")
         host.used.update(shape.resources)
         for name in [name for name in shape.resources if name not in self._licences]:
@@ -184,10 +245,11 @@ class Hosts:
         host.ports.update(ports)
 
     def _host(self, host_id: str) -> Host:
-        return self._hosts.setdefault(host_id, Host())
+        return self.hosts.setdefault(host_id, Host())
 
 
-def _meets(condition: Constraint, attributes: dict[str, str]) -> bool:
+def meets(condition: Constraint, attributes: dict[str, str]) -> bool:
+    """Whether a host with these attributes meets a condition."""
     has = condition.attribute in attributes
     among = has and attributes[condition.attribute] in condition.values
     return {"in": among, "not_in": not among, "exists": has, "absent": not has}.get(condition.operator, False)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from events.columns import ints, longs
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.lifecycle import JobAccepted, RunsOrdered
 from events.records.placement import TasksPlaced
 
@@ -82,6 +83,13 @@ def ranges_of(event: _Ranges) -> list[Range]:
     return [Range(event.job_ids[job], first, size, run, bool(gang)) for job, first, size, run, gang in columns]
 
 
+def flags_of(event: GangsAdmitted | AdmissionsRanked) -> list[tuple[Range, bool]]:
+    """Each range of an admission, and whether it is entitled."""
+    ranges = ranges_of(event)
+    flags = ints(event.entitled).tolist() if event.entitled else [1] * len(ranges)
+    return [(each, flag == 1) for each, flag in zip(ranges, flags, strict=True)]
+
+
 def places_of(event: TasksPlaced | RunsOrdered) -> list[tuple[Task, int, str, int, list[int]]]:
     """Task, run, host, session of the host and port numbers of each item."""
     sessions, hosts = longs(event.host_session).tolist(), ints(event.host).tolist()
@@ -91,3 +99,9 @@ def places_of(event: TasksPlaced | RunsOrdered) -> list[tuple[Task, int, str, in
         found.append((task, run, event.host_ids[host], sessions[host], ports[at : at + count]))
         at += count
     return found
+
+
+def upwards(path: str) -> list[str]:
+    """A pool and those above it, the root aside, from the top."""
+    parts = path.split("/")[1:]
+    return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]

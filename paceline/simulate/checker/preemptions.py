@@ -22,6 +22,9 @@ class Preemptions:
         self._is_over = is_over
         self._open: dict[tuple[str, int, int], list[Run]] = {}
         self._kept_runs: set[Run] = set()
+        """Runs of orders that sla has deferred: none of them leaves, unless another order names it."""
+        self._stopped: set[Run] = set()
+        """Runs that were told to stop as preempted."""
 
     def take_orders(self, round_: Round) -> None:
         """Takes a round of another machine."""
@@ -50,6 +53,8 @@ class Preemptions:
                 for run, cause in zip(runs_of(event), ints(event.cause).tolist(), strict=True):
                     if cause == Outcome.PREEMPTED and run in self._kept_runs:
                         raise Violation(f"{round_} preempts {run[0]} run {run[1]}, which its order's answer says stays")
+                    if cause == Outcome.PREEMPTED:
+                        self._stopped.add(run)
             case RunsEnded() | JobsForgotten() if self._kept_runs:
                 self._kept_runs = {each for each in self._kept_runs if not self._is_over(*each)}
 
@@ -63,4 +68,9 @@ class Preemptions:
             raise Violation(f"{round_} says that all runs of the order {at} have left, and {stays[:3]} are not over")
         if not named <= {*stays} or (event.code == "DEFERRED") != bool(named):
             raise Violation(f"{round_} answers the order {at} {event.code} with {sorted(named)[:3]}")
-        self._kept_runs |= named
+        if event.code == "DEFERRED":
+            told = [run for run in stays if run in self._stopped]
+            if told:
+                raise Violation(f"{round_} defers the order {at}, of which {told[:3]} were told to stop")
+            self._kept_runs |= {*stays}
+        self._stopped.difference_update(runs)

@@ -1,0 +1,183 @@
+"""What must hold over time of capacity: none is idle for long that work which waits could use.
+
+For each host the least that was free there in a window of time is known, for each pool the least room under its limits.
+What some preemptible work that waited all the time would have found room in all the time was idle. Exceptions: what is
+held or reserved for others, static reservations, closed pools, controllers beyond their limit. Room that only work
+could use which may not be preempted isn't looked at.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from events.records.lifecycle import JobAccepted
+from events.records.parts import TaskShape
+from events.task_shapes import shape_of
+from paceline.simulate.checker.history import Violation
+from paceline.simulate.checker.hosts import Hosts, meets
+from paceline.simulate.checker.items import Task, upwards
+from paceline.simulate.checker.plans import Plans
+from paceline.simulate.checker.pools import Pools
+
+IDLE_MS = 900_000
+STEPS = 30
+"""The window moves on by so many parts."""
+NO_LIMIT = 1 << 62
+Amounts = Mapping[str, int]
+
+
+class _Seen(NamedTuple):
+    """What was free at a time: of hosts, under limits of pools, and of licences and beyond static reservations."""
+
+    at_ms: int
+    hosts: dict[str, Counter[str]]
+    rooms: dict[str, Counter[str]]
+
+
+class Idle:
+    """Looks at a cell from time to time."""
+
+    def __init__(self, hosts: Hosts, plans: Plans, pools: Pools) -> None:
+        self._hosts, self._plans, self._pools = hosts, plans, pools
+        self._seen: deque[_Seen] = deque()
+
+    def look(self, now: int) -> None:
+        """Looks at a moment. Raises `Violation` where something was idle all the time."""
+        seen = _Seen(now, self._free(), self._rooms())
+        if self._seen and now - self._seen[-1].at_ms < IDLE_MS // STEPS:
+            last = self._seen.pop()
+            seen = _Seen(last.at_ms, _least(last.hosts, seen.hosts), _least(last.rooms, seen.rooms))
+            self._seen.append(seen)
+            return
+        self._judge(now)
+        self._seen.append(seen)
+        while self._seen and self._seen[0].at_ms < now - IDLE_MS - IDLE_MS // STEPS:
+            self._seen.popleft()
+
+    def _judge(self, now: int) -> None:
+        if not self._seen or self._seen[0].at_ms > now - IDLE_MS:
+            return
+        hosts, rooms = self._seen[0].hosts, self._seen[0].rooms
+        for each in self._seen:
+            hosts, rooms = _least(hosts, each.hosts), _least(rooms, each.rooms)
+        for job, shape, size, tasks in self._waiting(now - IDLE_MS):
+            where = self._where(job, shape, size, hosts, rooms)
+            if where:
+                raise Violation(
+                    f"for {IDLE_MS // 1000} s up to {now}, {tasks[0]} of {job.pool} waits and would fit on {where}"
+                )
+
+    def _waiting(self, since: int) -> Iterator[tuple[JobAccepted, TaskShape, int, tuple[Task, ...]]]:
+        """Of what has waited since a time one of each kind: its job, its shape, how many tasks go together, which."""
+        units, found = self._pools.units, set()
+        for task in (*units.queued, *(task for task, held in units.held.items() if not held.placed_ms)):
+            job = units.jobs[task[0]]
+            shape = shape_of(job, task[1])
+            tasks = units.unit(task)
+            kind = (job.pool, job.controller, len(tasks), str(shape))
+            if (
+                not job.preemptible
+                or shape.ports
+                or kind in found
+                or any(units.queued_ms[each] > since for each in tasks)
+            ):
+                continue
+            if len({str(shape_of(job, instance)) for _, instance in tasks}) == 1:
+                found.add(kind)
+                yield job, shape, len(tasks), tasks
+
+    def _where(
+        self,
+        job: JobAccepted,
+        shape: TaskShape,
+        size: int,
+        hosts: dict[str, Counter[str]],
+        rooms: dict[str, Counter[str]],
+    ) -> list[str]:
+        """Some hosts on which a gang would have fitted all the time; none: it wouldn't."""
+        held = self._pools.units.held
+        admitted = any(task[0] == job.job_id and not each.placed_ms for task, each in held.items())
+        if self._pools.is_closed(job.pool) or (job.controller and self._limits_controllers(job.pool)):
+            return []
+        for path in ("/", *upwards(job.pool)):
+            room = rooms.get(path, Counter())
+            if not admitted and any(room[name] < size * amount for name, amount in shape.resources.items() if amount):
+                return []
+        found: list[str] = []
+        for host_id, free in hosts.items():
+            host = self._hosts.hosts.get(host_id)
+            if host is None or host.offer is None:
+                continue
+            if all(meets(condition, host.offer.attributes) for condition in shape.constraints):
+                found += [host_id] * min(size, _times(free, shape.resources, self._pools.licences))
+        return found[:size] if len(found) >= size else []
+
+    def _limits_controllers(self, path: str) -> bool:
+        defined = self._pools.defined
+        return any(each in defined and defined[each].controllers_percent < 100 for each in upwards(path))
+
+    def _free(self) -> dict[str, Counter[str]]:
+        """What is free on hosts that take something, what is held aside; of reserved hosts nothing."""
+        kept = self._plans.kept()
+        reserved = {host_id for each in self._plans.reserved.values() for host_id in each.host_ids}
+        found: dict[str, Counter[str]] = {}
+        for host_id, host in self._hosts.hosts.items():
+            if host_id in reserved or host.offer is None or not self._hosts.is_up(host_id):
+                continue
+            free = Counter(host.offer.capacity)
+            free.subtract(host.used)
+            free.subtract(kept.get(host_id, Counter()))
+            found[host_id] = free
+        return found
+
+    def _rooms(self) -> dict[str, Counter[str]]:
+        """Of each pool the room that what has a place leaves under its limit; of the root that of licences, and beyond
+        static reservations.
+        """
+        pools = self._pools
+        names = {name for host in self._hosts.hosts.values() if host.offer for name in host.offer.capacity}
+        names |= {*pools.licences}
+        used: dict[str, Counter[str]] = {path: Counter() for path in pools.defined}
+        for task in (task for task, held in pools.units.held.items() if held.placed_ms):
+            for path in upwards(pools.units.jobs[task[0]].pool):
+                used.setdefault(path, Counter()).update(pools.units.need(task))
+        rooms = {
+            path: Counter({name: pool.limit.get(name, NO_LIMIT) - used[path][name] for name in names})
+            for path, pool in pools.defined.items()
+        }
+        rooms["/"] = Counter(dict.fromkeys(names, NO_LIMIT))
+        tops = [path for path in pools.defined if path.count("/") == 1]
+        for name, amount in pools.licences.items():
+            rooms["/"][name] = amount - sum(pools.allocated.get(path, {}).get(name, 0) for path in tops)
+        for name in {name for pool in pools.defined.values() for name in pool.static}:
+            rooms["/"][name] = min(rooms["/"][name], self._beyond_static(name))
+        return rooms
+
+    def _beyond_static(self, name: str) -> int:
+        """What of a resource is free in the cell, less what static reservations keep of it."""
+        hosts = [host for host_id, host in self._hosts.hosts.items() if self._hosts.is_up(host_id) and host.offer]
+        free = sum(host.offer.capacity.get(name, 0) - host.used[name] for host in hosts if host.offer)
+        for path, pool in self._pools.defined.items():
+            if name in pool.static:
+                free -= max(0, pool.reservation.get(name, 0) - self._pools.units.placed(path)[name])
+        return free
+
+
+def _least(one: dict[str, Counter[str]], other: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
+    """What both have."""
+    return {
+        key: Counter({name: min(one[key][name], other[key][name]) for name in _names(one[key], other[key])})
+        for key in one
+        if key in other
+    }
+
+
+def _names(one: Iterable[str], other: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys((*one, *other)))
+
+
+def _times(free: Counter[str], need: Amounts, licences: Amounts) -> int:
+    """How often something fits."""
+    return min(
+        (max(0, free[name]) // amount for name, amount in need.items() if amount and name not in licences), default=0
+    )

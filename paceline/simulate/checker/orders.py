@@ -1,0 +1,254 @@
+"""What must hold at entitlement's positions of orders to preempt: for whom, of whom, by which right, how often.
+
+Times are compared to the second: so machines keep them.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from events.columns import ints, longs
+from events.records.base import Event
+from events.records.entitlement import PreemptionRefused, PreemptionsOrdered, RightsSet
+from events.records.placement import PreemptionAsked
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import Task, gangs_of, runs_of, upwards
+from paceline.simulate.checker.pools import Pools
+from paceline.simulate.checker.rules import CLEAR, GIVE, LIMIT, MOVE, OWN, Giver, Taker, slice_ms, why_not
+
+SECOND_MS = 1000
+
+
+class Unit(NamedTuple):
+    """A gang or a task, as records name it."""
+
+    job_id: str
+    first: int
+    size: int
+    run: int
+
+    def tasks(self) -> list[Task]:
+        """Its tasks."""
+        return [(self.job_id, instance) for instance in range(self.first, self.first + self.size)]
+
+
+class Before(NamedTuple):
+    """What orders of a round are judged by: entitlements as they were before it, and as the round says them."""
+
+    before: dict[str, dict[str, int]]
+    after: dict[str, dict[str, int]]
+
+
+class Orders:
+    """Follows asks, orders and refusals. `pools` has taken the round before."""
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+        self._units = pools.units
+        self._asked: dict[Unit, set[tuple[Task, int]]] = {}
+        """Asks that have no answer, and their victims."""
+        self.entitled: dict[str, dict[str, int]] = {}
+        """What pools may use, as it was last said, by whatever record."""
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of entitlement. Raises `Violation`."""
+        for _, _, event in round_.inputs:
+            if isinstance(event, PreemptionAsked):
+                self._ask(event, round_)
+        before = dict(self.entitled)
+        self.entitled.update(self._pools.may_use)
+        for event in round_.decisions:
+            if isinstance(event, RightsSet):
+                self._rights(event)
+        for event in round_.decisions:
+            self._decided(event, Before(before, self.entitled), round_)
+
+    def settled(self) -> None:
+        """For a cell that has nothing left to do. Raises `Violation`."""
+        if self._asked:
+            raise Violation(f"the cell is at rest: {[*self._asked][:3]} asked for victims and have no answer")
+
+    def _ask(self, event: PreemptionAsked, round_: Round) -> None:
+        unit = Unit(event.job_id, event.first, event.count, event.run)
+        if unit in self._asked:
+            raise Violation(f"{round_} hears that {unit} asks for victims again, before it has an answer")
+        jobs = [event.job_ids[at] for at in ints(event.job).tolist()]
+        tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
+        self._asked[unit] = {*zip(tasks, ints(event.victim_run).tolist(), strict=True)}
+
+    def _rights(self, event: RightsSet) -> None:
+        width = len(event.resources)
+        for pools, column in ((event.givers, event.giver_entitlement),):
+            for path, row in zip(pools, longs(column).reshape(len(pools), width).tolist(), strict=True):
+                self.entitled[path] = dict(zip(event.resources, row, strict=True))
+        paths = [event.pools[at] for at in ints(event.pool).tolist()]
+        for path, row in zip(paths, longs(event.entitlement).reshape(len(paths), width).tolist(), strict=True):
+            self.entitled[path] = dict(zip(event.resources, row, strict=True))
+
+    def _decided(self, event: Event, numbers: Before, round_: Round) -> None:
+        match event:
+            case PreemptionRefused():
+                unit = Unit(event.job_id, event.first, event.count, event.run)
+                if self._asked.pop(unit, None) is None:
+                    raise Violation(f"{round_} refuses victims for {unit}, which hasn't asked")
+            case PreemptionsOrdered():
+                self._ordered(event, numbers, round_)
+
+    def _ordered(self, event: PreemptionsOrdered, numbers: Before, round_: Round) -> None:
+        unit = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
+        ways = {*ints(event.way).tolist()}
+        victims = runs_of(event)
+        if not victims:
+            raise Violation(f"{round_} orders nobody to leave for {unit}")
+        for task, run in victims:
+            held = self._units.held.get(task)
+            if held is None or held.run != run:
+                raise Violation(f"{round_} preempts {task} run {run}, which holds nothing")
+            if not self._units.jobs[task[0]].preemptible:
+                raise Violation(f"{round_} preempts {task} run {run}, which isn't preemptible")
+            if task in self._units.leaving:
+                raise Violation(f"{round_} preempts {task} run {run}, which leaves already")
+        self._units.order(event)
+        for gang in gangs_of((task for task, _ in victims), self._units.gangs):
+            held_by = self._units.held
+            stays = [
+                task for task in gang.tasks() if task in held_by and self._units.left.get(task) != held_by[task].run
+            ]
+            if stays:
+                raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
+        if LIMIT not in ways and self._asked.pop(unit, None) != {*victims}:
+            raise Violation(f"{round_} orders {victims[:3]} to leave for {unit}, which hasn't asked for that")
+        self._check_unit(event, unit, LIMIT in ways, round_)
+        failures = [_Order(self._pools, event, unit, entitled, round_).why_not() for entitled in numbers]
+        if all(failures):
+            raise Violation(f"{round_} orders {victims[0][0]} and others to leave for {unit}: {failures[-1]}")
+
+    def _check_unit(self, event: PreemptionsOrdered, unit: Unit, by_limit: bool, round_: Round) -> None:
+        settings, now = self._pools.settings, round_.now_ms
+        job = self._units.jobs[unit.job_id]
+        what = f"{round_} orders others to leave for {unit}"
+        if job.pool != event.for_pool:
+            raise Violation(f"{what} of {job.pool}, it says {event.for_pool}")
+        pool = self._pools.defined.get(job.pool)
+        delay = pool.preemption_delay_ms if pool is not None else None
+        delay = settings.preemption_delay_ms if delay is None else delay
+        for task in [task for task in unit.tasks() if self._units.ended.get(task, 0) < unit.run]:
+            held = self._units.held.get(task)
+            if by_limit and held is None and self._units.queued.get(task) == unit.run:
+                continue  # the limit keeps it from being admitted
+            if held is None or held.run != unit.run or not held.entitled or held.placed_ms:
+                raise Violation(f"{what}, of which {task} is no claim: {held}")
+            if delay < 0 or now - held.due_ms + SECOND_MS < delay:
+                raise Violation(f"{what}, which is entitled for {now - held.due_ms} ms, the delay is {delay}")
+            lately = self._units.displaced(task, now)
+            if lately and now - lately[-1] + SECOND_MS < settings.settle_ms:
+                raise Violation(f"{what}, which was displaced {now - lately[-1]} ms ago itself")
+
+
+class _Order:
+    """One order, judged by given entitlements."""
+
+    def __init__(
+        self, pools: Pools, event: PreemptionsOrdered, unit: Unit, entitled: dict[str, dict[str, int]], round_: Round
+    ) -> None:
+        self._pools, self._units, self._settings = pools, pools.units, pools.settings
+        self._event, self._unit, self._round = event, unit, round_
+        self._entitled = entitled
+        self._taken: Counter[str] = Counter()
+        self._gone: set[Task] = set()
+        self._below_reservation = event.code == "BELOW_RESERVATION"
+
+    def why_not(self) -> str:
+        """The first thing that is wrong with it; empty: nothing is."""
+        event = self._event
+        pools = [event.from_pools[at] for at in ints(event.from_pool).tolist()]
+        columns = zip(runs_of(event), ints(event.way).tolist(), ints(event.slice).tolist(), pools, strict=True)
+        if self._below_reservation and (code := self._isnt_below()):
+            return code
+        for (task, run), way, by_slice, pool in columns:
+            if task in self._gone:
+                continue  # it is of the gang of one before it
+            members = tuple(each for each in self._units.unit(task) if self._units.left.get(each) == run)
+            why = self._why_stays(task, members, way, by_slice, pool)
+            if why:
+                return f"{task} stays, {why}"
+            self._gone.update(members)
+        return ""
+
+    def _isnt_below(self) -> str:
+        need, reserved = self._units.needs(self._unit.tasks()), False
+        for path in upwards(self._event.for_pool):
+            placed, pool = self._placed(path), self._pools.defined.get(path)
+            reserved |= pool is not None and any(
+                placed[name] < pool.reservation.get(name, 0) for name in need if need[name]
+            )
+        return "" if reserved else f"{self._event.for_pool} isn't below its reservation"
+
+    def _placed(self, pool: str) -> Counter[str]:
+        """What of a pool has a place and isn't leaving for the orders before this one, less the victims before."""
+        placed = self._units.placed(pool)
+        for task, order in self._units.leaving.items():
+            same = order.order == self._event.order and task not in self._gone
+            held = self._units.held.get(task)
+            if same and held is not None and held.placed_ms and pool in ("/", *upwards(self._units.jobs[task[0]].pool)):
+                placed.update(self._units.need(task))
+        return placed
+
+    def _why_stays(self, task: Task, members: tuple[Task, ...], way: int, by_slice: int, pool: str) -> str:
+        units, settings, now = self._units, self._settings, self._round.now_ms
+        job, taker = units.jobs[task[0]], units.jobs[self._unit.job_id]
+        if job.pool != pool:
+            return f"it is of {job.pool}, not {pool}"
+        if way != LIMIT and not all(units.held[each].placed_ms for each in members):
+            return "it has no place"
+        if any(units.spared_ms.get(each, 0) > now for each in members):
+            return "sla has refused it a while ago"
+        often = max((len(units.displaced(each, now)) for each in members), default=0)
+        if often >= settings.preemptions_per_hour and not self._below_reservation:
+            return f"it was displaced {often} times in this hour"
+        yields = units.priority[task[0]] < units.priority[taker.job_id] or not units.held[task].entitled
+        if way == OWN:
+            return "" if job.pool == taker.pool and yields else "it isn't below its pool's gang"
+        slice_over = self._slice_over(members)
+        if by_slice and not slice_over:
+            return "its slice isn't over"
+        waited = now - min((units.held[each].due_ms for each in self._unit.tasks() if each in units.held), default=now)
+        if way in (MOVE, CLEAR):
+            return self._why_not_moved(job.pool == taker.pool, way, slice_over, waited + SECOND_MS)
+        if way == GIVE and job.pool == taker.pool:
+            return "it is of the same pool"
+        return self._gives(members, pool, bool(by_slice)) if way == GIVE else ""
+
+    def _slice_over(self, members: tuple[Task, ...]) -> bool:
+        used = max(self._units.slices[each] for each in members)
+        protected = slice_ms(self._settings.turn_for_ms, used, self._settings.turn_doublings)
+        since = max(self._units.held[each].placed_ms for each in members)
+        return self._round.now_ms - since + SECOND_MS >= protected
+
+    def _why_not_moved(self, own: bool, way: int, slice_over: bool, waited_ms: int) -> str:
+        turn = self._pools.turns.get(self._event.for_pool)
+        on_turn = turn is not None and (turn.job_id, turn.first) == (self._unit.job_id, self._unit.first)
+        after = self._settings.move_after_ms
+        if way == CLEAR and not on_turn:
+            after = self._settings.clear_after_ms
+        if waited_ms < after:
+            return f"the gang waits for {waited_ms} ms"
+        if way == CLEAR and (own or not slice_over):
+            return "it is of the same pool" if own else "its slice isn't over"
+        return ""
+
+    def _gives(self, members: tuple[Task, ...], pool: str, by_slice: bool) -> str:
+        entitled, reserved = self._entitled.get(pool), self._pools.defined.get(pool)
+        mine = self._entitled.get(self._event.for_pool)
+        if entitled is None or mine is None:
+            return "its pool, or that of the gang, was told nothing of what it may use"
+        within = {
+            name: min(amount, entitled.get(name, 0))
+            for name, amount in (reserved.reservation if reserved is not None else {}).items()
+        }
+        victim = self._units.needs(members)
+        giver = Giver(self._placed(pool), entitled, within)
+        need = self._units.needs(self._unit.tasks())
+        taker = Taker(need, self._placed(self._event.for_pool), mine, self._below_reservation)
+        why = why_not(victim, giver, taker, self._taken, by_slice)
+        self._taken.update(victim)
+        return why

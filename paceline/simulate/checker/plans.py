@@ -1,0 +1,195 @@
+"""What must hold at placement's positions of plans: on the hosts that it asks others to leave the gang fits, nobody is
+asked in vain, what they leave is the gang's, and no two gangs each hold half of what they need.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from events.columns import ints
+from events.records.base import Event
+from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
+from events.records.lifecycle import PreemptionAnswered
+from events.records.placement import GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
+from events.task_shapes import shape_of
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.hosts import Hosts
+from paceline.simulate.checker.items import Range, Task, flags_of, places_of, ranges_of
+from paceline.simulate.checker.orders import SECOND_MS, Unit
+from paceline.simulate.checker.pools import Pools
+
+TENTH = 10
+"""Several gangs may reserve hosts at once, if all together reserve no more than this part of the hosts."""
+
+
+class Plan(NamedTuple):
+    """The hosts that others are to leave for a unit, with the number of its tasks, and the victims."""
+
+    unit: Unit
+    hosts: dict[str, int]
+    victims: dict[Task, int]
+    until_ms: int
+
+
+class Plans:
+    """Follows plans and reservations. `hosts` has taken the round before; `pools` knows jobs, gangs and settings."""
+
+    def __init__(self, hosts: Hosts, pools: Pools) -> None:
+        self._hosts = hosts
+        self._pools = pools
+        self.plans: dict[Unit, Plan] = {}
+        self.reserved: dict[Unit, HostsReserved] = {}
+        self._of_order: dict[int, Unit] = {}
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of placement. Raises `Violation`."""
+        for _, _, event in round_.inputs:
+            self._take(event)
+        for event in round_.decisions:
+            self._decided(event, round_)
+        self._forget(round_)
+        for plan in self.plans.values():
+            self._check_held(plan, round_)
+
+    def kept(self, but: Unit | None = None) -> dict[str, Counter[str]]:
+        """What plans keep of hosts, one unit's aside: what their units need, less what their victims hold there yet."""
+        found: dict[str, Counter[str]] = {}
+        for plan in self.plans.values():
+            if plan.unit == but:
+                continue
+            for host_id in plan.hosts:
+                mine = self._needs(plan, host_id)
+                mine.subtract(self._victims(plan, host_id))
+                found.setdefault(host_id, Counter()).update(+mine)
+        return found
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case PreemptionRefused():
+                self.plans.pop(Unit(event.job_id, event.first, event.count, event.run), None)
+            case PreemptionsOrdered():
+                self._of_order[event.order] = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
+            case PreemptionAnswered():
+                unit = self._of_order.pop(event.number, None)
+                if event.code != "LEFT" and unit is not None:
+                    self.plans.pop(unit, None)
+            case AdmissionsRanked():
+                self._drop([gangs for gangs, entitled in flags_of(event) if not entitled])
+
+    def _decided(self, event: Event, round_: Round) -> None:
+        match event:
+            case TasksPlaced():
+                placed = {task for task, *_ in places_of(event)}
+                for unit in [unit for unit in (*self.plans, *self.reserved) if placed & {*unit.tasks()}]:
+                    self.plans.pop(unit, None)
+            case GangsReturned():
+                self._drop(ranges_of(event))
+            case PreemptionAsked():
+                self._asked(event, round_)
+            case HostsReserved():
+                self._reserve(event, round_)
+
+    def _drop(self, gangs: list[Range]) -> None:
+        tasks = {task for each in gangs for task in each.tasks()}
+        for unit in [unit for unit in self.plans if tasks & {*unit.tasks()}]:
+            del self.plans[unit]
+
+    def _forget(self, round_: Round) -> None:
+        """Plans end with their units, and with their time."""
+        for unit, plan in list(self.plans.items()):
+            waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
+            if not waits or plan.until_ms <= round_.now_ms:
+                del self.plans[unit]
+
+    def _asked(self, event: PreemptionAsked, round_: Round) -> None:
+        unit = Unit(event.job_id, event.first, event.count, event.run)
+        what = f"{round_} asks others to leave for {unit}"
+        hosts = dict(zip(event.host_ids, ints(event.tasks).tolist(), strict=True))
+        jobs = [event.job_ids[at] for at in ints(event.job).tolist()]
+        tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
+        victims = dict(zip(tasks, ints(event.victim_run).tolist(), strict=True))
+        waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
+        if len(waits) != sum(hosts.values()):
+            raise Violation(f"{what}, of which {len(waits)} wait, on hosts for {sum(hosts.values())}")
+        if not self._hosts.is_entitled(waits[0]):
+            raise Violation(f"{what}, which is borrowed")
+        for task, run in victims.items():
+            if self._hosts.run_of(task) != run:
+                raise Violation(f"{what}: {task} run {run} has no place")
+        plan = Plan(unit, hosts, victims, round_.now_ms + self._pools.settings.hold_for_ms)
+        kept = self.kept(unit)
+        for host_id in hosts:
+            if short := self._short(plan, host_id, kept, ()):
+                raise Violation(f"{what}: {host_id} would lack {short}")
+        others = {host_id for other, each in self.reserved.items() if other != unit for host_id in each.host_ids}
+        judged = others.isdisjoint(hosts) and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
+        for unneeded in self._victim_units(plan) if judged else ():
+            if not any(self._short(plan, host_id, kept, unneeded) for host_id in hosts):
+                raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
+        self.plans[unit] = plan
+
+    def _victim_units(self, plan: Plan) -> list[tuple[Task, ...]]:
+        return sorted({self._pools.units.unit(task) for task in plan.victims})
+
+    def _short(
+        self, plan: Plan, host_id: str, kept: dict[str, Counter[str]], stays: tuple[Task, ...]
+    ) -> dict[str, int]:
+        """What a host would lack for the tasks that are planned there if these victims stayed."""
+        host = self._hosts.hosts[host_id]
+        room = Counter(host.offer.capacity if host.offer is not None else {})
+        room.subtract(host.used)
+        room.subtract(kept.get(host_id, Counter()))
+        for task in plan.victims:
+            if task not in stays and self._hosts.host_of(task) == host_id:
+                room.update(self._pools.units.need(task))
+        need = self._needs(plan, host_id)
+        return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
+
+    def _needs(self, plan: Plan, host_id: str) -> Counter[str]:
+        """What the tasks that are planned on a host need, without licences."""
+        need = self._pools.units.need(plan.unit.tasks()[0])
+        return Counter(
+            {name: plan.hosts[host_id] * amount for name, amount in need.items() if name not in self._pools.licences}
+        )
+
+    def _victims(self, plan: Plan, host_id: str) -> Counter[str]:
+        """What the victims of a plan still hold on a host."""
+        return self._pools.units.needs(
+            task
+            for task, run in plan.victims.items()
+            if self._hosts.host_of(task) == host_id and self._hosts.run_of(task) == run
+        )
+
+    def _check_held(self, plan: Plan, round_: Round) -> None:
+        """Nobody takes what others leave for a unit, as long as its hosts are there."""
+        if not all(self._hosts.is_up(host_id) for host_id in plan.hosts):
+            return
+        kept = self.kept(plan.unit)
+        for host_id in plan.hosts:
+            if short := self._short(plan, host_id, kept, ()):
+                raise Violation(f"{round_} gives others what is kept on {host_id} for {plan.unit}: it lacks {short}")
+
+    def _reserve(self, event: HostsReserved, round_: Round) -> None:
+        unit, settings = Unit(event.job_id, event.first, event.count, event.run), self._pools.settings
+        what = f"{round_} reserves hosts for {unit}"
+        if event.state != "RESERVED":
+            if self.reserved.pop(unit, None) is None:
+                raise Violation(f"{round_} gives up hosts for {unit}, which has reserved none: {event.state}")
+            return
+        new = unit not in self.reserved
+        self.reserved[unit] = event
+        if not new:
+            return
+        waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
+        if not waits or not self._hosts.is_entitled(waits[0]):
+            raise Violation(f"{what}, which isn't entitled and without a place")
+        if len(waits) != sum(ints(event.tasks).tolist()):
+            raise Violation(f"{what}, of which {len(waits)} wait, for {sum(ints(event.tasks).tolist())} tasks")
+        waited = round_.now_ms - self._hosts.since_ms(waits[0])
+        if waited + SECOND_MS < settings.reserve_after_ms:
+            raise Violation(f"{what}, which waits for {waited} ms")
+        if event.until_ms > round_.now_ms + settings.reserve_for_ms + SECOND_MS:
+            raise Violation(f"{what} until {event.until_ms}, longer than they may be")
+        hosts = [host_id for each in self.reserved.values() for host_id in each.host_ids]
+        up = sum(map(self._hosts.is_up, self._hosts.hosts))
+        if len(self.reserved) > 1 and (len({*hosts}) < len(hosts) or len(hosts) * TENTH > up):
+            raise Violation(f"{what}, and {len(self.reserved) - 1} others have some: {len(hosts)} of {up}")

@@ -1,0 +1,91 @@
+"""What must hold of explanations: each gang that waits for admission has one, and its numbers say what its code does."""
+
+from collections.abc import Mapping
+
+from events.records.entitlement import GangsHeld
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import Task, ranges_of, upwards
+from paceline.simulate.checker.pools import Pools
+
+Amounts = Mapping[str, int]
+PATIENCE_MS = 5_000
+"""So long a gang may wait until it is told why."""
+
+
+class Reasons:
+    """Follows the explanations of entitlement. `pools` has taken the round before."""
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+        self._units = pools.units
+        self._told: dict[Task, tuple[int, GangsHeld]] = {}
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of entitlement. Raises `Violation`."""
+        for event in round_.decisions:
+            if isinstance(event, GangsHeld):
+                self._held(event, round_)
+
+    def at_rest(self, now: int) -> None:
+        """For a cell in which nothing happens at this moment. Raises `Violation`."""
+        for task, run in self._units.queued.items():
+            told, event = self._told.get(task, (0, None))
+            if (told != run or event is None) and now - self._units.queued_ms[task] > PATIENCE_MS:
+                raise Violation(f"at {now}, {task} run {run} waits and isn't told why")
+            if event is not None and event.code == "BEHIND_IN_QUEUE" and self._is_first(task):
+                raise Violation(f"at {now}, {task} is told that others come before it, and none does")
+
+    def _held(self, event: GangsHeld, round_: Round) -> None:
+        for gangs in ranges_of(event):
+            for task in gangs.tasks():
+                job = self._units.jobs.get(task[0])
+                if job is None or self._units.queued.get(task) != gangs.run:
+                    continue
+                self._told[task] = (gangs.run, event)
+                what = f"{round_} tells {task} {event.code}"
+                if event.pool != job.pool or event.at not in ("/", *upwards(job.pool)):
+                    raise Violation(f"{what} of {event.pool} at {event.at}, it is in {job.pool}")
+                if event.firm == job.preemptible or event.controllers != (job.controller and task[1] == 0):
+                    raise Violation(f"{what}, as of another class")
+        if event.job_ids and (why := self._contradicts(event)):
+            raise Violation(f"{round_} tells {event.job_ids[0]} {event.code}, and {why}: {event}")
+
+    def _contradicts(self, event: GangsHeld) -> str:
+        """What of its numbers doesn't agree with its code; empty: all does."""
+        defined = self._pools.defined.get(event.at)
+        match event.code:
+            case "LIMIT_REACHED" | "RESERVATION_REACHED":
+                return "" if _exceeds(event.asked, event.allocated, event.limit) else "it would fit within that"
+            case "ENTITLEMENT_REACHED" | "CONTROLLER_LIMIT_REACHED":
+                return (
+                    "" if _exceeds(event.asked, event.allocated, event.entitlement, 0) else "it would fit within that"
+                )
+            case "POOL_CLOSED":
+                return "" if self._pools.is_closed(event.pool) else "the pool is open"
+            case "SHARE_OF_NOTHING":
+                nothing = defined is not None and (0 in defined.share.values() or not defined.share_default)
+                return "" if nothing else "the pool has a share"
+            case "NOT_YET_EVALUATED":
+                return "it was evaluated"
+        return ""
+
+    def _is_first(self, task: Task) -> bool:
+        """Whether nothing else of its class waits in its pool that comes before it."""
+        job = self._units.jobs[task[0]]
+        mine = self._units.priority[task[0]]
+        members = {*self._units.unit(task)}
+        for other in self._units.queued:
+            its = self._units.jobs[other[0]]
+            same = its.pool == job.pool and its.preemptible == job.preemptible and other not in members
+            if same and self._units.priority[other[0]] >= mine:
+                return False
+        return True
+
+
+def _exceeds(asked: Amounts, allocated: Amounts, most: Amounts, default: int | None = None) -> bool:
+    """Whether what is asked, on top of what is held, is more than there may be, of some resource."""
+    for name, amount in asked.items():
+        bound = most.get(name, default)
+        if amount and bound is not None and allocated.get(name, 0) + amount > bound:
+            return True
+    return False

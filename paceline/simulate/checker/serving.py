@@ -1,0 +1,70 @@
+"""What must hold of the order in which placement serves what waits: entitled before borrowed, then as it was admitted.
+
+Only tasks that are placed alone are compared: one that needs no more than another, with the same conditions on hosts,
+would have found a place where that was placed.
+"""
+
+from typing import NamedTuple
+
+from events.records.entitlement import GangsAdmitted
+from events.records.placement import TasksPlaced
+from events.task_shapes import shape_of
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.hosts import Hosts
+from paceline.simulate.checker.items import Task, flags_of, places_of
+from paceline.simulate.checker.plans import Plans
+from paceline.simulate.checker.pools import Pools
+
+
+class _Rank(NamedTuple):
+    borrowed: bool
+    number: int
+
+
+class Serving:
+    """Follows admissions and places. `hosts` and `plans` have taken the round before."""
+
+    def __init__(self, hosts: Hosts, plans: Plans, pools: Pools) -> None:
+        self._hosts, self._plans, self._units = hosts, plans, pools.units
+        self._numbers: dict[Task, int] = {}
+        self._admissions = 0
+        self._kept: set[Task] = set()
+        """What had a plan or reserved hosts before the round."""
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of placement. Raises `Violation`."""
+        for _, _, event in round_.inputs:
+            if isinstance(event, GangsAdmitted):
+                for gangs, _ in flags_of(event):
+                    for task in gangs.tasks():
+                        self._admissions += 1
+                        self._numbers[task] = self._admissions
+        placed = [
+            (task, run, host_id)
+            for event in round_.decisions
+            if isinstance(event, TasksPlaced)
+            for task, run, host_id, _, _ in places_of(event)
+        ]
+        last = max((self._rank(task) for task, *_ in placed if self._is_plain(task)), default=None)
+        if last is not None:
+            for task, run in self._hosts.waiting():
+                if self._is_plain(task) and self._rank(task) < last:
+                    self._compare(task, run, placed, round_)
+        self._kept = {task for unit in (*self._plans.plans, *self._plans.reserved) for task in unit.tasks()}
+
+    def _is_plain(self, task: Task) -> bool:
+        alone = task not in self._units.gangs and task not in self._kept
+        return alone and task in self._numbers and not shape_of(self._units.jobs[task[0]], task[1]).ports
+
+    def _rank(self, task: Task) -> _Rank:
+        return _Rank(not self._hosts.is_entitled(task), self._numbers[task])
+
+    def _compare(self, task: Task, run: int, placed: list[tuple[Task, int, str]], round_: Round) -> None:
+        shape = shape_of(self._units.jobs[task[0]], task[1])
+        for other, _, host_id in placed:
+            if not self._is_plain(other) or self._rank(other) <= self._rank(task):
+                continue
+            its = shape_of(self._units.jobs[other[0]], other[1])
+            smaller = all(amount <= its.resources.get(name, 0) for name, amount in shape.resources.items())
+            if smaller and shape.constraints == its.constraints:
+                raise Violation(f"{round_} places {other} on {host_id} before {task} run {run}, which was to go first")

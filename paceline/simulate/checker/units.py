@@ -1,0 +1,228 @@
+"""Tasks as entitlement may know them: who waits, who is admitted and how, who has a place, who is to leave."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from events.codes import Outcome
+from events.columns import ints
+from events.records.base import Event
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
+from events.records.lifecycle import (
+    GangsQueued,
+    JobAccepted,
+    JobChanged,
+    JobPriorityChanged,
+    PreemptionAnswered,
+    RunsAvailable,
+    RunsEnded,
+)
+from events.records.placement import GangsReturned, TasksPlaced
+from events.task_shapes import shape_of
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import FINAL, Range, Task, flags_of, places_of, ranges_of, runs_of, tasks_of
+
+HOUR_MS = 3_600_000
+
+
+class Held(NamedTuple):
+    """A run that is admitted. `entitled`: not borrowed; `due_ms`: since when it is entitled without a place;
+    `placed_ms`: since when it has one; 0: it isn't, or has none.
+    """
+
+    run: int
+    entitled: bool
+    due_ms: int = 0
+    placed_ms: int = 0
+
+
+class Units:
+    """Follows what entitlement takes in and decides of tasks. `count` is told what pools hold more (1) or less (-1)."""
+
+    def __init__(self, count: Callable[[Task, int], None]) -> None:
+        self.jobs: dict[str, JobAccepted] = {}
+        self.priority: dict[str, int] = {}
+        self.ended: dict[Task, int] = {}
+        self.queued: dict[Task, int] = {}
+        self.queued_ms: dict[Task, int] = {}
+        self.gangs: dict[Task, Range] = {}
+        self.held: dict[Task, Held] = {}
+        self.leaving: dict[Task, PreemptionsOrdered] = {}
+        """Tasks that have a place, and the open order by which they are to leave."""
+        self.left: dict[Task, int] = {}
+        """The last run of each task that was asked to leave."""
+        self.displaced_ms: dict[Task, list[int]] = {}
+        """When each task was preempted in the last hour."""
+        self.slices: Counter[Task] = Counter()
+        self.spared_ms: dict[Task, int] = {}
+        """Until when a refusal of sla protects a task."""
+        self.defer_for_ms = 0
+        self._count = count
+
+    # What is asked
+
+    def need(self, task: Task) -> Mapping[str, int]:
+        """What a task asks, by resource."""
+        return shape_of(self.jobs[task[0]], task[1]).resources
+
+    def needs(self, tasks: Iterable[Task]) -> Counter[str]:
+        """What tasks ask together."""
+        total: Counter[str] = Counter()
+        for task in tasks:
+            total.update(self.need(task))
+        return total
+
+    def unit(self, task: Task) -> tuple[Task, ...]:
+        """The tasks that are admitted, placed and preempted with a task, those that are over aside."""
+        gang = self.gangs.get(task)
+        if gang is None:
+            return (task,)
+        return tuple(each for each in gang.tasks() if self.ended.get(each, 0) < gang.run)
+
+    def placed(self, pool: str) -> Counter[str]:
+        """What runs of a pool and those below it have places for and aren't leaving."""
+        return self.needs(
+            task
+            for task, held in self.held.items()
+            if held.placed_ms and task not in self.leaving and _within(self.jobs[task[0]].pool, pool)
+        )
+
+    def displaced(self, task: Task, now: int) -> list[int]:
+        """When a task was preempted in the hour before a time."""
+        return [at for at in self.displaced_ms.get(task, ()) if at + HOUR_MS > now]
+
+    # What is taken in
+
+    def take(self, event: Event, now: int) -> None:
+        """Takes an input of entitlement. Raises `Violation`."""
+        match event:
+            case JobAccepted():
+                self.jobs[event.job_id] = event
+                self.priority[event.job_id] = event.priority
+                self.ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
+            case JobPriorityChanged():
+                self.priority[event.job_id] = event.priority
+            case GangsQueued():
+                for each, kept in zip(ranges_of(event), ints(event.admitted).tolist(), strict=True):
+                    self._queue(each, kept, now)
+            case TasksPlaced():
+                for task, run, *_ in places_of(event):
+                    self._place(task, run, now)
+            case RunsAvailable():
+                pass
+            case RunsEnded():
+                columns = zip(runs_of(event), ints(event.outcome).tolist(), ints(event.kept).tolist(), strict=True)
+                for (task, run), outcome, kept in columns:
+                    self._end(task, run, outcome, kept, now)
+            case GangsReturned():
+                for each in ranges_of(event):
+                    self._return(each, now)
+            case PreemptionAnswered():
+                self._answered(event, now)
+            case JobChanged() if event.state in FINAL:
+                self._final(event)
+
+    def _queue(self, gangs: Range, kept: int, now: int) -> None:
+        for task in gangs.tasks():
+            if kept and task in self.held:
+                self.held[task] = self.held[task]._replace(run=gangs.run)
+            else:
+                self.queued[task] = gangs.run
+            self.queued_ms[task] = now
+            if gangs.gang and gangs.size > 1:
+                self.gangs[task] = gangs
+            else:
+                self.gangs.pop(task, None)
+
+    def _place(self, task: Task, run: int, now: int) -> None:
+        held = self.held.get(task)
+        if held is not None and held.run == run and self.ended.get(task, 0) < run:
+            self.held[task] = held._replace(placed_ms=now, due_ms=0)
+
+    def _end(self, task: Task, run: int, outcome: int, kept: int, now: int) -> None:
+        self.ended[task] = max(run, self.ended.get(task, 0))
+        self.queued.pop(task, None)
+        order = self.leaving.pop(task, None)
+        if order is not None and outcome == Outcome.PREEMPTED:
+            self.displaced_ms[task] = [*self.displaced(task, now), now]
+            self.slices[task] += _by_slice(order, task)
+        held = self.held.get(task)
+        if kept and held is not None and held.run == run:  # before that run is queued: it may be asked to leave already
+            self.held[task] = Held(run + 1, held.entitled, now if held.entitled else 0)
+        elif not kept and held is not None and held.run <= run:
+            self._release(task)
+
+    def _return(self, gangs: Range, now: int) -> None:
+        for task in gangs.tasks():
+            held = self.held.get(task)
+            if held is not None and held.run == gangs.run and self.ended.get(task, 0) < gangs.run:
+                self._release(task)
+                self.queued[task] = gangs.run
+
+    def _answered(self, event: PreemptionAnswered, now: int) -> None:
+        if event.code == "DEFERRED":
+            self.spared_ms |= {task: now + self.defer_for_ms for task, _ in runs_of(event)}
+        for task in [task for task, order in self.leaving.items() if order.order == event.number]:
+            del self.leaving[task]
+
+    def _final(self, event: JobChanged) -> None:
+        holds = [task for task in self.held if task[0] == event.job_id]
+        if holds:
+            raise Violation(f"{event.job_id} is {event.state}, its pool still holds {holds}")
+        for task in tasks_of(self.jobs[event.job_id]):
+            for kept in (self.ended, self.queued, self.queued_ms, self.gangs, self.left, self.displaced_ms):
+                kept.pop(task, None)
+            self.slices.pop(task, None)
+            self.spared_ms.pop(task, None)
+
+    # What is decided
+
+    def admit(self, event: GangsAdmitted, round_: Round) -> set[Task]:
+        """Takes an admission; returns the tasks. Raises `Violation`."""
+        tasks = set()
+        for gangs, entitled in flags_of(event):
+            for task in gangs.tasks():
+                if self.queued.pop(task, 0) != gangs.run:
+                    raise Violation(f"{round_} admits {task} run {gangs.run}, which isn't queued")
+                if task in self.held:
+                    run = self.held[task].run
+                    raise Violation(f"{round_} admits {task} run {gangs.run}, of which run {run} is admitted")
+                self.held[task] = Held(gangs.run, entitled, round_.now_ms if entitled else 0)
+                self._count(task, 1)
+                tasks.add(task)
+        return tasks
+
+    def rank(self, event: AdmissionsRanked, round_: Round) -> None:
+        """Takes a change between entitled and borrowed. Raises `Violation`."""
+        for gangs, entitled in flags_of(event):
+            for task in gangs.tasks():
+                held = self.held.get(task)
+                if self.ended.get(task, 0) >= gangs.run:
+                    continue
+                if held is None or held.run != gangs.run:
+                    raise Violation(f"{round_} ranks {task} run {gangs.run}, which isn't admitted")
+                if held.placed_ms and not entitled:
+                    raise Violation(f"{round_} makes {task} run {gangs.run} borrowed, which has a place")
+                due = round_.now_ms if entitled and not held.placed_ms else 0
+                self.held[task] = held._replace(entitled=entitled, due_ms=held.due_ms or due if entitled else 0)
+
+    def order(self, event: PreemptionsOrdered) -> None:
+        """Takes an order: its runs are leaving."""
+        for task, run in runs_of(event):
+            self.left[task] = run
+            self.leaving[task] = event
+
+    def _release(self, task: Task) -> None:
+        del self.held[task]
+        self.leaving.pop(task, None)
+        self._count(task, -1)
+
+
+def _by_slice(order: PreemptionsOrdered, task: Task) -> int:
+    return next(
+        int(by) for (each, _), by in zip(runs_of(order), ints(order.slice).tolist(), strict=True) if each == task
+    )
+
+
+def _within(pool: str, above: str) -> bool:
+    return above == "/" or pool == above or pool.startswith(f"{above}/")
