@@ -1,6 +1,7 @@
 """What must hold at entitlement's positions of what pools hold: limits, reservations, whole gangs, shares."""
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
@@ -14,8 +15,10 @@ from events.records.entitlement import (
     TurnSet,
 )
 from events.records.lifecycle import JobAccepted
+from events.records.placement import CapacityChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.task_shapes import shape_of
+from paceline.simulate.checker.certificate import SharedPool, faults
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.items import Task, gangs_of, upwards
 from paceline.simulate.checker.units import Units
@@ -35,6 +38,9 @@ class Pools:
         self.allocated: dict[str, dict[str, int]] = {}
         self.licences: dict[str, int] = {}
         """What the whole cell has of each."""
+        self._wanted: dict[str, dict[str, int]] = {}
+        """What they demand, as it was last said."""
+        self._capacity: Mapping[str, int] = {}
         self._history = history
         self._cell = cell
         self._non_preemptible: dict[str, dict[str, int]] = {}
@@ -47,6 +53,8 @@ class Pools:
         """Takes a round of entitlement. Raises `Violation`."""
         for _, _, event in round_.inputs:
             self.units.take(event, round_.now_ms)
+            if isinstance(event, CapacityChanged):
+                self._capacity = event.capacity
         self._grown, self._non_preemptible_grown = set(), set()
         admitted: set[Task] = set()
         for event in round_.decisions:
@@ -58,7 +66,7 @@ class Pools:
                 case AdmissionsRanked():
                     self.units.rank(event, round_)
                 case EntitlementsSet():
-                    self._shares(event)
+                    self._shares(event, round_)
                 case TurnSet() if event.state == "STARTED":
                     self.turns[event.pool] = event
                 case TurnSet():
@@ -108,13 +116,32 @@ class Pools:
             self.units.defer_for_ms = self.settings.defer_for_ms
             self.licences |= {kind.name: kind.amount for kind in fact.resources if kind.amount is not None}
         elif event.code == "DONE" and isinstance(fact, PoolRemoved):
-            for kept in (self.defined, self.may_use, self.turns):
+            for kept in (self.defined, self.may_use, self._wanted, self.turns):
                 kept.pop(fact.path, None)
 
-    def _shares(self, event: EntitlementsSet) -> None:
-        rows = longs(event.entitlement).reshape(len(event.pools), len(event.resources)).tolist()
-        named = [dict(zip(event.resources, row, strict=True)) for row in rows]
-        self.may_use.update(zip(event.pools, named, strict=True))
+    def _shares(self, event: EntitlementsSet, round_: Round) -> None:
+        for column, told in ((event.entitlement, self.may_use), (event.demand, self._wanted)):
+            rows = longs(column).reshape(len(event.pools), len(event.resources)).tolist()
+            named = [dict(zip(event.resources, row, strict=True)) for row in rows]
+            told.update(zip(event.pools, named, strict=True))
+        if event.partial or not self.defined.keys() <= self.may_use.keys():
+            return
+        leaves = self.defined.keys() - {_parent(path) for path in self.defined}
+        pools = {
+            path: SharedPool(
+                reservation=pool.reservation,
+                limit=pool.limit,
+                want=self._wanted[path] if path in leaves else {},
+                entitlement=self.may_use[path],
+                share=pool.share,
+                share_default=pool.share_default,
+                static=pool.static,
+                floor=self.turns[path].floor if path in self.turns else {},
+            )
+            for path, pool in self.defined.items()
+        }
+        for fault in faults(pools, self._capacity):
+            raise Violation(f"{round_} says entitlements that aren't fair: {fault}")
 
     def _check_gangs(self, admitted: set[Task], round_: Round) -> None:
         units = self.units

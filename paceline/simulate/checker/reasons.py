@@ -1,4 +1,4 @@
-"""What must hold of explanations: each gang that waits for admission has one, and its numbers say what its code does."""
+"""What must hold of explanations: each gang that waits for admission has one, and its numbers agree with its code."""
 
 from collections.abc import Mapping
 
