@@ -192,11 +192,18 @@ class HostsReserved(Event, frozen=True, kw_only=True):
     tasks: bytes
     """How many of its tasks each host of host_ids is to hold. Column of little-endian int32."""
 
+    shape: bytes = b""
+    """Which of its tasks: the index of their shape among those of the gang, in the order of their first instances; a
+    host stands once for each. Column of little-endian int32; empty: all tasks have one shape.
+    """
+
     kept: dict[str, int]
     """What is free on these hosts and kept for it now, by name of the resource."""
 
     state: str
-    """RESERVED; or why it is no more: PLACED, IN_VAIN the time is over, WITHDRAWN it waits no more."""
+    """RESERVED; or why it is no more: PLACED, IN_VAIN the time is over or a host has gone, WITHDRAWN it waits no more,
+    or others were asked to leave for it.
+    """
 
     until_ms: int
     """Logical time at which they are given up."""
@@ -229,6 +236,11 @@ class PreemptionAsked(Event, frozen=True, kw_only=True):
 
     tasks: bytes
     """How many of its tasks would run on each host of host_ids. Column of little-endian int32."""
+
+    shape: bytes = b""
+    """Which of its tasks: the index of their shape among those of the gang, in the order of their first instances; a
+    host stands once for each. Column of little-endian int32; empty: all tasks have one shape.
+    """
 
     job_ids: tuple[str, ...]
     """The victims, in the order chosen: the jobs named by the column job."""
