@@ -7,8 +7,6 @@ Demers, Keshav and Shenker (1989). Nobody can get more without another, who has 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
-from events.resources import Vector
-
 
 class Filling:
     """Wants that share an amount by weight, ordered by want for weight; who gets its whole want comes first.
@@ -177,47 +175,3 @@ def fill(total: int, wants: Sequence[int], weights: Sequence[int], least: Mappin
         if not over:
             return [given[at] if at in given else filling.given(left, at) for at in range(len(wants))]
         given |= over
-
-
-def entitlements(
-    parents: Sequence[int],
-    reservation: Sequence[Vector],
-    limit: Sequence[Vector],
-    share: Sequence[Vector],
-    demand: Sequence[Vector],
-    capacity: Vector,
-) -> list[Vector]:
-    """What each pool may use now.
-
-    Parents come before their children, siblings by path; pool 0 is the root. `demand` is that of the pools themselves;
-    what is below is added, each capped by its limit (-1: none). Children together never exceed their parent.
-    """
-    below: list[list[int]] = [[] for _ in parents]
-    for pool, parent in enumerate(parents[1:], 1):
-        below[parent].append(pool)
-    inputs = (reservation, limit, share, demand)
-    kinds = (
-        _one(parents, below, [[row[at] for row in rows] for rows in inputs], total) for at, total in enumerate(capacity)
-    )
-    return list(zip(*kinds, strict=True))
-
-
-def _one(
-    parents: Sequence[int], below: Sequence[Sequence[int]], inputs: Sequence[Sequence[int]], total: int
-) -> list[int]:
-    """The entitlements in one resource."""
-    reservation, limit, share, demand = inputs
-    wants = list(demand)
-    for pool in range(len(parents) - 1, 0, -1):
-        wants[pool] = max(0, wants[pool] if limit[pool] < 0 else min(wants[pool], limit[pool]))
-        wants[parents[pool]] += wants[pool]
-    given = [total] + [0] * (len(parents) - 1)
-    for pool, children in enumerate(below):
-        reserved = [min(wants[child], reservation[child]) for child in children]
-        if sum(reserved) > given[pool]:
-            reserved = fill(given[pool], reserved, [reservation[child] for child in children])
-        rest = [wants[child] - have for child, have in zip(children, reserved, strict=True)]
-        more = fill(given[pool] - sum(reserved), rest, [share[child] for child in children])
-        for child, have, extra in zip(children, reserved, more, strict=True):
-            given[child] = have + extra
-    return given

@@ -9,29 +9,29 @@ from events.resources import Kinds, Vector
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow
 from processors.entitlement.siblings import Siblings
+from processors.entitlement.whole_tree import WholeTree
 
 
 class Node:
     """A pool in the tree."""
 
-    __slots__ = ("at", "below", "floor", "level", "own", "parent", "path", "read", "row", "stale", "static", "wanted")
-
     def __init__(self, path: str, parent: "Node | None", row: PoolRow, kinds: Kinds) -> None:
         self.path = path
         self.parent = parent
         self.at = 0
-        """Its place among those right below its parent."""
+        """Its place among those right below its parent, where these are arranged."""
         self.below: list[Node] = []
         """Those right below it, by path."""
-        self.level: list[Siblings] = [Siblings((), ()) for _ in kinds.names]
-        """How these share, for each kind."""
-        self.stale = False
-        """Whether that is to be arranged anew."""
+        self._level: list[Siblings] | None = None
         self.own: Vector = (0,) * len(kinds)
         """What it wants itself."""
         self.wanted = [0] * len(kinds)
-        """What it and all below it want."""
+        """What it and all below it want, these within their limits."""
+        self.want = [0] * len(kinds)
+        """What it wants within its limit; not less than its reservation where that is static."""
         self.floor: Vector | None = None
+        self.floors = [0] * len(kinds)
+        """How many floors there are in it and below it."""
         self.read: list[tuple[int, Vector]] = [(-1, ()), (-1, ())]
         """Version and value when it was last read, without floors and with them."""
         self.define(row, kinds)
@@ -39,28 +39,83 @@ class Node:
     def define(self, row: PoolRow, kinds: Kinds) -> None:
         """Gives it other rules."""
         self.row = row
-        self.static = [name in row.static for name in kinds.names]
+        self._static = [name in row.static for name in kinds.names]
 
-    def want(self, kind: int) -> int:
-        """What it wants within its limit; not less than its reservation where that is static."""
+    def within_rules(self, kind: int) -> int:
+        """What it wants of a kind by its rules."""
         want, limit = self.wanted[kind], self.row.limit[kind]
         if 0 <= limit < want:
             want = limit
-        return max(want, self.row.reservation[kind]) if self.static[kind] else want
+        return max(want, self.row.reservation[kind]) if self._static[kind] else want
 
-    def floor_of(self, kind: int) -> "int | Siblings | None":
-        """Its floor in a kind, or the pools below it where one of them has one."""
-        if self.floor is not None and self.floor[kind]:
-            return self.floor[kind]
-        return self.level[kind] if self.level[kind].floors else None
+    def level(self) -> list[Siblings]:
+        """How those right below it share, for each kind."""
+        if self._level is None:
+            for at, child in enumerate(self.below):
+                child.at = at
+            self._level = [self._arranged(kind) for kind in range(len(self.own))]
+        return self._level
+
+    def rearrange(self) -> None:
+        """One right below it came, went or has other rules."""
+        self._level = None
+
+    def widen(self, kinds: Kinds) -> None:
+        """The cell knows more kinds."""
+        more = [0] * (len(kinds) - len(self.own))
+        self.define(self.row.widened(kinds), kinds)
+        self.own = kinds.widened(self.own)
+        self.floor = self.floor and kinds.widened(self.floor)
+        for column in (self.wanted, self.want, self.floors):
+            column += more
+        self.rearrange()
+
+    def floor_in(self, kind: int) -> int:
+        """See `HasFloor`."""
+        return self.floor[kind] if self.floor and self.floor[kind] else self.level()[kind].floor()
+
+    def pass_up(self, kind: int, more: int) -> None:
+        """It, or a pool below it, wants more: those above follow, as far as limits let it through."""
+        node: Node | None = self
+        while node is not None:
+            node.wanted[kind] += more
+            want = node.within_rules(kind)
+            more = want - node.want[kind]
+            if more == 0:
+                return
+            node.want[kind] = want
+            parent = node.parent
+            if parent is not None and parent._level is not None:
+                parent._level[kind].change(node.at, want)
+            node = parent
+
+    def pass_up_floor(self, kind: int, more: int) -> None:
+        """A floor of it has come (1) or gone (-1)."""
+        node: Node | None = self
+        while node is not None:
+            node.floors[kind] += more
+            parent = node.parent
+            if parent is not None and parent._level is not None:
+                floors = parent._level[kind].floors
+                if node.floors[kind]:
+                    floors[node.at] = node
+                else:
+                    floors.pop(node.at, None)
+            node = parent
+
+    def _arranged(self, kind: int) -> Siblings:
+        rows = [child.row for child in self.below]
+        return Siblings(
+            kind,
+            [row.reservation[kind] for row in rows],
+            [row.share[kind] for row in rows],
+            [child.want[kind] for child in self.below],
+            {child.at: child for child in self.below if child.floors[kind]},
+        )
 
 
 def _path(node: Node) -> str:
     return node.path
-
-
-def _depth(node: Node) -> int:
-    return node.path.count("/") if node.parent else 0
 
 
 class ShareTree:
@@ -72,43 +127,41 @@ class ShareTree:
         self._kinds = kinds
         self._capacity: Vector = (0,) * len(kinds)
         self._nodes: dict[str, Node] = {}
-        self._stale: list[Node] = []
-        self._floors = 0
-        """How many pools have one."""
+        self._whole: WholeTree | None = None
 
     def define(self, path: str, row: PoolRow) -> None:
         """Creates or changes a pool; the one above it must exist."""
-        self.version += 1
+        self._changed()
         node = self._nodes.get(path)
-        if node is not None:
-            node.define(row, self._kinds)
-        else:
+        if node is None:
             parent = None if path == "/" else self._nodes[parent_of(path)]
             node = self._nodes[path] = Node(path, parent, row, self._kinds)
             if parent is not None:
                 insort(parent.below, node, key=_path)
+        node.define(row, self._kinds)
         if node.parent is not None:
-            self._mark(node.parent)
+            node.parent.rearrange()
+        for kind in range(len(self._kinds)):
+            node.pass_up(kind, 0)
 
     def remove(self, path: str) -> None:
         """Removes a pool that has none below it."""
-        self.version += 1
+        self.set_floor(path, None)
+        self._changed()
         node = self._nodes.pop(path)
-        self._floors -= node.floor is not None
         if node.parent is not None:
             del node.parent.below[bisect_left(node.parent.below, path, key=_path)]
-            self._mark(node.parent)
+            node.parent.rearrange()
+            for kind, want in enumerate(node.want):
+                node.parent.pass_up(kind, -want)
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds."""
-        self.version += 1
+        self._changed()
         self._kinds = kinds
         self._capacity = kinds.widened(self._capacity)
         for node in self._nodes.values():
-            node.define(node.row.widened(kinds), kinds)
-            node.own = kinds.widened(node.own)
-            node.floor = node.floor and kinds.widened(node.floor)
-            self._mark(node)
+            node.widen(kinds)
 
     def set_capacity(self, capacity: Vector) -> None:
         """What the cell has."""
@@ -123,97 +176,50 @@ class ShareTree:
         if want == old:
             return
         self.version += 1
-        if not node.stale:
-            for kind, (before, now) in enumerate(zip(old, want, strict=True)):
-                if before != now:
-                    self._pass_up(node, kind, node.wanted[kind] + now - before)
+        for kind, (before, now) in enumerate(zip(old, want, strict=True)):
+            if before != now:
+                node.pass_up(kind, now - before)
 
     def set_floor(self, path: str, floor: Vector | None) -> None:
         """What a pool is entitled to at least while it has a turn; None: its turn is over."""
         node = self._nodes[path]
-        if floor == node.floor:
+        old, node.floor = node.floor, floor
+        if floor == old:
             return
         self.version += 1
-        self._floors += (floor is not None) - (node.floor is not None)
-        node.floor = floor
-        self._pass_up_floor(node)
+        for kind in range(len(self._kinds)):
+            more = bool(floor and floor[kind]) - bool(old and old[kind])
+            if more:
+                node.pass_up_floor(kind, more)
 
     def entitlement(self, path: str) -> Vector:
         """What a pool may use now. Raises `KeyError` where there is no such pool."""
-        self._arrange()
-        return self._read(self._nodes[path], self._floors > 0)
+        return self._read(self._nodes[path], any(self._nodes["/"].floors))
 
     def share(self, path: str) -> Vector:
         """What it would be entitled to if nobody had a turn."""
-        self._arrange()
         return self._read(self._nodes[path], floors=False)
 
     def want(self, path: str) -> Vector:
         """What it wants with all below it, within its limit; not less than its reservation where that is static."""
-        self._arrange()
-        node = self._nodes[path]
-        return tuple([node.want(kind) for kind in range(len(self._kinds))])
+        return tuple(self._nodes[path].want)
 
     def all(self) -> dict[str, Vector]:
-        """The entitlement of each pool."""
-        self._arrange()
-        return {path: self._read(node, self._floors > 0) for path, node in self._nodes.items()}
+        """The entitlement of each pool, all anew."""
+        if self._whole is None:
+            self._whole = WholeTree({path: node.row for path, node in self._nodes.items()}, self._kinds)
+        own = {path: node.own for path, node in self._nodes.items()}
+        floors = {path: node.floor for path, node in self._nodes.items() if node.floor is not None}
+        return self._whole.entitlements(own, self._capacity, floors)
 
     def touched(self, since: int) -> list[str] | None:
         """The pools without any below them whose entitlement may have changed since a version; None: any pool's."""
         return [] if since >= self.version else None
 
-    def _mark(self, node: Node) -> None:
-        if not node.stale:
-            node.stale = True
-            self._stale.append(node)
-
-    def _arrange(self) -> None:
-        """Orders those below some pools anew: one came, went, or has other rules."""
-        if not self._stale:
-            return
-        stale, self._stale = self._stale, []
-        for node in sorted(stale, key=_depth, reverse=True):
-            node.stale = False
-            rows = [child.row for child in node.below]
-            node.level = []
-            for at, child in enumerate(node.below):
-                child.at = at
-            for kind in range(len(self._kinds)):
-                siblings = Siblings([row.reservation[kind] for row in rows], [row.share[kind] for row in rows])
-                node.level.append(siblings)
-                for child in node.below:
-                    siblings.change(child.at, child.want(kind))
-                    if (floor := child.floor_of(kind)) is not None:
-                        siblings.floors[child.at] = floor
-            wanted = [own + siblings.wanted for own, siblings in zip(node.own, node.level, strict=True)]
-            node.wanted += [0] * (len(wanted) - len(node.wanted))
-            for kind, want in enumerate(wanted):
-                self._pass_up(node, kind, want)
-            self._pass_up_floor(node)
-
-    def _pass_up(self, node: Node, kind: int, wanted: int) -> None:
-        """A pool and those below it want something else: those above follow, as far as limits let it through."""
-        while True:
-            node.wanted[kind] = wanted
-            parent = node.parent
-            if parent is None or parent.stale:
-                return
-            more = parent.level[kind].change(node.at, node.want(kind))
-            if more == 0:
-                return
-            node, wanted = parent, parent.wanted[kind] + more
-
-    def _pass_up_floor(self, node: Node) -> None:
-        """The floor of a pool, or of one below it, has come or gone."""
-        while (parent := node.parent) is not None and not parent.stale:
-            for kind, siblings in enumerate(parent.level):
-                floor = node.floor_of(kind)
-                if floor is None:
-                    siblings.floors.pop(node.at, None)
-                else:
-                    siblings.floors[node.at] = floor
-            node = parent
+    def _changed(self) -> None:
+        """Counts a change of the pools."""
+        self.version += 1
+        self._whole = None
 
     def _read(self, node: Node, floors: bool) -> Vector:
         version, value = node.read[floors]
@@ -222,9 +228,8 @@ class ShareTree:
         if node.parent is None:
             value = self._capacity
         else:
-            at, totals = node.at, self._read(node.parent, floors)
-            value = tuple(
-                [each.given(total, at, floors) for each, total in zip(node.parent.level, totals, strict=True)]
-            )
+            at, totals, level = node.at, self._read(node.parent, floors), node.parent.level()
+            at = node.at
+            value = tuple([each.given(total, at, floors) for each, total in zip(level, totals, strict=True)])
         node.read[floors] = self.version, value
         return value

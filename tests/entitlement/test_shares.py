@@ -11,11 +11,13 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.resources import STANDARD_KINDS, Vector
+from events.cell_settings import KindRow
+from events.resources import STANDARD_KINDS, Kinds, Vector
 from paceline.simulate.checker.certificate import SharedPool, explain, faults
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.share_tree import ShareTree
+from tests.entitlement.test_sharing import rounded
 
 NOTHING = (0, 0, 0, 0)
 
@@ -48,15 +50,6 @@ def tree_of(pools: Pools, capacity: Vector, order: Sequence[str] = ()) -> ShareT
         tree.set_floor(path, pools[path].floor)
     tree.set_capacity(capacity)
     return tree
-
-
-def rounded(exact: Sequence[Fraction]) -> list[int]:
-    """Whole units: what is missing goes to the largest fractional parts, then in order."""
-    whole = [int(each) for each in exact]
-    order = sorted(range(len(exact)), key=lambda at: (whole[at] - exact[at], at))
-    for at in order[: int(sum(exact)) - sum(whole)]:
-        whole[at] += 1
-    return whole
 
 
 def rise(total: int, least: Sequence[int], low: Sequence[int], most: Sequence[int], weight: Sequence[int]) -> list[int]:
@@ -210,3 +203,168 @@ def test_the_certificate_accepts_what_is_fair_and_nothing_else(pools: Pools, cap
             changed[other][kind] -= changed[path][kind] - fair[path][kind]
         unfair = {each: tuple(row) for each, row in changed.items()}
         assert unfair == fair or faults(shared(pools, unfair), whole)
+
+
+LARGE = pool_trees(most=1 << 38, share=1_000_000)
+ROOM = st.tuples(*[st.integers(0, 1 << 41)] * 4)
+
+
+def members(pools: Pools, parent: str) -> list[str]:
+    return [path for path in pools if parent_of(path) == parent]
+
+
+@settings(max_examples=300, deadline=None)
+@given(LARGE, ROOM)
+def test_the_whole_tree_is_what_its_paths_say(pools: Pools, capacity: Vector) -> None:
+    tree = tree_of(pools, capacity)
+    assert tree.all() == {"/": capacity} | {path: tree.entitlement(path) for path in pools}
+    assert faults(shared(pools, tree.all()), STANDARD_KINDS.amounts(capacity)) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(LARGE, ROOM)
+def test_children_share_what_their_parent_has_and_nothing_is_left_that_one_of_them_wants(
+    pools: Pools, capacity: Vector
+) -> None:
+    tree = tree_of(pools, capacity)
+    for parent in ("/", *pools):
+        below = members(pools, parent)
+        for kind, total in enumerate(tree.entitlement(parent) if below else ()):
+            wants = sum(tree.want(path)[kind] for path in below)
+            assert sum(tree.entitlement(path)[kind] for path in below) == min(total, wants)
+            assert all(0 <= tree.entitlement(path)[kind] <= tree.want(path)[kind] for path in below)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LARGE, ROOM, st.tuples(*[st.integers(0, 1 << 20)] * 4))
+def test_more_capacity_takes_from_nobody_but_what_rounding_takes(pools: Pools, capacity: Vector, more: Vector) -> None:
+    """Exact shares are monotone without turns. Whole ones are off by less than one unit on each level."""
+    less = tree_of(pools, capacity)
+    greater = tree_of(pools, tuple(a + b for a, b in zip(capacity, more, strict=True)))
+    for path in pools:
+        for before, now in zip(less.share(path), greater.share(path), strict=True):
+            assert now >= before - path.count("/")
+
+
+@settings(max_examples=200, deadline=None)
+@given(LARGE, ROOM, st.data())
+def test_who_wants_more_takes_from_others_and_never_gets_less(
+    pools: Pools, capacity: Vector, data: st.DataObject
+) -> None:
+    tree = tree_of(pools, capacity)
+    before = {path: tree.share(path) for path in pools}
+    path = data.draw(st.sampled_from([path for path in pools if not members(pools, path)]))
+    tree.set_want(path, tuple(want + data.draw(st.integers(0, 1 << 38)) for want in pools[path].own))
+    assert all(now >= was for now, was in zip(tree.share(path), before[path], strict=True))
+    if parent_of(path) == "/":
+        for other in set(members(pools, "/")) - {path}:
+            assert all(now <= was + 1 for now, was in zip(tree.share(other), before[other], strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(LARGE, ROOM, st.randoms(use_true_random=False))
+def test_the_order_in_which_pools_were_defined_does_not_matter(pools: Pools, capacity: Vector, random: Random) -> None:
+    expected = tree_of(pools, capacity).all()
+    order = sorted(pools, key=lambda path: (path.count("/"), random.random()))
+    shuffled = tree_of(pools, capacity, order)
+    assert shuffled.all() == expected
+    assert {path: shuffled.entitlement(path) for path in expected} == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(pool_trees(), LARGE), st.data())
+def test_a_tree_that_was_changed_is_one_made_anew(pools: Pools, data: st.DataObject) -> None:
+    """Wants, turns, rules, pools and capacity change; what is read in between changes nothing."""
+    most = max(max(pool.reservation) for pool in pools.values()) * 4 + 4
+    amounts = st.tuples(*[st.integers(0, most)] * 4)
+    pools, tree, capacity = dict(pools), tree_of(pools, NOTHING), NOTHING
+    for _ in range(data.draw(st.integers(1, 12))):
+        leaves = [path for path in pools if not members(pools, path)]
+        path = data.draw(st.sampled_from(leaves))
+        match data.draw(st.sampled_from(("want", "want", "floor", "rules", "capacity", "remove", "define"))):
+            case "want":
+                pools[path] = pools[path]._replace(own=data.draw(amounts))
+                tree.set_want(path, pools[path].own)
+            case "floor":
+                pools[path] = pools[path]._replace(floor=data.draw(st.none() | amounts))
+                tree.set_floor(path, pools[path].floor)
+            case "rules":
+                path = data.draw(st.sampled_from(sorted(pools)))
+                pools[path] = pools[path]._replace(
+                    reservation=data.draw(amounts), share=data.draw(st.tuples(*[st.integers(0, 3)] * 4))
+                )
+                tree.define(path, pools[path].row)
+            case "capacity":
+                capacity = data.draw(amounts)
+                tree.set_capacity(capacity)
+            case "remove" if len(pools) > 1:
+                tree.remove(path)
+                del pools[path]
+            case "define":
+                new = f"{data.draw(st.sampled_from(['', *pools]))}/new{len(pools)}"
+                if pools.get(parent_of(new), pools[path]).own == NOTHING and new not in pools:
+                    pools[new] = pools[path]._replace(floor=None)
+                    tree.define(new, pools[new].row)
+                    tree.set_want(new, pools[new].own)
+        read = data.draw(st.sampled_from(sorted(pools)))
+        tree.entitlement(read), tree.share(read)
+    anew = tree_of(pools, capacity)
+    for path in pools:
+        assert tree.entitlement(path) == anew.entitlement(path)
+        assert tree.share(path) == anew.share(path)
+        assert tree.want(path) == anew.want(path)
+    assert tree.all() == anew.all()
+
+
+def flat(wants: Sequence[int], capacity: int, **rules: int) -> ShareTree:
+    """CPU of pools side by side."""
+    each = Pool((rules.get("reservation", 0), 0, 0, 0), (-1,) * 4, (rules.get("share", 1),) * 4, (), NOTHING, None)
+    pools = {f"/p{at:04}": each._replace(own=(want, 0, 0, 0)) for at, want in enumerate(wants)}
+    return tree_of(pools, (capacity, 0, 0, 0))
+
+
+def test_a_thousand_equal_pools_get_the_same_and_what_cannot_be_divided_goes_to_the_first_by_path() -> None:
+    tree = flat([10_000] * 1000, 2_000_300)
+    got = [tree.entitlement(f"/p{at:04}")[0] for at in range(1000)]
+    assert got == [2001] * 300 + [2000] * 700
+    tree.set_want("/p0500", (1, 0, 0, 0))
+    got = [tree.entitlement(f"/p{at:04}")[0] for at in range(1000)]
+    assert got[500] == 1
+    assert sorted(got[:500] + got[501:], reverse=True) == got[:500] + got[501:]
+    assert sum(got) == 2_000_300
+
+
+def test_a_kind_of_which_there_is_nothing_leaves_the_others_as_they_are() -> None:
+    pool = Pool(NOTHING, (-1,) * 4, (1,) * 4, (), (8, 8, 8, 8), None)
+    tree = tree_of({"/a": pool, "/b": pool}, (10, 0, 20, 1))
+    assert (tree.entitlement("/a"), tree.entitlement("/b")) == ((5, 0, 8, 1), (5, 0, 8, 0))
+
+
+def test_a_static_reservation_is_kept_and_an_elastic_one_is_lent() -> None:
+    kept = Pool((6, 6, 0, 0), (-1,) * 4, (1,) * 4, ("cpu",), NOTHING, None)
+    wants = kept._replace(reservation=NOTHING, static=(), own=(10, 10, 0, 0))
+    tree = tree_of({"/kept": kept, "/wants": wants}, (10, 10, 0, 0))
+    assert tree.entitlement("/kept") == (6, 0, 0, 0)
+    assert tree.entitlement("/wants") == (4, 10, 0, 0)
+
+
+def test_a_turn_takes_from_the_others_by_share_and_not_from_their_reservations() -> None:
+    pool = Pool(NOTHING, (-1,) * 4, (1,) * 4, (), (10, 0, 0, 0), None)
+    pools = {"/a": pool._replace(reservation=(3, 0, 0, 0)), "/b": pool, "/c": pool}
+    tree = tree_of(pools, (12, 0, 0, 0))
+    assert [tree.entitlement(path)[0] for path in pools] == [6, 3, 3]
+    tree.set_floor("/c", (8, 0, 0, 0))
+    assert [tree.entitlement(path)[0] for path in pools] == [4, 0, 8], "3 reserved, 8 for the turn, 1 by share"
+    assert [tree.share(path)[0] for path in pools] == [6, 3, 3]
+    tree.set_floor("/c", (10, 0, 0, 0))
+    assert [tree.entitlement(path)[0] for path in pools] == [3, 0, 9], "the reservation stays"
+
+
+def test_a_cell_that_learns_a_kind_shares_it() -> None:
+    pool = Pool(NOTHING, (-1,) * 4, (1,) * 4, (), (8, 0, 0, 0), None)
+    tree = tree_of({"/a": pool, "/b": pool}, (10, 0, 0, 0))
+    tree.widen(Kinds((KindRow("licence", "milli", 3),)))
+    tree.set_capacity((10, 0, 0, 0, 3))
+    tree.set_want("/b", (8, 0, 0, 0, 9))
+    assert (tree.entitlement("/a"), tree.entitlement("/b")) == ((5, 0, 0, 0, 0), (5, 0, 0, 0, 3))
+    assert tree.all()["/b"] == (5, 0, 0, 0, 3)

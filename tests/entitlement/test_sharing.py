@@ -1,4 +1,4 @@
-"""Sharing: what each pool may use, against naive twins, by its invariants, and by worked cases of an earlier scheduler.
+"""Sharing one amount, against naive twins; trees of pools by example, and by worked cases of an earlier scheduler.
 
 The unit-by-unit twin hands out fine units, so small that every even division is whole: always to the sibling with the
 smallest assigned / weight. So it reaches the exact division, which is then rounded as agreed (largest fractional part,
@@ -11,68 +11,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from events.resources import Vector
-from processors.entitlement.max_min import entitlements, fill
+from events.resources import STANDARD_KINDS, Vector
+from processors.entitlement.max_min import fill
+from processors.entitlement.rows import PoolRow
+from processors.entitlement.share_tree import ShareTree
 
 AMOUNT_MAX, SHARE_MAX = 1 << 40, 1 << 31
-KINDS = range(4)
-
 NOTHING = (0, 0, 0, 0)
 NO_LIMIT = (-1, -1, -1, -1)
-
-
-class Tree(NamedTuple):
-    parents: list[int]
-    reservation: list[Vector]
-    limit: list[Vector]
-    share: list[Vector]
-    demand: list[Vector]
-
-    def children(self, pool: int) -> list[int]:
-        return [child for child, parent in enumerate(self.parents) if parent == pool]
-
-    def want(self, pool: int, kind: int) -> int:
-        below = self.children(pool)
-        want = sum(self.want(child, kind) for child in below) if below else self.demand[pool][kind]
-        limit = self.limit[pool][kind]
-        return want if limit < 0 or pool == 0 else min(want, limit)
-
-    def reserved(self, pool: int, kind: int) -> int:
-        return min(self.want(pool, kind), self.reservation[pool][kind])
-
-    def depth(self, pool: int) -> int:
-        return 0 if pool == 0 else 1 + self.depth(self.parents[pool])
-
-
-@st.composite
-def trees(draw: st.DrawFn, amount: int, share: int, fan_out: int) -> Tree:
-    parents = [-1]
-    for _ in range(draw(st.integers(1, 6))):
-        roomy = [pool for pool in range(len(parents)) if parents.count(pool) < fan_out]
-        parents.append(draw(st.sampled_from(roomy)))
-
-    def column(low: int, high: int) -> list[Vector]:
-        each = st.integers(low, high)
-        return [draw(st.tuples(each, each, each, each)) for _ in parents]
-
-    tree = Tree(parents, column(0, amount), column(-1, 2 * amount), column(0, share), column(0, 3 * amount))
-    leaf_demand = [NOTHING if tree.children(pool) else row for pool, row in enumerate(tree.demand)]
-    return tree._replace(demand=leaf_demand)
-
-
-def capacities(most: int) -> st.SearchStrategy[Vector]:
-    each = st.integers(0, most)
-    return st.tuples(each, each, each, each)
-
-
-SMALL = trees(amount=3, share=3, fan_out=3)
-LARGE = trees(amount=AMOUNT_MAX // 3, share=SHARE_MAX, fan_out=6)
 
 
 def subset_sums(weights: Sequence[int]) -> set[int]:
@@ -118,22 +70,6 @@ def round_by_round(total: int, wants: Sequence[int], weights: Sequence[int]) -> 
     return rounded(exact)
 
 
-def twin(tree: Tree, capacity: Vector) -> list[Vector]:
-    found = [list(capacity)] + [[0] * 4 for _ in tree.parents[1:]]
-    for pool in range(len(tree.parents)):
-        below = tree.children(pool)
-        for kind in KINDS:
-            reserved = [tree.reserved(child, kind) for child in below]
-            weights = [tree.reservation[child][kind] for child in below]
-            first = unit_by_unit(found[pool][kind], reserved, weights)
-            rest = [tree.want(child, kind) - have for child, have in zip(below, first, strict=True)]
-            share = [tree.share[child][kind] for child in below]
-            more = unit_by_unit(found[pool][kind] - sum(first), rest, share)
-            for child, *parts in zip(below, first, more, strict=True):
-                found[child][kind] = sum(parts)
-    return [(cpu, memory, disk, gpu) for cpu, memory, disk, gpu in found]
-
-
 def rows(size: int, most: int, weight: int) -> st.SearchStrategy[list[tuple[int, int]]]:
     return st.lists(st.tuples(st.integers(0, most), st.integers(0, weight)), max_size=size)
 
@@ -156,63 +92,28 @@ def test_fill_of_large_amounts_is_exact(total: int, each: list[tuple[int, int]])
     assert fill(total, wants, weights) == round_by_round(total, wants, weights)
 
 
-@settings(max_examples=80)
-@given(SMALL, capacities(12))
-def test_a_tree_is_shared_as_unit_by_unit(tree: Tree, capacity: Vector) -> None:
-    assert entitlements(*tree, capacity) == twin(tree, capacity)
-
-
-@settings(max_examples=100)
-@given(
-    st.one_of(
-        SMALL.flatmap(lambda t: st.tuples(st.just(t), capacities(20))),
-        LARGE.flatmap(lambda t: st.tuples(st.just(t), capacities(6 * AMOUNT_MAX))),
-    )
-)
-def test_what_always_holds(case: tuple[Tree, Vector]) -> None:
-    tree, capacity = case
-    found = entitlements(*tree, capacity)
-    assert found[0] == capacity
-    for pool in range(len(tree.parents)):
-        below = tree.children(pool)
-        for kind in KINDS if below else ():
-            have = {child: found[child][kind] for child in below}
-            reserved = {child: tree.reserved(child, kind) for child in below}
-            takes = {c: tree.want(c, kind) if tree.share[c][kind] else reserved[c] for c in below}
-            assert all(0 <= have[child] <= takes[child] for child in below)
-            total = found[pool][kind]
-            if sum(reserved.values()) > total:
-                assert sum(have.values()) == total, "reservations that don't fit take all there is"
-                assert all(have[child] <= reserved[child] for child in below)
-                continue
-            assert all(have[child] >= reserved[child] for child in below), "a reservation that fits is honoured"
-            assert sum(have.values()) == min(total, sum(takes.values())), "nothing is left while anyone wants"
-            more = [(have[c] - reserved[c], tree.share[c][kind], have[c] < takes[c]) for c in below]
-            for less, its_share, wants_more in more:
-                for other, other_share, _ in more if wants_more else ():
-                    assert (other - 1) * its_share < (less + 1) * other_share or other == 0, "even up to one unit"
-
-
-@settings(max_examples=100)
-@given(SMALL, capacities(20), capacities(3))
-def test_more_capacity_takes_from_nobody_but_the_remainder(tree: Tree, capacity: Vector, more: Vector) -> None:
-    """Exact shares are monotone. Whole ones are off by less than one unit each, so each level may cost one unit."""
-    less, greater = (
-        entitlements(*tree, capacity),
-        entitlements(*tree, tuple(a + b for a, b in zip(capacity, more, strict=True))),  # type: ignore[arg-type]
-    )
-    for pool in range(len(tree.parents)):
-        for kind in KINDS:
-            assert greater[pool][kind] >= less[pool][kind] - tree.depth(pool)
-    for kind in KINDS:
-        top = tree.children(0)
-        assert sum(greater[pool][kind] for pool in top) >= sum(less[pool][kind] for pool in top)
-
-
 def test_the_largest_remainder_may_cost_a_unit() -> None:
     """Known of the rule (the Alabama paradox): with one unit more the third has one less. Exact: 0.44 and 0.56."""
     assert fill(4, [9, 9, 9], [5, 3, 1]) == [2, 1, 1]
     assert fill(5, [9, 9, 9], [5, 3, 1]) == [3, 2, 0]
+
+
+def entitlements(
+    parents: list[int],
+    reservation: list[Vector],
+    limit: list[Vector],
+    share: list[Vector],
+    demand: list[Vector],
+    capacity: Vector,
+) -> list[Vector]:
+    """The entitlement of pools that are known by number; the first is the root."""
+    tree, paths = ShareTree(STANDARD_KINDS), list[str]()
+    for at, parent in enumerate(parents):
+        paths.append("/" if at == 0 else f"{paths[parent].rstrip('/')}/p{at:02}")
+        tree.define(paths[at], PoolRow(reservation[at], limit[at], share[at]))
+        tree.set_want(paths[at], demand[at])
+    tree.set_capacity(capacity)
+    return [tree.entitlement(path) for path in paths]
 
 
 def cpu(*values: int) -> list[Vector]:
@@ -238,8 +139,10 @@ def test_what_a_limit_cuts_off_goes_to_the_others() -> None:
     assert flat([0, 0, 0], [20, -1, -1], [1, 1, 1], [500, 500, 500], 100) == [20, 40, 40]
 
 
-def test_share_0_gets_its_reservation_and_no_more_though_the_rest_lies_idle() -> None:
-    assert flat([30, 0], [-1, -1], [0, 1], [80, 50], 100) == [30, 50]
+def test_share_0_gets_its_reservation_and_what_the_others_leave() -> None:
+    assert flat([30, 0], [-1, -1], [0, 1], [80, 50], 100) == [50, 50]
+    assert flat([30, 0], [-1, -1], [0, 1], [80, 90], 100) == [30, 70]
+    assert flat([0, 0, 0], [-1] * 3, [0, 0, 1], [80, 20, 10], 100) == [70, 20, 10]
 
 
 def test_after_hosts_are_lost_reservations_shrink_in_proportion_with_their_parent() -> None:

@@ -22,7 +22,7 @@ class SharedPool:
     limit: Amounts
     """What is left out has no limit."""
     want: Amounts
-    """What runs and waits in the pool itself; nothing where only pools below it have work."""
+    """What runs and waits in the pool; of pools that have others below them it isn't looked at."""
     entitlement: Amounts
     share: Amounts = field(default_factory=dict)
     share_default: int = 1
@@ -97,8 +97,9 @@ class Certificate:
 
     def _demand(self, path: str) -> int:
         """What a pool and all below it want, its limit left aside."""
-        own = self._pools[path].want.get(self._name, 0)
-        return own + sum(self._wants[each] for each in self._below.get(path, ()))
+        if below := self._below.get(path):
+            return sum(self._wants[each] for each in below)
+        return self._pools[path].want.get(self._name, 0)
 
     def _count(self, path: str) -> None:
         """Counts what a pool wants, and its floor, after those below it."""
