@@ -19,6 +19,7 @@ from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.preemptions import Preemptions
 from paceline.simulate.checker.reasons import Reasons
+from paceline.simulate.checker.rest import Rest
 from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
 
@@ -52,7 +53,7 @@ class Checker:
         self._preemptions = Preemptions(self._runs.is_over)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions),
-            "entitlement": (self._pools, self._orders, self._reasons),
+            "entitlement": (self._pools, self._orders, self._reasons, Rest()),
             "placement": (self._hosts, self._plans, self._serving),
         }
 

@@ -17,7 +17,7 @@ from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.rules import Giver, Taker, slice_ms, why_not
 
-SOON_MS = 90_000
+SOON_MS = 180_000
 """So long two rounds and a grace period may take."""
 LONG_MS = 3_600_000
 """So much longer than clearing hosts and the longest slice no claim waits."""

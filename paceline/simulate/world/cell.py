@@ -24,6 +24,7 @@ from events.records.base import Event
 from events.topics import ALL, HOSTS, JOBS, MACHINES, rounds_of
 from hostagent.fleet import Fleet
 from hostagent.gateway.component import Gateway
+from paceline.simulate.world.delayed_log import DelayedLog
 from processors.cell_machines import machines
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Machine
@@ -103,23 +104,26 @@ class SimulatedComponent:
         out rounds that only record what was applied.
         """
         if isinstance(self.component, MachineProcess):
-            return self.component.driver.wait_ms(recording)
+            return self.component.wait_ms(recording)
         return self.component.wait_ms() if self.component is not None else None
 
 
 class MachineProcess:
     """A machine's process as a component."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, log: DelayedLog | None) -> None:
+        """`log`: that of the driver, where news take a while."""
         self.driver = driver
+        self._log = log
 
     def step(self) -> bool:
         """See `Component.step`."""
         return self.driver.run() and not self.driver.idle()
 
-    def wait_ms(self) -> int | None:
-        """See `Component.wait_ms`."""
-        return self.driver.wait_ms()
+    def wait_ms(self, recording: bool = True) -> int | None:
+        """See `Component.wait_ms` and `SimulatedComponent.due_ms`."""
+        waits = (self.driver.wait_ms(recording), self._log.wait_ms() if self._log is not None else None)
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def close(self) -> None:
         """See `Component.close`."""
@@ -180,8 +184,11 @@ class Cell:
         clock: VirtualClock,
         stores: Mapping[str, Callable[[], Store]] | None = None,
         watches: bool = True,
+        delays_ms: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
-        """`watches`: whether the gateway writes beats and notices silence."""
+        """`watches`: whether the gateway writes beats and notices silence. `delays_ms`: how much later than it was
+        appended a machine sees what is in a topic.
+        """
         self.log = log
         self.clock = clock
         self.parts: dict[str, SimulatedComponent] = {}
@@ -192,6 +199,7 @@ class Cell:
         self._make = machines(log.cell)
         self._stores = stores or {name: partial(_unchanged, MemoryStore()) for name in MACHINES}
         self._watches = watches
+        self._delays_ms = delays_ms or {}
         self._next_ms: int | None = None
         for name in MACHINES:
             made = self._make[name]()
@@ -243,10 +251,12 @@ class Cell:
                     fleet.component.move(self._gateway)
             return
         self.machines[name] = self._make[name]()
-        driver = Driver(self.machines[name], self.log, self._stores[name](), self.clock, f"{name}-0")
+        delays_ms = self._delays_ms.get(name)
+        delayed = DelayedLog(self.log, self.clock, delays_ms) if delays_ms else None
+        driver = Driver(self.machines[name], delayed or self.log, self._stores[name](), self.clock, f"{name}-0")
         for _ in driver.recover():
             pass
-        part.component = MachineProcess(driver)
+        part.component = MachineProcess(driver, delayed)
 
     def _add(self, part: SimulatedComponent, topics: Sequence[str]) -> SimulatedComponent:
         self.parts[part.name] = part
