@@ -8,7 +8,7 @@ import numpy as np
 from events.codes import Code, Outcome
 from events.columns import ints, longs, pack_ints
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted, PoolAnswered
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PoolAnswered, PreemptionsOrdered
 from events.records.hosts import (
     GatewayBeat,
     HostBack,
@@ -18,12 +18,13 @@ from events.records.hosts import (
     HostRemovalRequested,
     HostSilent,
 )
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
-from events.records.parts import ResourceKind
+from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, PreemptionAnswered, RunsEnded
+from events.records.parts import Cause, ResourceKind
 from events.records.placement import TasksPlaced
 from events.records.pools import CellConfigured
 from events.resources import Amounts, in_order
 from processors.placement.machine import Placement
+from processors.state.preemption_rules import Way
 from tests.machines import Alone, Range, Run, columns, ranges, shaped
 
 
@@ -85,20 +86,42 @@ class World(Alone[Placement]):
         offset = self.offsets["paceline.pools"]
         return self.peer("entitlement", PoolAnswered(path="/", pools_offset=offset, command_id="", code=Code.DONE))
 
-    def admit(self, *what: Range) -> list[Event]:
-        return self.peer("entitlement", GangsAdmitted(**ranges(what)))
+    def admit(self, *what: Range, entitled: int = 1) -> list[Event]:
+        return self.peer("entitlement", GangsAdmitted(**ranges(what), entitled=pack_ints([entitled] * len(what))))
+
+    def rank(self, *what: Range, entitled: int) -> list[Event]:
+        """What was admitted is a claim from now on, or borrowed."""
+        return self.peer("entitlement", AdmissionsRanked(**ranges(what), entitled=pack_ints([entitled] * len(what))))
 
     def requeue(self, *what: Range, admitted: int = 1) -> list[Event]:
         fields = ranges(what)
         return self.peer("lifecycle", GangsQueued(**fields, admitted=pack_ints([admitted] * len(what))))
 
-    def run(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
+    def run(self, job: str, instances: int = 1, entitled: int = 1, **spec: Any) -> list[Event]:
         """A job is accepted and all its tasks are admitted."""
         said = self.accept(job, instances, **spec)
-        return said + self.admit(*whole(job, instances, spec.get("gang_min", 0)))
+        return said + self.admit(*whole(job, instances, spec.get("gang_min", 0)), entitled=entitled)
 
-    def end(self, *runs: Run) -> list[Event]:
-        return self.peer("lifecycle", ended(runs))
+    def borrow(self, job: str, instances: int = 1, **spec: Any) -> list[Event]:
+        """As `run`, beyond the entitlement of its pool."""
+        return self.run(job, instances, entitled=0, **spec)
+
+    def end(self, *runs: Run, kept: int = 0) -> list[Event]:
+        return self.peer("lifecycle", ended(runs, kept))
+
+    def order(self, number: int, units: Sequence[Range], **more: Any) -> list[Event]:
+        """Entitlement orders that units leave."""
+        runs = [(job, at, run) for job, first, count, run, _ in units for at in range(first, first + count)]
+        ways, pools = pack_ints([Way.GIVE] * len(runs)), pack_ints([0] * len(runs))
+        whom = {"for_pool": "/o", "for_job": "o", "for_first": 0, "for_count": 1, "for_run": 1}
+        victims = columns(runs) | {"from_pools": ("/p",), "from_pool": pools, "way": ways, "slice": pools}
+        known: dict[str, Any] = whom | victims | {"code": Code.BELOW_ENTITLEMENT} | more
+        return self.peer("entitlement", PreemptionsOrdered(order=number, **known))
+
+    def answer(self, number: int, code: Code, *runs: Run) -> list[Event]:
+        """Lifecycle answers an order; `runs` are those that stay."""
+        event = PreemptionAnswered(number=number, order=Cause(), code=code, victims=1, **columns(runs))
+        return self.peer("lifecycle", event)
 
     def free(self, host: str) -> list[int]:
         hosts = self.machine.hosts
@@ -139,11 +162,9 @@ def whole(job: str, instances: int, gang_min: int = 0, run: int = 1) -> list[Ran
     return [(job, 0, gang_min, run, 1), *rest]
 
 
-def ended(runs: Sequence[Run]) -> RunsEnded:
-    zeros = pack_ints([0] * len(runs))
-    return RunsEnded(
-        **columns(runs), outcome=pack_ints([int(Outcome.SUCCEEDED)] * len(runs)), exit_code=zeros, kept=zeros
-    )
+def ended(runs: Sequence[Run], kept: int = 0) -> RunsEnded:
+    outcome, exit_code, keeps = (pack_ints([value] * len(runs)) for value in (int(Outcome.SUCCEEDED), 0, kept))
+    return RunsEnded(**columns(runs), outcome=outcome, exit_code=exit_code, kept=keeps)
 
 
 def places(said: Sequence[Event], needs: dict[str, int] | None = None) -> dict[Run, tuple[str, tuple[int, ...]]]:

@@ -11,6 +11,8 @@ from events.records.hosts import GatewayBeat
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost, HostRemoved
+from processors.placement.explain import LASTING
+from processors.placement.waits import BORROWED, ENTITLED
 from tests.machines import Run, mixed, of, ranges_of
 from tests.placement.harness import World, offered, places
 
@@ -44,6 +46,8 @@ class History(RuleBasedStateMachine):
         self.runs: dict[tuple[str, int], int] = {}
         self.waiting: set[tuple[str, int]] = set()
         self.held: dict[tuple[str, int], tuple[str, tuple[int, ...]]] = {}
+        self.claims: dict[tuple[str, int], bool] = {}
+        """Of each task that is admitted, whether it is entitled; of one with a kept admission too."""
 
     def take(self, said: Sequence[Event]) -> None:
         for host in of(said, HostLost):
@@ -64,10 +68,15 @@ class History(RuleBasedStateMachine):
                 for instance in range(first, first + count):
                     assert self.runs[job, instance] == run
                     self.waiting.remove((job, instance))
+                    assert not self.claims.pop((job, instance)) or event.code in LASTING
         for name, gang in self.gangs.items():
             where = {((name, i) in self.held, (name, i) in self.waiting) for i in range(gang)}
             assert len(where) <= 1, "a gang is held, waits or is gone as a whole"
-        assert self.world.machine.runs.waits.tasks.keys() == {job for job, _ in self.waiting}
+        runs = self.world.machine.runs
+        assert runs.waits.tasks.keys() == {job for job, _ in self.waiting}
+        ranks = {task: ENTITLED if claims else BORROWED for task, claims in self.claims.items()}
+        for (job, instance), rank in (dict.fromkeys(self.runs, 0) | ranks).items():
+            assert runs.arena["entitled"][runs.jobs[job].base + instance] == rank
 
     def placed(self, placed: dict[Run, tuple[str, tuple[int, ...]]]) -> None:
         for (job, instance, run), (host, ports) in placed.items():
@@ -145,10 +154,8 @@ class History(RuleBasedStateMachine):
         if beat:
             self.take(self.world.fact(GatewayBeat(gateway="g")))
 
-    @rule(
-        parts=st.lists(st.tuples(st.integers(1, 4), SHAPES), min_size=1, max_size=3), gang=st.sampled_from([0, 0, 2, 3])
-    )
-    def a_job_comes(self, parts: list[tuple[int, TaskShape]], gang: int) -> None:
+    @rule(parts=PARTS, gang=st.sampled_from([0, 0, 2, 3]), claims=st.booleans())
+    def a_job_comes(self, parts: list[tuple[int, TaskShape]], gang: int, claims: bool) -> None:
         self.came += 1
         name = f"j{self.came}"
         tasks = [shape for count, shape in parts for _ in range(count)]
@@ -156,33 +163,54 @@ class History(RuleBasedStateMachine):
         self.asks |= {(name, instance): shape for instance, shape in enumerate(tasks)}
         self.runs |= {(name, instance): 1 for instance in range(len(tasks))}
         self.waiting |= {(name, instance) for instance in range(len(tasks))}
-        self.take(self.world.run(name, gang_min=gang, **mixed(*parts)))
+        self.claims |= {(name, instance): claims for instance in range(len(tasks))}
+        self.take(self.world.run(name, gang_min=gang, entitled=int(claims), **mixed(*parts)))
 
-    @rule(data=st.data())
-    def a_task_ends(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), claims=st.booleans())
+    def work_becomes_a_claim_or_borrowed(self, data: st.DataObject, claims: bool) -> None:
+        if self.claims:
+            job, instance = data.draw(st.sampled_from(sorted(self.claims)))
+            first, count = self.unit(job, instance)
+            self.claims |= {(job, one): claims for one in range(first, first + count)}
+            what = (job, first, count, self.runs[job, instance], int(count > 1))
+            self.take(self.world.rank(what, entitled=int(claims)))
+
+    def unit(self, job: str, instance: int) -> tuple[int, int]:
+        """First instance and count."""
+        gang = self.gangs[job]
+        return (0, gang) if instance < gang else (instance, 1)
+
+    @rule(data=st.data(), kept=st.booleans())
+    def a_task_ends(self, data: st.DataObject, kept: bool) -> None:
         if not self.runs:
             return
         job, instance = data.draw(st.sampled_from(sorted(self.runs)))
-        gang = self.gangs[job]
-        ends = [(job, one) for one in (range(gang) if instance < gang else [instance])]
+        first, count = self.unit(job, instance)
+        ends = [(job, one) for one in range(first, first + count)]
         for task in ends:
             self.held.pop(task, None)
             self.waiting.discard(task)
-        self.take(self.world.end(*((*task, self.runs[task]) for task in ends)))
+            if not kept:
+                self.claims.pop(task, None)
+        self.take(self.world.end(*((*task, self.runs[task]) for task in ends), kept=int(kept)))
         for task in ends:
             self.runs[task] += 1
 
-    @rule(data=st.data(), kept=st.booleans())
-    def work_is_admitted_again(self, data: st.DataObject, kept: bool) -> None:
+    @rule(data=st.data(), claims=st.booleans())
+    def work_is_admitted_again(self, data: st.DataObject, claims: bool) -> None:
         idle = sorted(self.runs.keys() - self.held.keys() - self.waiting)
         if not idle:
             return
         job, instance = data.draw(st.sampled_from(idle))
-        gang = self.gangs[job]
-        first, count = (0, gang) if instance < gang else (instance, 1)
-        self.waiting |= {(job, one) for one in range(first, first + count)}
-        what = (job, first, count, self.runs[job, instance], int(instance < gang))
-        self.take(self.world.requeue(what) if kept else self.world.admit(what))
+        first, count = self.unit(job, instance)
+        tasks = [(job, one) for one in range(first, first + count)]
+        self.waiting |= {*tasks}
+        what = (job, first, count, self.runs[job, instance], int(count > 1))
+        if (job, instance) in self.claims:
+            self.take(self.world.requeue(what))
+        else:
+            self.claims |= dict.fromkeys(tasks, claims)
+            self.take(self.world.admit(what, entitled=int(claims)))
 
     @rule(data=st.data())
     def a_job_ends(self, data: st.DataObject) -> None:
@@ -192,6 +220,7 @@ class History(RuleBasedStateMachine):
             del self.gangs[job]
             for task in [task for task in self.runs if task[0] == job]:
                 del self.runs[task], self.asks[task]
+                self.claims.pop(task, None)
             self.take(self.world.peer("lifecycle", JobChanged(job_id=job, state="KILLED")))
 
     @rule(budget=st.sampled_from([1, 3, 1000]))
@@ -203,6 +232,7 @@ class History(RuleBasedStateMachine):
         runs = [(*task, run) for task, run in sorted(self.runs.items())]
         self.held.clear()
         self.waiting.clear()
+        self.claims.clear()
         self.take(self.world.end(*runs))
         assert not self.world.machine.hosts.used.any()
         runs = self.world.machine.runs

@@ -2,6 +2,7 @@
 
 import pytest
 
+from events.cell_settings import DEFAULTS
 from events.codes import Code
 from events.columns import ints
 from events.records.entitlement import GangsAdmitted
@@ -11,8 +12,7 @@ from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
 from tests.machines import of, one, ranges_of
 from tests.placement.harness import World, amounts, hosts_of, offered, places
 
-PATIENCE_MS = 5_000
-"""The default of CellConfigured."""
+PATIENCE_MS = DEFAULTS.placement_patience_ms
 
 
 @pytest.fixture
@@ -42,13 +42,39 @@ def test_a_task_that_runs_again_spreads_away_from_its_siblings(world: World) -> 
     assert hosts_of(world.requeue(("a", 1, 1, 2, 0))) == {("a", 1, 2): "h1"}
 
 
-def test_higher_priority_first_then_who_came_first(world: World) -> None:
+def test_claims_are_served_before_borrowed_work_then_who_was_admitted_first(world: World) -> None:
     world.run("fill", 12)
-    world.run("low", 1)
-    world.run("high", 1, priority=9)
-    world.run("low2", 1)
+    world.borrow("borrowed", 1, priority=9)
+    world.run("first", 1)
+    world.run("second", 1, priority=9)
     order = [next(iter(hosts_of(world.end(("fill", n, 1)))))[0] for n in range(3)]
-    assert order == ["high", "low", "low2"]
+    assert order == ["first", "second", "borrowed"]
+
+
+def test_what_becomes_a_claim_keeps_its_place_among_those_admitted_before_and_after(world: World) -> None:
+    world.run("fill", 12)
+    world.borrow("early", 2)
+    world.run("late", 1)
+    world.rank(("early", 1, 1, 1, 0), entitled=1)
+    order = [next(iter(hosts_of(world.end(("fill", n, 1))))) for n in range(3)]
+    assert order == [("early", 1, 1), ("late", 0, 1), ("early", 0, 1)]
+
+
+def test_a_run_whose_admission_is_kept_keeps_its_place_too(world: World) -> None:
+    world.run("fill", 11)
+    world.borrow("a", 1)
+    world.run("b", 1)
+    world.run("c", 1)
+    assert hosts_of(world.end(("a", 0, 1), kept=1)) == {("b", 0, 1): "h3"}
+    world.requeue(("a", 0, 1, 2, 0))
+    order = [next(iter(hosts_of(world.end(("fill", n, 1)))))[0] for n in range(2)]
+    assert order == ["c", "a"], "it is borrowed as before"
+    world.run("d", 1)
+    world.rank(("a", 0, 1, 2, 0), entitled=1)
+    world.end(("a", 0, 2), kept=1)
+    world.requeue(("a", 0, 1, 3, 0))
+    world.run("e", 1)
+    assert next(iter(hosts_of(world.end(("fill", 2, 1)))))[0] == "a", "it was admitted before e"
 
 
 def test_a_task_that_fits_does_not_wait_behind_one_that_does_not(world: World) -> None:
@@ -180,7 +206,7 @@ def test_a_task_no_host_can_hold_goes_back_at_once_and_waits_for_hosts(world: Wo
     assert event.hosts_by_reason == {"cpu": 3}
     assert event.nearest == tuple(NearMiss(f"h{n}", amounts(1000)) for n in (1, 2, 3))
     back = one(said, GangsReturned)
-    assert (back.code, back.not_before_ms, ranges_of(back)) == (Code.NEVER_FITS, 0, [("a", 0, 2, 1, 0)])
+    assert (back.code, ranges_of(back)) == (Code.NEVER_FITS, [("a", 0, 2, 1, 0)])
     assert world.machine.next_wakeup() is None
 
 
@@ -203,7 +229,7 @@ def test_without_hosts_tasks_go_back_until_hosts_come() -> None:
 
 def test_a_task_that_fits_nowhere_now_is_explained_once_and_goes_back_when_patience_ends(world: World) -> None:
     world.run("fill", 11)
-    said = world.run("a", 3, cpu=2000)
+    said = world.borrow("a", 3, cpu=2000)
     event = one(said, GangsUnplaced)
     assert (event.code, event.tasks) == (Code.NO_HOST_FITS, 3)
     assert event.hosts_by_reason == {"cpu": 3}
@@ -212,39 +238,85 @@ def test_a_task_that_fits_nowhere_now_is_explained_once_and_goes_back_when_patie
     assert not of(said, GangsReturned)
     assert not world.end(("fill", 0, 1)), "nothing to say: the reason is the same"
     back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
-    assert (back.code, back.not_before_ms) == (Code.NO_HOST_FITS, world.now + 1000)
-    assert ranges_of(back) == [("a", 0, 3, 1, 0)]
+    assert (back.code, ranges_of(back)) == (Code.NO_HOST_FITS, [("a", 0, 3, 1, 0)])
+
+
+def test_a_claim_waits_for_a_place_for_as_long_as_it_takes(world: World) -> None:
+    world.run("fill", 12)
+    world.run("claim", 2)
+    assert not world.later(100 * PATIENCE_MS)
+    world.rank(("claim", 1, 1, 1, 0), entitled=0)
+    assert ranges_of(one(world.later(PATIENCE_MS + 1000), GangsReturned)) == [("claim", 1, 1, 1, 0)]
+    assert hosts_of(world.end(("fill", 0, 1))) == {("claim", 0, 1): "h1"}
+
+
+def test_borrowed_work_that_becomes_a_claim_is_not_returned_any_more(world: World) -> None:
+    world.run("fill", 12)
+    world.borrow("a", 1)
+    world.later(PATIENCE_MS - 1000)
+    world.rank(("a", 0, 1, 1, 0), entitled=1)
+    assert not world.later(PATIENCE_MS)
+
+
+def test_a_rank_that_crosses_a_return_is_void(world: World) -> None:
+    world.run("fill", 12)
+    world.borrow("a", 1)
+    world.later(PATIENCE_MS + 1000)
+    world.rank(("a", 0, 1, 1, 0), entitled=1)
+    assert not hosts_of(world.end(("fill", 0, 1)))
+    assert hosts_of(world.admit(("a", 0, 1, 1, 0))) == {("a", 0, 1): "h1"}
 
 
 def test_patience_ends_only_when_caught_up(world: World) -> None:
     world.run("fill", 12)
-    world.run("a")
+    world.borrow("a")
     world.caught_up = False
     assert not world.later(PATIENCE_MS + 1000)
     world.caught_up = True
     assert one(world.quiet(), GangsReturned).code == Code.NO_HOST_FITS
 
 
-def test_the_wait_after_a_return_doubles_until_a_task_is_placed(world: World) -> None:
+def test_only_what_lost_patience_goes_back_and_why_is_said_again_when_it_returns(world: World) -> None:
     world.run("fill", 12)
-    world.accept("a", 2)
-    waits = []
-    for _ in range(8):
-        world.admit(("a", 0, 2, 1, 0))
-        back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
-        waits.append((back.not_before_ms - world.now) // 1000)
-    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
-    world.admit(("a", 0, 2, 1, 0))
-    assert hosts_of(world.end(("fill", 0, 1))) == {("a", 0, 1): "h1"}
-    back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
-    assert (back.not_before_ms - world.now, ranges_of(back)) == (1000, [("a", 1, 1, 1, 0)])
+    world.accept("a", 3)
+    assert one(world.admit(("a", 0, 1, 1, 0), entitled=0), GangsUnplaced).tasks == 1
+    world.later(10_000)
+    world.admit(("a", 1, 2, 1, 0), entitled=0)
+    said = world.later(PATIENCE_MS - 9_000)
+    assert ranges_of(one(said, GangsReturned)) == [("a", 0, 1, 1, 0)]
+    assert one(said, GangsUnplaced).tasks == 2
+    world.later(PATIENCE_MS)
+    assert one(world.admit(("a", 0, 3, 1, 0), entitled=0), GangsUnplaced).tasks == 3
 
 
 def test_a_gang_goes_back_as_one_range(world: World) -> None:
     world.run("fill", 12)
-    world.run("a", 5, gang_min=3)
+    world.borrow("a", 5, gang_min=3)
     back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
     assert ranges_of(back) == [("a", 0, 3, 1, 1), ("a", 3, 2, 1, 0)]
+
+
+def test_what_no_host_could_hold_goes_back_alone_whoever_it_is_of(world: World) -> None:
+    world.accept("j", 12, gang_min=9, cpu=2000)
+    said = world.admit(("j", 0, 9, 1, 1), ("j", 9, 3, 1, 0))
+    assert one(said, GangsUnplaced).code == Code.NEVER_FITS
+    assert ranges_of(one(said, GangsReturned)) == [("j", 0, 9, 1, 1)]
+    assert len(hosts_of(said)) == 3, "the others of the job go on"
+
+
+def test_a_gang_larger_than_the_cell_is_told_how_many_of_it_would_fit(world: World) -> None:
+    event = one(world.run("gang", 8, gang_min=8, cpu=3000), GangsUnplaced)
+    assert (event.code, event.size, event.fit, event.missing) == (Code.NEVER_FITS, 8, 3, "3-7")
+    event = one(world.run("huge", 8, gang_min=8, cpu=5000), GangsUnplaced)
+    assert (event.code, event.size, event.fit, event.missing) == (Code.NEVER_FITS, 8, 0, "0-7")
+
+
+def test_a_gang_of_which_a_part_fits_now_is_told_who_is_missing(world: World) -> None:
+    world.run("fill", 10)
+    event = one(world.run("gang", 4, gang_min=4), GangsUnplaced)
+    assert (event.code, event.size, event.fit, event.missing) == (Code.GANG_INCOMPLETE, 4, 2, "2-3")
+    event = one(world.run("full", 2, gang_min=2, cpu=3000), GangsUnplaced)
+    assert (event.code, event.size, event.fit, event.missing) == (Code.NO_HOST_FITS, 2, 0, "0-1")
 
 
 def test_the_reason_is_said_again_when_it_changes(world: World) -> None:
@@ -281,7 +353,7 @@ def test_a_budget_does_not_hide_who_finds_no_place(world: World) -> None:
     world.run("fill", 12)
     for name in "abc":
         world.accept(name)
-    said = world.admit(*((name, 0, 1, 1, 0) for name in "abc"))
+    said = world.admit(*((name, 0, 1, 1, 0) for name in "abc"), entitled=0)
     assert [event.job_id for event in of(said, GangsUnplaced)] == ["a", "b", "c"]
     returned = of(world.later(PATIENCE_MS + 1000), GangsReturned)
     assert [ranges_of(event) for event in returned] == [[(name, 0, 1, 1, 0)] for name in "abc"]

@@ -56,12 +56,14 @@ def test_a_gang_of_two_shapes_is_placed_whole_with_its_largest_tasks_first(strat
 def test_a_gang_of_two_shapes_of_which_one_finds_no_place_leaves_nothing_on_the_board() -> None:
     world = World()
     world.host("h0", cpu=3000, **PORTS)
-    world.host("h1", cpu=1000, **PORTS)
-    said = world.run("j", gang_min=3, priority=1, **mixed((2, WORKER), (1, HEAD)))
+    world.host("h1", cpu=2000, **PORTS)
+    world.run("fill", 1)
+    said = world.borrow("j", gang_min=3, **mixed((2, WORKER), (1, HEAD)))
     said += world.run("k", 4, cpu=1000)
-    assert [job for job, _, _ in places(said)] == ["k"] * 4
     told = of(said, GangsUnplaced)[0]
     assert (told.job_id, told.code, told.tasks, told.need) == ("j", Code.GANG_INCOMPLETE, 3, {"cpu": 1000})
+    assert (told.size, told.fit, told.missing) == (3, 2, "1")
+    assert [job for job, _, _ in places(said)] == ["k"] * 4
     assert not of(said, GangsReturned)
     assert ranges_of(one(world.later(60_000), GangsReturned)) == [("j", 0, 3, 1, 1)]
 
@@ -110,4 +112,4 @@ def test_the_state_hash_of_a_history_stays_as_it_was() -> None:
     world.host("h", cpu=9000, more={"gpu/a": 2000}, **PORTS)
     world.run("j", **mixed((1, HEAD), (2, TaskShape({"gpu/a": 1000, "seat": 1})), (1, HEAD)))
     world.end(("j", 1, 1))
-    assert world.state.hash.hex()[:16] == "3b2670d9f819e923"
+    assert world.state.hash.hex()[:16] == "e9080db4a89416cc"

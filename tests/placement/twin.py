@@ -25,10 +25,12 @@ class TwinJob:
     tasks: int
     need: tuple[int, int, int, int]
     ports: int = 0
-    priority: int = 0
+    claims: bool = True
     gang: int = 0
     spread: bool = False
     constraints: tuple[Constraint, ...] = ()
+    kept: dict[int, dict[str, tuple[int, int, int, int]]] = field(default_factory=dict)
+    """By the first task of a unit, what is kept for it on which host."""
 
 
 def meets(host: TwinHost, constraints: tuple[Constraint, ...]) -> bool:
@@ -44,17 +46,33 @@ def place(hosts: list[TwinHost], jobs: list[TwinJob]) -> dict[tuple[str, int], t
     """Where each task goes, and its ports; tasks without a place are left out."""
     weights = [SCALE // max(1, max(host.capacity[r] for host in hosts)) for r in range(4)]
     found: dict[tuple[str, int], tuple[str, tuple[int, ...]]] = {}
-    for _, job in enumerate(jobs):
+    named = {host.name: host for host in hosts}
+    for job in jobs:
+        for kept in job.kept.values():
+            for name, amounts in kept.items():
+                named[name].free = [have - one for have, one in zip(named[name].free, amounts, strict=True)]
+    for job in sorted(jobs, key=lambda job: not job.claims):
         mine = dict.fromkeys((host.name for host in hosts), 0)
-        gang = _together(hosts, job, weights, mine, job.gang)
-        tasks = dict(enumerate(gang)) if gang else {}
-        for instance in range(job.gang, job.tasks):
-            placed = _together(hosts, job, weights, mine, 1)
-            if not placed:
-                break
-            tasks[instance] = placed[0]
-        found |= {(job.name, instance): place for instance, place in tasks.items()}
+        units = [(0, job.gang)] if job.gang else []
+        units += sorted(((at, 1) for at in range(job.gang, job.tasks)), key=lambda unit: unit[0] not in job.kept)
+        for first, size in units:
+            placed = _with_own(hosts, job, weights, mine, first, size)
+            found |= {(job.name, first + at): place for at, place in enumerate(placed)}
     return found
+
+
+def _with_own(
+    hosts: list[TwinHost], job: TwinJob, weights: list[int], mine: dict[str, int], first: int, tasks: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """As `_together`, for a unit that sees what is kept for it; what it doesn't use of that stays kept."""
+    kept = job.kept.get(first, {})
+    before = {host.name: list(host.free) for host in hosts}
+    for host in hosts:
+        host.free = [have + one for have, one in zip(host.free, kept.get(host.name, (0, 0, 0, 0)), strict=True)]
+    placed = _together(hosts, job, weights, mine, tasks)
+    for host in hosts:
+        host.free = [min(have, was) for have, was in zip(host.free, before[host.name], strict=True)]
+    return placed
 
 
 def _together(
@@ -83,7 +101,7 @@ def _best(hosts: list[TwinHost], job: TwinJob, weights: list[int], mine: dict[st
             continue
         if any(have < one for have, one in zip(host.free, job.need, strict=True)):
             continue
-        score = sum(have * weight for have, weight in zip(host.free, weights, strict=True))
+        score = sum(max(have, 0) * weight for have, weight in zip(host.free, weights, strict=True))
         key = (mine[host.name], -score, number) if job.spread else (0, score, number)
         if best is None or key < best_key:
             best, best_key = host, key

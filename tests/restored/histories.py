@@ -9,7 +9,7 @@ from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, Task
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import GatewayBeat
-from events.records.lifecycle import GangsQueued, JobChanged, RunsEnded
+from events.records.lifecycle import GangsQueued, JobChanged, JobPriorityChanged, RunsAvailable, RunsEnded
 from events.records.parts import Constraint, ResourceKind, TaskShape
 from events.records.placement import GangsReturned, HostLost, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
@@ -18,7 +18,7 @@ from events.resources import Amounts
 from processors.state.arena import REMOVED
 from tests.entitlement.harness import World as EntitlementWorld
 from tests.lifecycle.harness import World as LifecycleWorld
-from tests.machines import Alone, Run, columns, instances_changed, mixed, ranges
+from tests.machines import Alone, Range, Run, columns, instances_changed, mixed, ranges
 from tests.placement.harness import World as PlacementWorld
 from tests.sla.harness import World as SlaWorld
 
@@ -331,7 +331,44 @@ class Placement(History):
         parts = [(self.draw.randint(1, 4), self.shape()) for _ in range(self.draw.choice([1, 1, 2, 3]))]
         spec = mixed(*parts)
         gang = min(spec["instances"], self.draw.choice([0, 0, 2, 3]))
-        self.world.run(self.name(), gang_min=gang, priority=self.draw.randint(0, 2), **spec)
+        entitled = self.draw.randint(0, 1)
+        self.world.run(self.name(), gang_min=gang, priority=self.draw.randint(0, 2), entitled=entitled, **spec)
+
+    def do_rank(self) -> None:
+        """Units that wait, or have a place, become claims, or borrowed."""
+        units = [unit for unit in self.units("waiting") + self.units("placed") if self.draw.random() < 0.5]
+        if units:
+            self.world.rank(*self.some(units), entitled=self.draw.randint(0, 1))
+
+    def units(self, column: str) -> list[Range]:
+        """Gangs and tasks with a run in a column of the arena."""
+        runs = self.world.machine.runs
+        found = {}
+        for job_id, row in runs.jobs.items():
+            for at in np.flatnonzero(runs.arena[column][row.base : row.base + row.instances]).tolist():
+                members = runs.unit(row.base + at)
+                run = int(runs.arena[column][row.base + at])
+                first, count = int(members[0]) - row.base, len(members)
+                found[job_id, first] = (job_id, first, count, run, int(count > 1))
+        return list(found.values())
+
+    def do_report(self) -> None:
+        runs = [(job_id, first, run) for job_id, first, _, run, _ in self.units("placed")]
+        self.world.peer("lifecycle", RunsAvailable(**columns(self.some(runs)))) if runs else None
+
+    def do_order(self) -> None:
+        """Runs must leave; an order before is answered."""
+        units = self.units("placed")
+        if units:
+            self.came += 1
+            self.world.order(self.came, self.some(units))
+            code = self.draw.choice([Code.LEFT, Code.DEFERRED, Code.VOID])
+            self.world.answer(self.draw.randint(max(1, self.came - 3), self.came), code)
+
+    def do_change_priority(self) -> None:
+        for job_id in self.some(sorted(self.world.machine.runs.jobs), 1):
+            event = JobPriorityChanged(job_id=job_id, priority=self.draw.randint(0, 9))
+            self.world.peer("lifecycle", event)
 
     def shape(self) -> TaskShape:
         rules = self.draw.choice([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
@@ -353,14 +390,15 @@ class Placement(History):
         ]
         over = self.some(found, 6)
         if over:
-            self.world.end(*over)
+            kept = self.draw.randint(0, 1)
+            self.world.end(*over, kept=kept)
             again = [
                 (job_id, at, 1, run + 1, 0)
                 for job_id, at, run in over
                 if at >= runs.jobs[job_id].gang and self.draw.random() < 0.5
             ]
             if again:
-                self.world.requeue(*again)
+                self.world.requeue(*again) if kept else self.world.admit(*again, entitled=self.draw.randint(0, 1))
 
     def do_end_jobs(self) -> None:
         jobs = self.some(list(self.world.machine.runs.jobs), 2)

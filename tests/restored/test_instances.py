@@ -140,9 +140,9 @@ class TestPlacement:
         world.peer("lifecycle", instances_changed("a", [0, 2], [1, 3], first_run=2))
         assert of(world.admit(("a", 1, 1, 1, 0)), TasksPlaced) == [], "a late admission of the run of before"
         world.admit(("a", 1, 1, 2, 0), ("a", 3, 1, 2, 0))
-        assert runs.waiting == {"a": 2}
+        assert runs.waits.tasks == {"a": 2}
         world.peer("lifecycle", instances_changed("a", [0, 1, 2, 3], removed=[1, 3]))
-        assert runs.waiting == {}
+        assert runs.waits.tasks == {}
         assert world.machine.next_wakeup() is None
 
 
