@@ -84,33 +84,33 @@ class Placement:
         self._removals = HostRemovals(self.hosts, self._settings)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
-        self._on: dict[type[Event], Callable[[Any, int], None]] = {
-            HostConnected: self.hosts.connected,
-            HostOffered: self.hosts.offered,
-            HostSilent: self.hosts.silent,
-            HostBack: self.hosts.back,
-            HostReconciled: self.hosts.reconciled,
-            HostLost: self._lost,
-            HostRemoved: self.hosts.remove,
-            CapacityChanged: self.hosts.capacity_said,
-            GatewayBeat: self._liveness.beat,
-            HostAnswered: self._answered,
-            TimerPassed: self._passed,
-            PoolAnswered: self._pool_answered,
-            JobAccepted: self.runs.accepted,
-            GangsAdmitted: self.runs.admissions.admitted,
-            AdmissionsRanked: self.runs.admissions.ranked,
-            PreemptionsOrdered: self.runs.ordered,
-            GangsQueued: self.runs.admissions.queued,
-            RunsAvailable: self.runs.available,
-            PreemptionAnswered: self.runs.answered,
-            JobPriorityChanged: self.runs.priority_changed,
-            RunsEnded: self.runs.ended,
-            JobChanged: self.runs.changed,
-            InstancesChanged: self.runs.instances_changed,
-            TasksPlaced: self.runs.placed,
-            GangsUnplaced: self.runs.admissions.unplaced,
-            GangsReturned: self.runs.admissions.returned,
+        self._on: dict[type[Event], tuple[Callable[[Any, int], object], ...]] = {
+            HostConnected: (self.hosts.connected,),
+            HostOffered: (self.hosts.offered,),
+            HostSilent: (self.hosts.silent,),
+            HostBack: (self.hosts.back,),
+            HostReconciled: (self.hosts.reconciled,),
+            HostLost: (self._lost,),
+            HostRemoved: (self.hosts.remove,),
+            CapacityChanged: (self.hosts.capacity_said,),
+            GatewayBeat: (self._liveness.beat,),
+            HostAnswered: (self._answered,),
+            TimerPassed: (self._passed,),
+            PoolAnswered: (self._pool_answered,),
+            JobAccepted: (self.runs.accepted,),
+            GangsAdmitted: (self.runs.admissions.admitted,),
+            AdmissionsRanked: (self.runs.admissions.ranked,),
+            PreemptionsOrdered: (self.runs.ordered,),
+            GangsQueued: (self.runs.admissions.queued,),
+            RunsAvailable: (self.runs.available,),
+            PreemptionAnswered: (self.runs.answered,),
+            JobPriorityChanged: (self.runs.priority_changed,),
+            RunsEnded: (self.runs.ended,),
+            JobChanged: (self.runs.changed,),
+            InstancesChanged: (self.runs.instances_changed,),
+            TasksPlaced: (self.runs.placed,),
+            GangsUnplaced: (self.runs.admissions.unplaced,),
+            GangsReturned: (self.runs.admissions.returned,),
         }
 
     @property
@@ -221,9 +221,10 @@ class Placement:
         self._liveness.lost(event, now)
 
     def _apply(self, event: Event, now: int) -> None:
-        handler = self._on.get(type(event))
-        if handler:
-            handler(event, now)
+        handlers = self._on.get(type(event))
+        if handlers:
+            for handler in handlers:
+                handler(event, now)
             if not isinstance(event, GatewayBeat):
                 self._quiet = False
             if isinstance(event, CHANGES):
