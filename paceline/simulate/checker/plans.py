@@ -22,10 +22,10 @@ TENTH = 10
 
 
 class Plan(NamedTuple):
-    """The hosts that others are to leave for a unit, with the number of its tasks, and the victims."""
+    """The hosts that others are to leave for a unit, each with what the unit is to hold there, and the victims."""
 
     unit: Unit
-    hosts: dict[str, int]
+    hosts: dict[str, Counter[str]]
     victims: dict[Task, int]
     until_ms: int
 
@@ -57,7 +57,7 @@ class Plans:
             if plan.unit == but:
                 continue
             for host_id in plan.hosts:
-                mine = self._needs(plan, host_id)
+                mine = plan.hosts[host_id].copy()
                 mine.subtract(self._victims(plan, host_id))
                 found.setdefault(host_id, Counter()).update(+mine)
         return found
@@ -103,13 +103,13 @@ class Plans:
     def _asked(self, event: PreemptionAsked, round_: Round) -> None:
         unit = Unit(event.job_id, event.first, event.count, event.run)
         what = f"{round_} asks others to leave for {unit}"
-        hosts = dict(zip(event.host_ids, ints(event.tasks).tolist(), strict=True))
         jobs = [event.job_ids[at] for at in ints(event.job).tolist()]
         tasks = zip(jobs, ints(event.instance).tolist(), strict=True)
         victims = dict(zip(tasks, ints(event.victim_run).tolist(), strict=True))
         waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
-        if len(waits) != sum(hosts.values()):
-            raise Violation(f"{what}, of which {len(waits)} wait, on hosts for {sum(hosts.values())}")
+        hosts = self._needs(event, unit)
+        if len(waits) != sum(ints(event.tasks).tolist()):
+            raise Violation(f"{what}, of which {len(waits)} wait, on hosts for {sum(ints(event.tasks).tolist())}")
         if not self._hosts.is_entitled(waits[0]):
             raise Violation(f"{what}, which is borrowed")
         for task, run in victims.items():
@@ -141,15 +141,21 @@ class Plans:
         for task in plan.victims:
             if task not in stays and self._hosts.host_of(task) == host_id:
                 room.update(self._pools.units.need(task))
-        need = self._needs(plan, host_id)
+        need = plan.hosts[host_id]
         return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
 
-    def _needs(self, plan: Plan, host_id: str) -> Counter[str]:
-        """What the tasks that are planned on a host need, without licences."""
-        need = self._pools.units.need(plan.unit.tasks()[0])
-        return Counter(
-            {name: plan.hosts[host_id] * amount for name, amount in need.items() if name not in self._pools.licences}
-        )
+    def _needs(self, event: PreemptionAsked, unit: Unit) -> dict[str, Counter[str]]:
+        """What the tasks that are planned on each host need, without licences."""
+        job = self._pools.units.jobs[unit.job_id]
+        shapes = list(dict.fromkeys(str(shape_of(job, instance)) for _, instance in unit.tasks()))
+        first = {str(shape_of(job, instance)): instance for _, instance in reversed(unit.tasks())}
+        which = ints(event.shape).tolist() or [0] * len(event.host_ids)
+        found: dict[str, Counter[str]] = {}
+        for host_id, count, at in zip(event.host_ids, ints(event.tasks).tolist(), which, strict=True):
+            need = shape_of(job, first[shapes[at]]).resources
+            amounts = {name: count * amount for name, amount in need.items() if name not in self._pools.licences}
+            found.setdefault(host_id, Counter()).update(amounts)
+        return found
 
     def _victims(self, plan: Plan, host_id: str) -> Counter[str]:
         """What the victims of a plan still hold on a host."""
