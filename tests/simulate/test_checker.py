@@ -11,7 +11,7 @@ from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
 from events.id_digests import job_digest
 from events.records.base import Event
-from events.records.entitlement import EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
+from events.records.entitlement import AdmissionsRanked, EntitlementsSet, GangsAdmitted, GangsHeld, PoolAnswered
 from events.records.hosts import HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import (
     GangsQueued,
@@ -24,7 +24,7 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Constraint
-from events.records.placement import GangsReturned, HostLost, TasksPlaced
+from events.records.placement import CapacityChanged, GangsReturned, HostLost, TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
@@ -35,6 +35,7 @@ from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.runs import Runs
 from tests.machines import shaped
 
+SECOND_MS = 1000
 ROOM = {"cpu": 2000, "memory": 2000, "disk": 2000, "gpu": 2000}
 
 
@@ -62,7 +63,7 @@ def decides(*decisions: Event) -> Turn:
 def play(fold: Fold, turns: Sequence[Turn]) -> None:
     for number, turn in enumerate(turns):
         inputs = [("a topic", number, event) for event in turn.inputs]
-        fold.round(Round("it", number + 1, number, inputs, list(turn.decisions)))
+        fold.round(Round("it", number + 1, number, inputs, list(turn.decisions), SECOND_MS * (number + 1)))
 
 
 def breaks(fold: Fold, turns: Sequence[Turn], says: str) -> None:
@@ -136,7 +137,7 @@ def admitted(run: int, count: int = 1, gang: bool = False) -> GangsAdmitted:
 
 
 def held(code: str) -> GangsHeld:
-    return GangsHeld(job_id="j", pool="/p", code=code, tasks=1, asked={}, free={})
+    return GangsHeld(pool="/p", at="/p", code=code, asked={}, **gangs(1))
 
 
 def changed(state: str, **counts: int) -> JobChanged:
@@ -240,7 +241,7 @@ def test_lifecycle_keeps_its_promises(turns: list[Turn]) -> None:
         ([held("BACKOFF")], "waits for BACKOFF"),
         ([held("LIMIT_REACHED")], "j waits for LIMIT_REACHED, and there is room"),
         ([held("RESERVATION_REACHED")], "j waits for RESERVATION_REACHED, and there is room"),
-        ([GangsReturned(**gangs(1), code="NO_HOST_FITS", not_before_ms=0)], "waits for NO_HOST_FITS"),
+        ([GangsReturned(**gangs(1), code="NO_HOST_FITS")], "waits for NO_HOST_FITS"),
     ],
 )
 def test_a_job_waits_for_what_is_there(told: list[Event], says: str) -> None:
@@ -290,20 +291,23 @@ def pools(*facts: PoolDefined) -> tuple[Pools, Turn]:
     return Pools(history, 0), decides(*answers)
 
 
-def shares(**cpu: int) -> EntitlementsSet:
-    """What pools may use, of CPU alone; the root is called `root`."""
+def shares(demand: int = 0, **cpu: int) -> EntitlementsSet:
+    """What pools may use, of CPU alone; the root is called `root`. Each demands the same."""
     names = {name: "/" if name == "root" else f"/{name}" for name in cpu}
-    zero, column = pack_longs([0] * len(cpu)), pack_longs(list(cpu.values()))
+    wanted, column = pack_longs([demand] * len(cpu)), pack_longs(list(cpu.values()))
     pools = tuple(names.values())
-    return EntitlementsSet(pools=pools, resources=("cpu",), entitlement=column, demand=zero, allocation=zero)
+    return EntitlementsSet(pools=pools, resources=("cpu",), entitlement=column, demand=wanted, allocation=column)
 
 
-def preempted(run: int, *instances: int, source: str = "/p", target: str = "/q") -> PreemptionsOrdered:
-    return PreemptionsOrdered(**runs(run, *instances), for_pool=target, from_pool=source, code="BELOW_RESERVATION")
+def ranked(run: int, entitled: int = 1) -> AdmissionsRanked:
+    return AdmissionsRanked(**gangs(run), entitled=pack_ints([entitled]))
 
 
 P = PoolDefined(path="/p", command_id="c")
 LIMITED = PoolDefined(path="/p", command_id="c", limit={"cpu": 1500})
+OTHER = PoolDefined(path="/r", command_id="c")
+CLOSED = PoolDefined(path="/p", command_id="c", closed=True)
+CAPACITY = CapacityChanged(capacity={"cpu": 1000}, hosts=1, version=1)
 ADMITTED = [takes(accepted(), queued(1, 2)), decides(admitted(1, 2))]
 DEFAULT_SHAPE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(admitted(1, 2, gang=True))]
 
@@ -317,20 +321,15 @@ DEFAULT_SHAPE = [takes(accepted(gang_min=2), queued(1, 2, gang=True)), decides(a
             [takes(accepted(preemptible=False), queued(1)), decides(admitted(1))],
             "1000 cpu of /p aren't preemptible, it reserves 0",
         ),
-        (P, [decides(shares(root=1000, p=600, q=500))], "the pools in / may use more cpu than it may: 1000"),
+        (OTHER, [decides(shares(root=1000, p=600, q=500))], "the pools in / may use more cpu than it may: 1000"),
         (P, [takes(accepted()), decides(admitted(1))], "admits ('j', 0) run 1, which isn't queued"),
         (P, [takes(accepted(), queued(1)), decides(admitted(2))], "admits ('j', 0) run 2, which isn't queued"),
         (P, [*ADMITTED, takes(queued(2)), decides(admitted(2))], "of which run 1 is admitted"),
         (P, [DEFAULT_SHAPE[0], decides(admitted(1, 1, gang=True))], "admits a part of a gang"),
-        (
-            P,
-            [takes(accepted(preemptible=False)), decides(preempted(1, 0))],
-            "preempts ('j', 0) run 1, which isn't preemptible",
-        ),
-        (P, [takes(accepted()), decides(preempted(1, 0))], "preempts ('j', 0) run 1, which holds nothing"),
-        (P, [*ADMITTED, decides(preempted(1, 0, source="/r"))], "of /p from /r for /q"),
-        (P, [*ADMITTED, decides(preempted(1, 0, target="/p"))], "of /p from /p for /p"),
-        (P, [*DEFAULT_SHAPE, decides(preempted(1, 0))], "preempts a part of a gang"),
+        (CLOSED, ADMITTED, "admits j in /p, which is closed"),
+        (P, [*ADMITTED, takes(placed(1, 0)), decides(ranked(1, entitled=0))], "borrowed, which has a place"),
+        (P, [takes(accepted(), queued(1)), decides(ranked(1))], "ranks ('j', 0) run 1, which isn't admitted"),
+        (P, [takes(CAPACITY), decides(shares(p=600, demand=700))], "entitlements that aren't fair"),
         (P, [*ADMITTED, takes(changed("KILLED"))], "j is KILLED, its pool still holds [('j', 0), ('j', 1)]"),
         (
             P,
@@ -348,12 +347,12 @@ def test_entitlement_breaks_a_promise(pool: PoolDefined, turns: list[Turn], says
     "turns",
     [
         [*ADMITTED, takes(ended(1, 0, 1), changed("KILLED"))],
-        [*ADMITTED, decides(preempted(1, 0)), takes(ended(1, 0)), takes(queued(2)), decides(admitted(2))],
-        [*ADMITTED, takes(ended(1, 0, kept=True), queued(2, kept=True)), decides(preempted(2, 0))],
-        [*ADMITTED, takes(GangsReturned(**gangs(1), code="NO_HOST_FITS", not_before_ms=0)), decides(admitted(1))],
-        [*DEFAULT_SHAPE, decides(preempted(1, 0, 1)), decides(shares(root=1000, p=600, q=400))],
+        [*ADMITTED, takes(ended(1, 0)), takes(queued(2)), decides(admitted(2))],
+        [*ADMITTED, takes(ended(1, 0, kept=True), queued(2, kept=True), placed(2, 0)), decides(ranked(2))],
+        [*ADMITTED, takes(GangsReturned(**gangs(1), code="NO_HOST_FITS")), decides(admitted(1))],
+        [*DEFAULT_SHAPE, takes(CAPACITY), decides(shares(p=600, demand=600))],
     ],
-    ids=["over", "preempted", "kept", "returned", "a gang"],
+    ids=["over", "again", "kept", "returned", "a gang"],
 )
 def test_entitlement_keeps_its_promises(turns: list[Turn]) -> None:
     fold, answered = pools(P)
@@ -431,6 +430,10 @@ def waits(count: int = 1, gang: bool = False, **what: Any) -> Turn:
         ([waits(ports=2), decides(placed(1, 0, ports=[5, 5]))], "of ports [5, 5] one has another holder"),
         ([waits(2, ports=1), decides(placed(1, 0, 1, ports=[6, 6]))], "of ports [6] one has another holder"),
         ([waits(2, gang=True), decides(placed(1, 0))], "places a part of a gang"),
+        (
+            [waits(), decides(GangsReturned(**gangs(1), code="NO_HOST_FITS"))],
+            "returns ('j', 0) run 1, which is a claim",
+        ),
     ],
 )
 def test_placement_breaks_a_promise(turns: list[Turn], says: str) -> None:

@@ -48,12 +48,13 @@ class Checker:
         self._reasons = Reasons(self._pools)
         self._plans = Plans(self._hosts, self._pools)
         self._serving = Serving(self._hosts, self._plans, self._pools)
+        self._rest = Rest()
         self._idle = Idle(self._hosts, self._plans, self._pools)
         self._claims = Claims(self._hosts, self._plans, self._pools, self._orders)
         self._preemptions = Preemptions(self._runs.is_over)
         self._folds: dict[str, tuple[Fold, ...]] = {
             "lifecycle": (self._runs, self._preemptions),
-            "entitlement": (self._pools, self._orders, self._reasons, Rest()),
+            "entitlement": (self._pools, self._orders, self._reasons, self._rest),
             "placement": (self._hosts, self._plans, self._serving),
         }
 
@@ -96,6 +97,7 @@ class Checker:
         self._reasons.at_rest(now_ms)
         self._idle.look(now_ms)
         self._claims.look(now_ms)
+        self._rest.look()
 
     def settled(self) -> None:
         """What must hold of a cell that has nothing left to do."""

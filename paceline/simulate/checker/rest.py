@@ -21,9 +21,15 @@ class Rest:
 
     def __init__(self) -> None:
         self._changed_ms = 0
+        self._late = ""
+
+    def look(self) -> None:
+        """Raises `Violation` where demand has settled and preemption hasn't come to rest."""
+        if self._late:
+            raise Violation(self._late)
 
     def round(self, round_: Round) -> None:
-        """Takes a round of entitlement. Raises `Violation`."""
+        """Takes a round of entitlement."""
         now = round_.now_ms
         for _, _, event in round_.inputs:
             ends = ints(event.outcome).tolist() if isinstance(event, RunsEnded) else []
@@ -41,4 +47,4 @@ class Rest:
             self._changed_ms = round_.now_ms
         elif round_.now_ms - self._changed_ms > REST_MS:
             since = (round_.now_ms - self._changed_ms) // 1000
-            raise Violation(f"{round_} orders others to leave for {event.for_job}, and demand is settled for {since} s")
+            self._late = f"{round_} orders others to leave for {event.for_job}, and demand is settled for {since} s"
