@@ -51,7 +51,9 @@ class GangsReturned(Event, frozen=True, kw_only=True):
     """
 
     code: str
-    """NO_HOST_FITS or GANG_INCOMPLETE, of borrowed work only; NO_HOSTS, CONSTRAINT_MISMATCH or NEVER_FITS."""
+    """NO_HOST_FITS, GANG_INCOMPLETE or HELD_FOR_OTHERS, of borrowed work only; NO_HOSTS, CONSTRAINT_MISMATCH or
+    NEVER_FITS.
+    """
 
 
 class GangsUnplaced(Event, frozen=True, kw_only=True):
