@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from events.codes import Code
-from events.columns import I64, pack_ints
+from events.columns import I32, I64, pack_ints
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.resources import UNBOUNDED
@@ -89,7 +89,7 @@ class Reports:
             cause=recorded(self._last_by) if first.reported_as in row.reported else None,
         )
 
-    def _missing(self, unplaced: Unplaced, why: Reason, instances: I64, shapes: I64) -> I64:
+    def _missing(self, unplaced: Unplaced, why: Reason, instances: I64, shapes: I32) -> I64:
         """The members of a gang that would find no place: of each shape the last ones."""
         missing = [
             instances[shapes == shape.number][fit:] for (shape, _), fit in zip(unplaced.parts, why.fit, strict=True)

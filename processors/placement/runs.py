@@ -203,7 +203,8 @@ class Runs:
         if len(run) != len(slots):
             return slots[:0]
         slots, run = slots[known], run[known]
-        return slots[self.arena["placed"][slots] == run]
+        running: I64 = slots[self.arena["placed"][slots] == run]
+        return running
 
     def _whole_gangs(self, slots: I64) -> I64:
         """The slots, and those that wait with them as members of one gang."""

@@ -41,15 +41,15 @@ class World(Alone[Placement]):
         """What is derived is the same, kept up or rebuilt."""
         assert_alike(self.machine, copy)
 
-    def connect(self, host: str, **offer: object) -> list[Event]:
+    def connect(self, host: str, **offer: Any) -> list[Event]:
         """A host connects and says what it has; lifecycle hasn't settled its runs yet."""
         return self.fact(*self.connecting(host, **offer))
 
-    def connecting(self, host: str, **offer: object) -> list[Event]:
+    def connecting(self, host: str, **offer: Any) -> list[Event]:
         session = self.sessions[host] = self.sessions.get(host, 0) + 1
         return [HostConnected(host_id=host, session=session, gateway="g"), offered(host, session, **offer)]
 
-    def host(self, host: str, **offer: object) -> list[Event]:
+    def host(self, host: str, **offer: Any) -> list[Event]:
         """A host connects and is ready for tasks."""
         return self.connect(host, **offer) + self.reconcile(host)
 

@@ -11,6 +11,7 @@ from events.codes import Code
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsReturned, GangsUnplaced
 from processors.placement import gang_search
+from processors.placement.explain import LASTING
 from processors.placement.gang_search import Found, Part, together
 from processors.placement.packing import scores
 from tests.machines import mixed, of, one, ranges_of
@@ -115,3 +116,30 @@ def test_a_search_that_has_to_give_up_says_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(gang_search, "WORK_MAX", 0)
     open_ = [True, True]
     assert searched([(2, 4), (2, 3)], as_parts([((2, 0), open_, 1), ((1, 2), open_, 2)])) == Found(None)
+
+
+@settings(max_examples=200)
+@given(HOSTS, PARTS, st.lists(st.integers(0, 3), min_size=3, max_size=3))
+def test_why_a_gang_waits_is_true_of_the_hosts(capacity, specs, filled) -> None:  # type: ignore[no-untyped-def]
+    """NEVER_FITS: not on empty hosts; else on those, and not on what is free: as many are missing as don't fit."""
+    world = World()
+    for number, (cpu, memory) in enumerate(capacity):
+        world.host(f"h{number}", cpu=cpu, memory=memory, attributes={"at": f"h{number}"})
+    for number, cpu in enumerate(filled):
+        world.run(f"fill{number}", cpu=cpu, constraints=(Constraint("at", "in", (f"h{number}",)),))
+    shapes = []
+    for (cpu, memory), open_, size in specs:
+        racks = tuple(f"h{number}" for number, there in enumerate(open_) if there)
+        shapes.append((size, TaskShape({"cpu": cpu, "memory": memory}, constraints=(Constraint("at", "in", racks),))))
+    size = sum(part[0] for part in shapes)
+    free = [tuple(world.free(f"h{number}")[:2]) for number in range(3)]
+    said = world.run("j", gang_min=size, **mixed(*shapes))
+    parts = as_parts(specs)
+    assert (len(hosts_of(said)) == size) == brute(free, parts)
+    if told := of(said, GangsUnplaced):
+        lasting = not brute([tuple(has) for has in capacity], parts)
+        assert (told[0].code in LASTING) == lasting
+        assert (told[0].size, told[0].tasks) == (size, size)
+        missing = [int(end) for text in told[0].missing.split(",") for end in (text.split("-") * 2)[:2]]
+        assert size - told[0].fit == sum(last - first + 1 for first, last in zip(*[iter(missing)] * 2, strict=True)) > 0
+        assert bool(of(said, GangsReturned)) == lasting

@@ -235,8 +235,7 @@ class History(RuleBasedStateMachine):
         self.claims.clear()
         self.take(self.world.end(*runs))
         assert not self.world.machine.hosts.used.any()
-        runs = self.world.machine.runs
-        assert sum(row.tasks for row in runs.shapes.table.values()) == len(self.runs)
+        assert sum(row.tasks for row in self.world.machine.runs.shapes.table.values()) == len(self.runs)
 
 
 TestHistories = History.TestCase

@@ -84,8 +84,8 @@ def admitted(world: World, specs: list[Any]) -> list[twin.TwinJob]:
         world.machine.apply(PeerRound("lifecycle", 1, world.now, (event,)))
     units = [(one, int(job.claims)) for job in jobs for one in whole(job.name, job.tasks, job.gang)]
     entitled = pack_ints([claims for _, claims in units])
-    event = GangsAdmitted(**ranges([one for one, _ in units]), entitled=entitled)
-    world.machine.apply(PeerRound("entitlement", 1, world.now, (event,)))
+    said = GangsAdmitted(**ranges([one for one, _ in units]), entitled=entitled)
+    world.machine.apply(PeerRound("entitlement", 1, world.now, (said,)))
     return jobs
 
 
