@@ -213,7 +213,7 @@ class _Order:
             return "its slice isn't over"
         waited = now - min((units.held[each].due_ms for each in self._unit.tasks() if each in units.held), default=now)
         if way in (MOVE, CLEAR):
-            return self._why_not_moved(job.pool == taker.pool, way, slice_over, waited + SECOND_MS)
+            return self._why_not_moved(job.pool == taker.pool, way, slice_over, waited)
         if way == GIVE and job.pool == taker.pool:
             return "it is of the same pool"
         return self._gives(members, pool, bool(by_slice)) if way == GIVE else ""
@@ -230,7 +230,7 @@ class _Order:
         after = self._settings.move_after_ms
         if way == CLEAR and not on_turn:
             after = self._settings.clear_after_ms
-        if waited_ms < after:
+        if waited_ms + SECOND_MS < after:
             return f"the gang waits for {waited_ms} ms"
         if way == CLEAR and (own or not slice_over):
             return "it is of the same pool" if own else "its slice isn't over"

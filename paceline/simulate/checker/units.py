@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from events.cell_settings import DEFAULTS
 from events.codes import Outcome
 from events.columns import ints
 from events.records.base import Event
@@ -56,7 +57,7 @@ class Units:
         self.slices: Counter[Task] = Counter()
         self.spared_ms: dict[Task, int] = {}
         """Until when a refusal of sla protects a task."""
-        self.defer_for_ms = 0
+        self.defer_for_ms = DEFAULTS.defer_for_ms
         self._count = count
 
     # What is asked
