@@ -167,7 +167,7 @@ class Rights:
         self._queues.lines.news.clear()
 
     def _said(self, pool: str) -> dict[Task, RightRow]:
-        return {task: self.rights[task] for task in self._of_pool.get(pool, ())}
+        return {task: self.rights[task] for task in sorted(self._of_pool.get(pool, ()))}
 
     def _compare(self, pool: str, now: int, budget: int, change: Change) -> bool:
         """Adds what is new of the claims of a pool to a change, as far as the budget goes; whether that is anything."""
