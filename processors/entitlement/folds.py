@@ -1,6 +1,5 @@
 """What records say of tasks, folded into the columns and the rows that go with them."""
 
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ Items = RunsEnded | TasksPlaced | PreemptionsOrdered | PreemptionAnswered
 
 class Folds:
     """Follows the life of tasks. `orders`: those that aren't answered, by number; `kept`: what reserved hosts keep, by
-    job and first instance of the gang; `backoffs`: by pool and `backoff_key`.
+    job and first instance of the gang; `backoffs`: by pool and `Queues.backoff_key`.
     """
 
     def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
@@ -96,7 +95,7 @@ class Folds:
             if event.code in LASTING:
                 self._queues.put_aside((job_id, key), event.code)
             else:
-                self._back_off(row.pool, self.backoff_key(row, key), now)
+                self._back_off(row.pool, self._queues.backoff_key(row, key), now)
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; where the admission is kept, the next run claims a place."""
@@ -154,11 +153,6 @@ class Folds:
             self.kept.remove(key)
         self._queues.changes += 1
 
-    def backoff_key(self, row: Any, key: int) -> int:
-        """The key of units of a part among those of their pool that back off: shape and size."""
-        shape, size, _ = self._queues.form(row, key)
-        return shape << 32 | size
-
     def _back_off(self, pool: str, key: int, now: int) -> None:
         settings, old = self._cell["cell"].settings, self.backoffs.get((pool, key))
         if old is not None and now < old.until_ms:
@@ -170,7 +164,7 @@ class Folds:
     def _forget_backoffs(self, slots: I64) -> None:
         """Units of a shape found a place: it is lent as before."""
         for _, row, key, _ in self._queues.split(slots):
-            name = row.pool, self.backoff_key(row, key)
+            name = row.pool, self._queues.backoff_key(row, key)
             if name in self.backoffs:
                 self.backoffs.remove(name)
 

@@ -3,11 +3,12 @@
 All of it is derived from the rows of jobs and the columns of their tasks, part by part, whenever these change.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from sortedcontainers import SortedList
+from sortedcontainers import SortedList, SortedSet
 
+from events.codes import Code
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.rows import JobRow
 
@@ -31,13 +32,13 @@ CLASSES = 4
 class Standing:
     """Where a part stands."""
 
-    __slots__ = ("borrowed", "claims", "form", "kind", "place", "refused", "waiting", "waits")
+    __slots__ = ("borrowed", "claims", "form", "kind", "place", "refused", "told", "untold", "waiting", "waits")
 
     def __init__(self, place: Place, kind: int, form: Form, nothing: Vector) -> None:
         self.place = place
         self.kind = kind
         self.form = form
-        self.waits = self.refused = self.borrowed = self.claims = False
+        self.waits = self.refused = self.borrowed = self.claims = self.told = self.untold = False
         self.waiting = nothing
         """What it adds to the demand of its pool."""
 
@@ -45,20 +46,24 @@ class Standing:
 class PoolLines:
     """The queues of a pool."""
 
-    __slots__ = ("borrowed", "claims", "forms", "refused", "verdicts", "waiting")
+    __slots__ = ("borrowed", "claims", "forms", "refused", "told", "untold", "verdicts", "waiting")
 
     def __init__(self) -> None:
         self.waiting: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
         """By class, what waits and may be admitted some time."""
         self.forms: dict[tuple[int, Form], SortedList[Place]] = {}
         """The same by class and form."""
-        self.borrowed: SortedList[Place] = SortedList()
-        """Parts with borrowed units."""
+        self.borrowed: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
+        """By class, parts with borrowed units: they keep their place in the queue."""
         self.claims: SortedList[Place] = SortedList()
         """Parts with entitled units that have no place."""
         self.refused: dict[tuple[int, Form], SortedList[Place]] = {}
         """What waits and can't be admitted before hosts or pools change."""
         self.verdicts: dict[tuple[int, Form], bool] = {}
+        self.untold: SortedSet[tuple[int, Part]] = SortedSet()
+        """By order of acceptance, what waits and wasn't told why."""
+        self.told: SortedSet[tuple[int, Part]] = SortedSet()
+        """What may be admitted some time and was told something else than that it is behind others."""
 
 
 class Lines:
@@ -76,10 +81,18 @@ class Lines:
         """Pools of which something has changed since admission found nothing to do there."""
         self.news: dict[str, None] = {}
         """Pools of which something has changed since rights were looked at."""
+        self.changed: dict[str, None] = {}
+        """Pools that may want something else than the share tree knows."""
+        self.watched: dict[str, dict[str, None]] = {}
+        """By pool, those at or below it that wait for what its limit leaves."""
 
     def __getitem__(self, pool: str) -> PoolLines:
         """The queues of a pool, to look at."""
         return self._pools.get(pool, self._empty)
+
+    def look_at_all(self) -> None:
+        """Anything may have changed for all pools."""
+        self.dirty.update(dict.fromkeys(self._pools))
 
     def items(self) -> Iterator[tuple[str, PoolLines]]:
         """The pools with work that waits, is borrowed or claims a host; others may be among them."""
@@ -91,36 +104,76 @@ class Lines:
         self._standing.clear()
         self.aside.clear()
         self.dirty.clear()
+        self.changed.clear()
         self.news.clear()
+        self.watched.clear()
 
     def touch(self, pool: str) -> None:
         """Something has changed for a pool."""
-        self.dirty[pool] = self.news[pool] = None
+        self.dirty[pool] = self.changed[pool] = self.news[pool] = None
+
+    def watch(self, pool: str, levels: Iterable[str]) -> None:
+        """A pool waits until something is given back at one of these levels."""
+        for level in levels:
+            self.watched.setdefault(level, {})[pool] = None
+
+    def given_back(self, level: str) -> None:
+        """Something was given back at a level, or its rules are others: who waits for that is looked at again."""
+        for pool in self.watched.pop(level, ()):
+            self.touch(pool)
 
     def review(self, part: Part, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""
         key, what = part[1], row.parts[part[1]]
-        standing = self._standing.get(part)
         waits = self._queues.is_ready(row, key)
-        if not (waits or what.borrowed or what.claims):
-            if standing is not None:
-                self._place(part, row.pool, standing, False, False, False)
-                del self._standing[part]
+        if not (waits or what.borrowed or what.claims or (what.returned and what.queued)):
+            self.leave(part, row)
             return
+        standing = self._standing.get(part)
         if standing is None:
             standing = self._standing[part] = self._new(part, row)
-        self._place(part, row.pool, standing, waits, what.borrowed > 0, what.claims > 0)
+        self._place(part, row.pool, standing, (waits, what.borrowed > 0, what.claims > 0))
+        self.review_told(part, row)
         waiting = self._queues.nothing
         if standing.waits:
             need, times = self._queues.unit_need(row, key), self._queues.waiting_units(row, key)
             waiting = scale(need, times)
         self._ask(row, standing, waiting)
 
+    def review_told(self, part: Part, row: JobRow) -> None:
+        """A part was told why it waits, or is to be told anew."""
+        standing = self._standing.get(part)
+        if standing is None:
+            return
+        reported = row.parts[part[1]].reported
+        waits = standing.waits or standing.refused or row.parts[part[1]].returned != ""
+        untold = waits and not reported
+        told = standing.waits and reported != "" and not reported.startswith(Code.BEHIND_IN_QUEUE)
+        self._tell(part, row, standing, told, untold)
+
+    def _tell(self, part: Part, row: JobRow, standing: Standing, told: bool, untold: bool) -> None:
+        lines, name = self._pools[row.pool], (row.number, part)
+        for places, stands, stood in ((lines.told, told, standing.told), (lines.untold, untold, standing.untold)):
+            if stands != stood:
+                (places.add if stands else places.remove)(name)
+        standing.told, standing.untold = told, untold
+
+    def is_refused(self, part: Part) -> bool:
+        """Whether units of a part wait and can't be admitted before hosts or pools change."""
+        standing = self._standing.get(part)
+        return standing is not None and standing.refused
+
+    def waits(self, part: Part) -> bool:
+        """Whether units of a part wait and may be admitted some time."""
+        standing = self._standing.get(part)
+        return standing is not None and standing.waits
+
     def leave(self, part: Part, row: JobRow) -> None:
         """A part stands nowhere, for now."""
         standing = self._standing.pop(part, None)
         if standing is not None:
-            self._place(part, row.pool, standing, False, False, False)
+            self._place(part, row.pool, standing, (False, False, False))
+            self._tell(part, row, standing, False, False)
             self._ask(row, standing, self._queues.nothing)
 
     def judge(self, pools: Callable[[str], bool]) -> None:
@@ -133,7 +186,8 @@ class Lines:
                 for places in list(forms.values()):
                     for place in list(places) if self._verdict_differs(pool, places[0][-1]) else ():
                         part = place[-1]
-                        row = self._queues.jobs[part[0]]
+                        row = self._queues.jobs.change(part[0])
+                        row.parts[part[1]].reported = ""
                         self.leave(part, row)
                         self.review(part, row)
             self.touch(pool)
@@ -142,7 +196,7 @@ class Lines:
         """Hosts have changed: what placement gave back for good is tried again."""
         for part in list(self.aside):
             row = self._queues.jobs.change(part[0])
-            row.parts[part[1]].returned = ""
+            row.parts[part[1]].returned = row.parts[part[1]].reported = ""
             self.review(part, row)
             self.touch(row.pool)
         self.aside.clear()
@@ -163,8 +217,11 @@ class Lines:
         place = (-row.priority, row.number, row.parts[part[1]].first, part)
         return Standing(place, queues.kind(row, part[1]), queues.form(row, part[1]), queues.nothing)
 
-    def _place(self, part: Part, pool: str, standing: Standing, waits: bool, borrowed: bool, claims: bool) -> None:
-        """Lets a part stand in the queues of its pool where it is said to, and in no others."""
+    def _place(self, part: Part, pool: str, standing: Standing, states: tuple[bool, bool, bool]) -> None:
+        """Lets a part stand in the queues of its pool where it is said to, whether it waits, has borrowed or claims,
+        and in no others.
+        """
+        waits, borrowed, claims = states
         lines = self._pools.get(pool)
         if lines is None:
             lines = self._pools[pool] = PoolLines()
@@ -177,7 +234,7 @@ class Lines:
         if refused != standing.refused:
             _set_in(lines.refused, group, place, refused)
         if borrowed != standing.borrowed:
-            _set(lines.borrowed, place, borrowed)
+            _set(lines.borrowed[standing.kind], place, borrowed)
         if claims != standing.claims:
             _set(lines.claims, place, claims)
         standing.waits, standing.refused, standing.borrowed, standing.claims = waits, refused, borrowed, claims

@@ -192,7 +192,7 @@ class Queues:
     def put_aside(self, part: Part, code: str) -> None:
         """What waits of a part isn't tried again before hosts change."""
         row = self.jobs.change(part[0])
-        row.parts[part[1]].returned = code
+        row.parts[part[1]].returned, row.parts[part[1]].reported = code, ""
         self.lines.aside[part] = None
         self.lines.review(part, row)
         self.lines.touch(row.pool)
@@ -246,6 +246,11 @@ class Queues:
             return (shape, 1, 0)
         mixed = bool((self.arena["shape"][row.base : row.base + row.gang_min] != shape).any())
         return (shape, row.gang_min, row.number if mixed else 0)
+
+    def backoff_key(self, row: JobRow, key: int) -> int:
+        """The key of units of a part among those of their pool that back off: shape and size."""
+        shape, size, _ = self.form(row, key)
+        return shape << 32 | size
 
     def gang(self, row: JobRow) -> I64:
         """The members of the gang of a job."""
@@ -331,7 +336,11 @@ class Queues:
             job_id, was, is_ = self.at[base], *divmod(passage, STATES)
             row = self.jobs[job_id] if rows_as_they_are else self.jobs.change(job_id)
             for key, part in self._split(row, slots[at]):
+                if not rows_as_they_are and is_ & WAITS:
+                    row.parts[key].reported = ""
                 self._pass((job_id, key), row, part, (was, is_), sums.setdefault(row.pool, {}))
+                if not row.parts[key].queued:
+                    row.parts[key].reported = ""
             holding = self.holdings.leaf(row.pool)
             if claims(was):
                 holding.add_claims(since[at], -1)

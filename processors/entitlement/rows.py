@@ -59,6 +59,8 @@ class PoolRow(msgspec.Struct, array_like=True):
     served: int = 0
     credit: CreditRow | None = None
     turn: TurnRow | None = None
+    goes_on: bool = False
+    """The last turn ended with credit left: the next one begins at once."""
 
     def widened(self, kinds: Kinds) -> "PoolRow":
         """The row as it is when the cell knows more kinds."""

@@ -1,0 +1,315 @@
+"""Who is entitled to go on: pool by pool, in the order of each queue, within entitlement, limits and reservation.
+
+A unit is entitled if what its pool has entitled at its priority and above, with it, is within the pool's entitlement.
+So a higher priority claims at once. Borrowed and waiting units are walked together: a borrowed one whose turn comes is
+entitled from then on. The first that isn't blocks its class in its pool, and nobody else.
+
+Deciding changes nothing, so what is admitted in one pass is counted beside the state.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64, Names, pack_ints
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted
+from events.records.parts import Cause
+from events.resources import Vector, add, fits, scale, subtract
+from processors.entitlement.holdings import Holding
+from processors.entitlement.lines import CLASSES, CONTROLLERS, FIRM, Part, Place, PoolLines
+from processors.entitlement.queues import GANG, ROLES, Queues, stretches
+from processors.entitlement.refusals import Refusal, exceeds
+from processors.entitlement.rows import BORROWED, CellRow, JobRow, PoolRow
+from processors.entitlement.shares import Shares
+from processors.state.table import Table
+
+BOUNDLESS = 1 << 62
+Taken = tuple[str, JobRow, I64, int, int]
+"""Job, row, slots, whether they are one gang, whether they are entitled (1) or borrowed (0)."""
+
+
+class Head(NamedTuple):
+    """The first part of a class that isn't entitled, and why."""
+
+    part: Part
+    why: Refusal
+
+
+class Rooms:
+    """What may be admitted within limits, counted beside the state: pools and those above them."""
+
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow]) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._more: dict[str, Vector] = {}
+        self._more_firm: dict[str, Vector] = {}
+
+    def limit(self, pool: str) -> Vector:
+        """What a pool and those above it may still admit by their limits."""
+        room = [BOUNDLESS] * len(self._queues.nothing)
+        for level in self._queues.holdings.levels(pool):
+            limit = self._pools[level].limit
+            if max(limit) < 0:
+                continue
+            have = self.allocation(level)
+            for kind, most in enumerate(limit):
+                if most >= 0:
+                    room[kind] = min(room[kind], most - have[kind])
+        return tuple(room)
+
+    def reservation(self, pool: str) -> Vector:
+        """What they may still admit of work that isn't preemptible."""
+        room = (BOUNDLESS,) * len(self._queues.nothing)
+        for level in self._queues.holdings.levels(pool)[:-1]:
+            firm = add(self._queues.holdings[level].firm, self._more_firm.get(level, self._queues.nothing))
+            room = tuple(map(min, room, subtract(self._pools[level].reservation, firm)))
+        return room
+
+    def allocation(self, level: str) -> Vector:
+        """What a pool holds with what was admitted just now."""
+        more = self._more.get(level)
+        have = self._queues.holdings[level].allocation
+        return have if more is None else add(have, more)
+
+    def take(self, pool: str, amount: Vector, firm: bool) -> None:
+        """So much was admitted."""
+        for level in self._queues.holdings.levels(pool):
+            for more in (self._more, self._more_firm) if firm else (self._more,):
+                have = more.get(level)
+                more[level] = amount if have is None else add(have, amount)
+
+
+class Admission:
+    """The units that become entitled in one pass."""
+
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: CellRow, shares: Shares, budget: int) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._shares = shares
+        self._rooms = Rooms(queues, pools)
+        self.budget = budget
+        self.admitted: list[Taken] = []
+        self.ranked: list[Taken] = []
+
+    def pool(self, pool: str) -> dict[int, Head]:
+        """Serves the queues of a pool; returns the first part of each class that isn't entitled. What is left of the
+        budget must be above 0 then, else there may be others that are.
+        """
+        return Walk(self, self._queues, self._pools, self._cell, self._shares, self._rooms).serve(pool)
+
+
+class Walk:
+    """One pool in one pass."""
+
+    def __init__(
+        self,
+        into: Admission,
+        queues: Queues,
+        pools: Table[str, PoolRow],
+        cell: CellRow,
+        shares: Shares,
+        rooms: Rooms,
+    ) -> None:
+        self._into = into
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._shares = shares
+        self._rooms = rooms
+
+    def serve(self, pool: str) -> dict[int, Head]:
+        """See `Admission.pool`."""
+        self._pool, self._lines = pool, self._queues.lines[pool]
+        self._holding, self._entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
+        self._taken = self._queues.nothing
+        self._limit, self._reservation = self._rooms.limit(pool), self._rooms.reservation(pool)
+        self._controllers = controllers_room(self._pools[pool], self._holding, self._entitlement)
+        self._priority: int | None = None
+        self._free = self._queues.nothing
+        closed = closed_at(self._pools, self._queues.holdings.levels(pool))
+        heads: dict[int, Head] = {}
+        for kind, place in merged(self._lines, heads):
+            part = place[-1]
+            row = self._queues.jobs[part[0]]
+            why = self._part(part, row, kind, closed)
+            if why is not None:
+                heads[kind] = Head(part, why)
+            if self._into.budget <= 0:
+                break
+        return heads
+
+    def _part(self, part: Part, row: JobRow, kind: int, closed: str) -> Refusal | None:
+        """Takes what it can of a part; returns why not more."""
+        queues, key = self._queues, part[1]
+        if row.priority != self._priority:
+            self._priority = row.priority
+            self._free = subtract(subtract(self._entitlement, self._holding.level(row.priority)), self._taken)
+        need = queues.unit_need(row, key)
+        room = self._free
+        if kind & FIRM:
+            room = tuple(map(min, room, self._reservation))
+        if kind & CONTROLLERS:
+            room = tuple(map(min, room, self._controllers))
+        most = fits(need, room)
+        borrowed = row.parts[key].borrowed
+        waiting = queues.lines.waits(part) and not closed
+        if not most or (not borrowed and not waiting):
+            return self._why(need, kind, closed)
+        if key % ROLES == GANG:
+            return self._gang(part, row, need, waiting, kind)
+        limited = fits(need, self._limit) if waiting else 0
+        slots, waits, more = self._first(row, key, min(most, self._into.budget), limited, bool(borrowed), waiting)
+        if len(slots):
+            self._take(part, row, slots, waits, need, 0)
+        return self._why(need, kind, closed) if more and self._into.budget > 0 else None
+
+    def _gang(self, part: Part, row: JobRow, need: Vector, waiting: bool, kind: int) -> Refusal | None:
+        if waiting and not fits(need, self._limit):
+            return self._why(need, kind, "")
+        slots = self._queues.gang(row)
+        self._take(part, row, slots, np.full(len(slots), waiting), need, 1)
+        return None
+
+    def _first(
+        self, row: JobRow, key: int, most: int, limited: int, borrowed: bool, waiting: bool
+    ) -> tuple[I64, np.ndarray, bool]:
+        """The first units of a part that are borrowed or wait, at most so many and so many that wait; which of them
+        wait; whether there are more.
+        """
+        queued = self._queues.slots(row, key, "queued") if waiting else self._queues.slots(row, key, "queued")[:0]
+        if not borrowed:
+            count = min(most, limited, len(queued))
+            return queued[:count], np.ones(count, dtype=np.bool_), count < len(queued)
+        lent = self._queues.slots(row, key, "entitled", BORROWED)
+        slots = np.concatenate((lent, queued))
+        order = np.argsort(slots, kind="stable")
+        slots, waits = slots[order], order >= len(lent)
+        count = min(most, int(np.searchsorted(np.cumsum(waits), limited, side="right")))
+        return slots[:count], waits[:count], count < len(slots)
+
+    def _take(self, part: Part, row: JobRow, slots: I64, waits: np.ndarray, need: Vector, gang: int) -> None:
+        into, new = self._into, slots[waits]
+        units = 1 if gang else len(slots)
+        amount = scale(need, units)
+        self._taken = add(self._taken, amount)
+        self._free = subtract(self._free, amount)
+        if len(new):
+            into.admitted.append((part[0], row, new, gang, 1))
+            fresh = amount if gang else scale(need, len(new))
+            self._limit = subtract(self._limit, fresh)
+            if not row.preemptible:
+                self._reservation = subtract(self._reservation, fresh)
+            if self._queues.kind(row, part[1]) & CONTROLLERS:
+                self._controllers = subtract(self._controllers, fresh)
+            self._rooms.take(row.pool, fresh, not row.preemptible)
+        if len(new) < len(slots):
+            into.ranked.append((part[0], row, slots[~waits], gang, 1))
+        into.budget -= len(slots)
+
+    def _why(self, need: Vector, kind: int, closed: str) -> Refusal:
+        """Why no further unit is taken."""
+        if closed:
+            return Refusal(Code.POOL_CLOSED, closed)
+        if not self._cell.hosts:
+            return Refusal(Code.NO_HOSTS, "/")
+        pool, row = self._pool, self._pools[self._pool]
+        if kind & FIRM and exceeds(need, self._reservation):
+            return Refusal(Code.RESERVATION_REACHED, pool)
+        if within_limit(row.limit, self._rooms.allocation(pool), need):
+            return Refusal(Code.LIMIT_REACHED, pool)
+        if kind & CONTROLLERS and exceeds(need, self._controllers):
+            return Refusal(Code.CONTROLLER_LIMIT_REACHED, pool)
+        if exceeds(need, self._free):
+            return Refusal(self._beyond(need), pool)
+        above = self._queues.holdings.levels(pool)[1:]
+        full = (level for level in above if self._is_full(level, need))
+        return Refusal(Code.LIMIT_REACHED, next(full, "/"))
+
+    def _is_full(self, level: str, need: Vector) -> bool:
+        return within_limit(self._pools[level].limit, self._rooms.allocation(level), need)
+
+    def _beyond(self, need: Vector) -> Code:
+        """The code of a unit that is beyond the entitlement of its pool."""
+        row = self._pools[self._pool]
+        if row.credit is not None and any(row.credit.full):
+            return Code.SAVING_FOR_TURN
+        short = [kind for kind, want in enumerate(need) if want > self._free[kind]]
+        for level in self._queues.holdings.levels(self._pool)[:-1]:
+            above = self._pools[level]
+            if any(not above.share[kind] and not above.reservation[kind] for kind in short):
+                return Code.SHARE_OF_NOTHING
+        return Code.ENTITLEMENT_REACHED
+
+
+def merged(lines: PoolLines, blocked: dict[int, Head]) -> Iterator[tuple[int, Place]]:
+    """What waits or is borrowed in a pool, in the order of the queue; classes that are blocked meanwhile are left."""
+    cursors = [[lines.waiting[kind], lines.borrowed[kind], 0, 0] for kind in range(CLASSES)]
+    open_ = [kind for kind in range(CLASSES) if lines.waiting[kind] or lines.borrowed[kind]]
+    while open_:
+        best: tuple[Place, int] | None = None
+        for kind in open_:
+            waiting, borrowed, at, lent = cursors[kind]
+            heads = [*waiting[at : at + 1], *borrowed[lent : lent + 1]]
+            if heads and (best is None or min(heads) < best[0]):
+                best = min(heads), kind
+        if best is None:
+            return
+        place, kind = best
+        for which in (0, 1):
+            places, at = cursors[kind][which], cursors[kind][which + 2]
+            if at < len(places) and places[at] == place:
+                cursors[kind][which + 2] += 1
+        yield kind, place
+        open_ = [each for each in open_ if each not in blocked]
+
+
+def controllers_room(row: PoolRow, holding: Holding, entitlement: Vector) -> Vector:
+    """What controllers of a pool may still hold."""
+    if row.controllers_percent >= 100:
+        return (BOUNDLESS,) * len(entitlement)
+    return subtract(tuple([row.controllers_percent * amount // 100 for amount in entitlement]), holding.controllers)
+
+
+def closed_at(pools: Table[str, PoolRow], levels: tuple[str, ...]) -> str:
+    """The pool on a path that is closed; empty: none is."""
+    return next((level for level in levels if pools[level].closed), "")
+
+
+def within_limit(limit: Vector, have: Vector, need: Vector) -> bool:
+    """Whether more is needed of a kind than a limit leaves."""
+    return any(0 <= most < held + want for most, held, want in zip(limit, have, need, strict=True) if want > 0)
+
+
+def columns_of(queues: Queues, taken: list[Taken], column: str) -> dict[str, object]:
+    """The columns of a record about ranges of tasks; `column`: that of their runs."""
+    names = Names()
+    jobs = [names[job_id] for job_id, *_ in taken]
+    bases = [row.base for _, row, *_ in taken]
+    sizes = [len(slots) for _, _, slots, _, _ in taken]
+    slots = np.concatenate([slots for _, _, slots, _, _ in taken])
+    part = np.repeat(np.arange(len(sizes)), sizes)
+    run = queues.arena[column][slots]
+    first, count = stretches(slots, run, part)
+    part = part[first]
+    return {
+        "job_ids": names.all(),
+        "job": pack_ints(np.array(jobs)[part]),
+        "first": pack_ints(slots[first] - np.array(bases)[part]),
+        "count": pack_ints(count),
+        "run": pack_ints(run[first]),
+        "gang": pack_ints(np.array([gang for *_, gang, _ in taken])[part]),
+        "entitled": pack_ints(np.array([entitled for *_, entitled in taken])[part]),
+    }
+
+
+def admitted(queues: Queues, taken: list[Taken], cause: Cause | None) -> GangsAdmitted:
+    """The record of units that are admitted."""
+    return GangsAdmitted(**columns_of(queues, taken, "queued"), cause=cause)  # type: ignore[arg-type]
+
+
+def ranked(queues: Queues, taken: list[Taken], cause: Cause | None) -> AdmissionsRanked:
+    """The record of units that are entitled from now on, or borrowed."""
+    return AdmissionsRanked(**columns_of(queues, taken, "held"), cause=cause)  # type: ignore[arg-type]

@@ -1,0 +1,144 @@
+"""Why units wait, said of all of them: by pool, class, shape and code, whenever a code, or the pool that says no, changes.
+
+The first of a class that isn't entitled hears why; those behind it that they are behind; those that can't be admitted
+whoever leaves hear that, wherever they stand. Said is what has changed, part by part, so it costs what has changed.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import Names, pack_ints
+from events.records.entitlement import GangsHeld
+from events.resources import Amounts, Vector
+from processors.entitlement.admission import Head
+from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Part
+from processors.entitlement.queues import GANG, ROLES, Queues, stretches
+from processors.entitlement.refusals import Refusal, exceeds, refused_for_good
+from processors.entitlement.rows import UNLIMITED, CellRow, JobRow, PoolRow
+from processors.entitlement.shares import Shares
+from processors.state.causes import recorded
+from processors.state.table import Table
+
+
+class Group(NamedTuple):
+    """What is said in one record."""
+
+    kind: int
+    form: Form
+    why: Refusal
+
+
+class Explanations:
+    """Finds what is to be said of the gangs of pools."""
+
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow], shares: Shares) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._shares = shares
+
+    def of(self, pool: str, heads: dict[int, Head], budget: int) -> list[GangsHeld]:
+        """What is to be said of a pool, of so many parts at most; `heads`: the first of each class and why it waits."""
+        groups: dict[Group, list[Part]] = {}
+        first = {head.part: head.why for head in heads.values()}
+        for part in self._candidates(pool, heads):
+            if budget <= 0:
+                break
+            row = self._queues.jobs[part[0]]
+            why = self._why(pool, part, row, first)
+            if why is None or row.parts[part[1]].reported == told(why):
+                continue
+            group = Group(self._queues.kind(row, part[1]), self._queues.form(row, part[1]), why)
+            groups.setdefault(group, []).append(part)
+            budget -= 1
+        return [self._record(pool, group, parts) for group, parts in groups.items()]
+
+    def _candidates(self, pool: str, heads: dict[int, Head]) -> Iterator[Part]:
+        """The parts of which something else may be to say than was said."""
+        lines = self._queues.lines[pool]
+        news = [head.part for head in heads.values()]
+        yield from dict.fromkeys([*news, *(part for _, part in (*lines.told, *lines.untold))])
+
+    def _why(self, pool: str, part: Part, row: JobRow, first: dict[Part, Refusal]) -> Refusal | None:
+        """Why a part waits; None: it doesn't."""
+        lines, key = self._queues.lines, part[1]
+        code = row.parts[key].returned
+        if code:
+            return Refusal(Code(code), "/")
+        if lines.is_refused(part):
+            levels, kind = self._queues.holdings.levels(pool), self._queues.kind(row, key)
+            need = self._queues.unit_need(row, key)
+            return refused_for_good(self._pools, self._cell["cell"], levels, kind, need)
+        if not lines.waits(part):
+            return None
+        return first.get(part) or Refusal(Code.BEHIND_IN_QUEUE, pool)
+
+    def _record(self, pool: str, group: Group, parts: list[Part]) -> GangsHeld:
+        job_id, key = parts[0]
+        row = self._queues.jobs[job_id]
+        need, at = self._queues.unit_need(row, key), group.why.at
+        cell = self._cell["cell"]
+        is_new = not row.parts[key].reported
+        return GangsHeld(
+            pool=pool,
+            at=at,
+            code=group.why.code,
+            firm=group.kind & FIRM > 0,
+            controllers=group.kind & CONTROLLERS > 0,
+            **self._ranges(parts),  # type: ignore[arg-type]
+            asked=self._amounts(need),
+            allocated=self._amounts(self._queues.holdings[at].allocation),
+            entitlement=self._amounts(self._shares.entitlement(at)) if at in self._pools else {},
+            limit=self._limits(at, group.why.code),
+            largest=self._largest(need),
+            cause=None if is_new else recorded(cell.last_by),
+        )
+
+    def _amounts(self, vector: Vector) -> Amounts:
+        return self._queues.kinds.amounts(vector)
+
+    def _limits(self, at: str, code: str) -> Amounts:
+        row = self._pools.get(at)
+        if row is None:
+            return {}
+        if code == Code.RESERVATION_REACHED:
+            return self._amounts(row.reservation)
+        return self._queues.kinds.amounts(row.limit, UNLIMITED)
+
+    def _largest(self, need: Vector) -> Amounts:
+        """Where no host could hold one task: the most that one has of what it has too little of."""
+        largest = self._cell["cell"].largest
+        return {}
+
+    def _ranges(self, parts: list[Part]) -> dict[str, object]:
+        queues, names = self._queues, Names()
+        slots, jobs, bases, gangs = [], [], [], []
+        for job_id, key in parts:
+            row = queues.jobs[job_id]
+            gang = key % ROLES == GANG
+            slots.append(queues.slots(row, key, "queued"))
+            jobs.append(names[job_id])
+            bases.append(row.base)
+            gangs.append(int(gang))
+        sizes = [len(each) for each in slots]
+        part = np.repeat(np.arange(len(parts)), sizes)
+        every = np.concatenate(slots)
+        run = queues.arena["queued"][every]
+        first, count = stretches(every, run, part)
+        part = part[first]
+        return {
+            "job_ids": names.all(),
+            "job": pack_ints(np.array(jobs)[part]),
+            "first": pack_ints(every[first] - np.array(bases)[part]),
+            "count": pack_ints(count),
+            "run": pack_ints(run[first]),
+            "gang": pack_ints(np.array(gangs)[part]),
+        }
+
+
+def told(why: Refusal) -> str:
+    """What a part remembers of what was said of it."""
+    return f"{why.code} {why.at}"

@@ -1,0 +1,210 @@
+"""What stands idle is lent: preemptible work is admitted beyond the entitlement of its pool, where hosts may have room.
+
+To the pool that holds least beyond its entitlement for its share, then to the one served longest ago; pools with a share
+of 0 come last. A pool gets the head of its queue; what is behind a head that finds no room comes after all other pools,
+and a pool that saves for its head gets nothing else. A shape that found no host backs off in its pool.
+"""
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from heapq import heapify, heappop, heappush, nsmallest
+from typing import NamedTuple
+
+from events.resources import Vector, add, fits, scale, subtract
+from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, closed_at, controllers_room
+from processors.entitlement.lines import CONTROLLERS, Form, Part, Place
+from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.rows import BackoffRow, PoolRow
+from processors.entitlement.shares import Shares
+from processors.state.table import Table
+
+FORMS_LOOKED_AT = 16
+"""So many shapes of a pool's queue are looked at for one that fits."""
+LENT_TO = (0, CONTROLLERS)
+"""The classes that may be lent to."""
+
+
+class Key(NamedTuple):
+    """The order in which pools are lent to."""
+
+    behind: bool
+    without_share: bool
+    beyond: Fraction
+    served: int
+    pool: str
+
+
+class Candidate(NamedTuple):
+    """What a pool would get next."""
+
+    place: Place
+    kind: int
+    need: Vector
+
+
+class Lending:
+    """What is lent in one pass, within a room. `lent` is what was found; nothing of it is applied yet."""
+
+    def __init__(
+        self,
+        queues: Queues,
+        pools: Table[str, PoolRow],
+        shares: Shares,
+        backoffs: Table[tuple[str, int], BackoffRow],
+        room: Vector,
+        now: int,
+    ) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._shares = shares
+        self._backoffs = backoffs
+        self._room = room
+        self._now = now
+        self._rooms = Rooms(queues, pools)
+        self._controllers: dict[str, Vector] = {}
+        self._count: dict[Part, int] = {}
+        """How many units of a part are lent in this pass."""
+        self._ahead: dict[tuple[str, int, Form | None], int] = {}
+        """How many places of a queue have nothing more to lend to."""
+        self.lent: list[Taken] = []
+        self.limited: dict[str, None] = {}
+        """Pools that get nothing because of limits."""
+
+    def decide(self, pools: Iterable[str], budget: int) -> None:
+        """Lends to some pools, at most so many tasks; a gang isn't divided."""
+        heap = [entry for pool in pools for entry in [self._entry(pool, False)] if entry is not None]
+        heapify(heap)
+        while heap and budget > 0:
+            key, candidate = heappop(heap)
+            if self._fits(key.pool, candidate):
+                budget -= self._take(key, candidate, heap[0][0] if heap else None, budget)
+                entry = self._entry(key.pool, key.behind)
+            else:
+                entry = None if key.behind else self._entry(key.pool, True)
+            if entry is not None:
+                heappush(heap, entry)
+
+    def _entry(self, pool: str, behind: bool) -> tuple[Key, Candidate] | None:
+        """What a pool would get next: its head, or, with `behind`, the first unit of any shape that fits."""
+        if pool not in self._pools or closed_at(self._pools, self._queues.holdings.levels(pool)):
+            return None
+        found = next(self._behind(pool), None) if behind else self._head(pool)
+        if found is None:
+            return None
+        return self._key(pool, found.need, behind), found
+
+    def _key(self, pool: str, need: Vector, behind: bool) -> Key:
+        row, kinds = self._pools[pool], [kind for kind, want in enumerate(need) if want > 0]
+        levels = self._queues.holdings.levels(pool)[:-1]
+        without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
+        held, entitlement = self._rooms.allocation(pool), self._shares.entitlement(pool)
+        beyond = [Fraction(held[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
+        return Key(behind, without, max(beyond, default=Fraction(0)), row.served, pool)
+
+    def _head(self, pool: str) -> Candidate | None:
+        """The first unit that waits."""
+        lines = self._queues.lines[pool]
+        first = [
+            (place, kind)
+            for kind in LENT_TO
+            for place in [self._next(lines.waiting[kind], (pool, kind, None))]
+            if place is not None
+        ]
+        return self._candidate(*min(first)) if first else None
+
+    def _behind(self, pool: str) -> Iterator[Candidate]:
+        """The first units of other shapes that fit, in the order of the queue."""
+        credit = self._pools[pool].credit
+        if credit is not None and any(credit.full):
+            return
+        firsts = [
+            (place, kind)
+            for (kind, form), places in self._queues.lines[pool].forms.items()
+            if kind in LENT_TO
+            for place in [self._next(places, (pool, kind, form))]
+            if place is not None
+        ]
+        for place, kind in nsmallest(FORMS_LOOKED_AT, firsts):
+            candidate = self._candidate(place, kind)
+            if self._fits(pool, candidate):
+                yield candidate
+
+    def _next(self, places: "Iterable[Place]", queue: tuple[str, int, Form | None]) -> Place | None:
+        """The first part of a queue with units that aren't lent yet."""
+        at = self._ahead.get(queue, 0)
+        while at < len(places):  # type: ignore[arg-type]
+            place: Place = places[at]  # type: ignore[index]
+            part = place[-1]
+            if self._left(part):
+                break
+            at += 1
+        else:
+            place = None  # type: ignore[assignment]
+        self._ahead[queue] = at
+        return place
+
+    def _left(self, part: Part) -> int:
+        """How many units of a part still wait."""
+        row = self._queues.jobs[part[0]]
+        return self._queues.waiting_units(row, part[1]) - self._count.get(part, 0)
+
+    def _candidate(self, place: Place, kind: int) -> Candidate:
+        job_id, key = place[-1]
+        return Candidate(place, kind, self._queues.unit_need(self._queues.jobs[job_id], key))
+
+    def _units(self, pool: str, candidate: Candidate) -> int:
+        """How many units alike have room."""
+        job_id, key = candidate.place[-1]
+        row = self._queues.jobs[job_id]
+        backoff = self._backoffs.get((pool, self._queues.backoff_key(row, key)))
+        if backoff is not None and self._now < backoff.until_ms:
+            return 0
+        units = fits(candidate.need, self._room)
+        if not units:
+            return 0
+        limited = fits(candidate.need, self._rooms.limit(pool))
+        if candidate.kind & CONTROLLERS:
+            limited = min(limited, fits(candidate.need, self._controllers_left(pool)))
+        if not limited:
+            self.limited[pool] = None
+        return min(units, limited)
+
+    def _fits(self, pool: str, candidate: Candidate) -> bool:
+        return self._units(pool, candidate) > 0
+
+    def _controllers_left(self, pool: str) -> Vector:
+        room = controllers_room(self._pools[pool], self._queues.holdings[pool], self._shares.entitlement(pool))
+        lent = self._controllers.get(pool)
+        return room if lent is None else subtract(room, lent)
+
+    def _take(self, key: Key, candidate: Candidate, rival: Key | None, budget: int) -> int:
+        """Lends to a pool until another comes first; returns how many tasks got something."""
+        pool, part = key.pool, candidate.place[-1]
+        row = self._queues.jobs[part[0]]
+        if part[1] % ROLES == GANG:
+            units, slots = 1, self._queues.gang(row)
+        else:
+            units = min(self._units(pool, candidate), self._left(part), budget, self._turns(key, candidate, rival))
+            start = self._count.get(part, 0)
+            slots = self._queues.slots(row, part[1], "queued")[start : start + units]
+        amount = scale(candidate.need, units)
+        self._count[part] = self._count.get(part, 0) + units
+        self._room = subtract(self._room, amount)
+        self._rooms.take(pool, amount, False)
+        if candidate.kind & CONTROLLERS:
+            self._controllers[pool] = add(self._controllers.get(pool, self._queues.nothing), amount)
+        self.lent.append((part[0], row, slots, int(part[1] % ROLES == GANG), 0))
+        return len(slots)
+
+    def _turns(self, key: Key, candidate: Candidate, rival: Key | None) -> int:
+        """How many units a pool gets before another comes first."""
+        if rival is None or rival[:2] != key[:2]:
+            return BOUNDLESS
+        row, entitlement = self._pools[key.pool], self._shares.entitlement(key.pool)
+        held = self._rooms.allocation(key.pool)
+        most = BOUNDLESS
+        for kind, want in enumerate(candidate.need):
+            if want > 0:
+                left = rival.beyond * (row.share[kind] or 1) - (held[kind] - entitlement[kind])
+                most = min(most, int(left // want) + 1)
+        return max(1, most)

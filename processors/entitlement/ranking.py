@@ -1,0 +1,55 @@
+"""Who is entitled without a place and is so no more: the last of a queue when the entitlement of its pool falls."""
+
+from events.resources import Vector, add, subtract
+from processors.entitlement.admission import Taken
+from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.rows import JobRow
+from processors.entitlement.shares import Shares
+
+
+def demoted(queues: Queues, shares: Shares, pool: str, budget: int) -> list[Taken]:
+    """The claims of a pool that its entitlement doesn't reach any more, the last ones first; they are borrowed from
+    now on. Work that isn't preemptible can't be.
+    """
+    claims = queues.lines[pool].claims
+    if not claims:
+        return []
+    holding, entitlement = queues.holdings[pool], shares.entitlement(pool)
+    lowest = min(holding.entitled, default=0)
+    if not _is_over(subtract(entitlement, holding.level(lowest))):
+        return []
+    found: list[Taken] = []
+    priority, free = None, queues.nothing
+    for *_, (job_id, key) in reversed(claims):
+        row = queues.jobs[job_id]
+        if budget <= 0:
+            break
+        if not row.preemptible:
+            continue
+        if row.priority != priority:
+            priority, free = row.priority, subtract(entitlement, holding.level(row.priority))
+        taken, freed = _of_part(queues, job_id, row, key, free, budget)
+        if taken is not None:
+            found.append(taken)
+            free = add(free, freed)
+            budget -= len(taken[2])
+    return found
+
+
+def _is_over(free: Vector) -> bool:
+    return any(each < 0 for each in free)
+
+
+def _of_part(
+    queues: Queues, job_id: str, row: JobRow, key: int, free: Vector, budget: int
+) -> tuple[Taken | None, Vector]:
+    """The last claims of a part that are beyond what is free, and what they need."""
+    need = queues.unit_need(row, key)
+    short = max([-(have // want) for have, want in zip(free, need, strict=True) if want > 0 and have < 0], default=0)
+    if not short:
+        return None, queues.nothing
+    slots = queues.claim_slots(row, key)
+    if key % ROLES == GANG:
+        return (job_id, row, slots, 1, 0), need
+    slots = slots[-min(short, budget) :]
+    return (job_id, row, slots, 0, 0), queues.asked(row, slots)

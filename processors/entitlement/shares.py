@@ -1,0 +1,105 @@
+"""What pools are entitled to as they are now: the share tree is told what changed, and asked along paths."""
+
+from events.resources import Vector, add, subtract
+from processors.entitlement.queues import Queues
+from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.share_tree import ShareTree
+from processors.state.table import Table
+
+
+class Shares:
+    """Entitlements, kept up when they are asked for."""
+
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow]) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._tree = ShareTree(queues.kinds)
+        self._seen = -1
+        self._anew = True
+        """The tree is built anew before it is asked."""
+
+    def restored(self) -> None:
+        """The tables were loaded, or the cell knows more kinds."""
+        self._anew = True
+
+    def define(self, path: str) -> None:
+        """A pool was created or changed."""
+        if not self._anew:
+            self._tree.define(path, self._pools[path])
+            self._set_floor(path)
+
+    def remove(self, path: str) -> None:
+        """A pool was removed."""
+        if not self._anew:
+            self._tree.remove(path)
+
+    def turned(self, path: str) -> None:
+        """A turn began or is over."""
+        if not self._anew:
+            self._set_floor(path)
+
+    def follow(self) -> list[str] | None:
+        """Brings the tree up to date. Returns the pools whose entitlement may have changed since; None: any pool's."""
+        lines = self._queues.lines
+        if self._anew:
+            self._build()
+        for path in lines.changed:
+            if path in self._pools:
+                self._tree.set_want(path, self.wanted(path))
+        lines.changed.clear()
+        self._tree.set_capacity(self._cell["cell"].capacity)
+        touched = self._tree.touched(self._seen)
+        self._seen = self._tree.version
+        return touched
+
+    def entitlement(self, path: str) -> Vector:
+        """What a pool may use now."""
+        return self._tree.entitlement(path)
+
+    def share(self, path: str) -> Vector:
+        """What it might use if nobody had a turn."""
+        return self._tree.share(path)
+
+    def demand(self, path: str) -> Vector:
+        """What it wants with all below it, within its limit."""
+        return self._tree.want(path)
+
+    def holds_floor(self, path: str, floor: Vector) -> bool:
+        """Whether a pool would be entitled to a floor, beside the reservations and turns of others."""
+        self._tree.set_floor(path, floor)
+        entitlement = self._tree.entitlement(path)
+        self._set_floor(path)
+        self._seen = self._tree.version  # it is as it was
+        return all(have >= want for have, want in zip(entitlement, floor, strict=True))
+
+    def wanted(self, path: str) -> Vector:
+        """What a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't preemptible
+        so much as its reservation can take, the rest would claim in vain.
+        """
+        holding = self._queues.holdings[path]
+        row = self._pools[path]
+        if any(self._pools[level].closed for level in self._queues.holdings.levels(path)):
+            return holding.allocation
+        want = add(holding.allocation, holding.waiting)
+        if not any(holding.firm_waiting):
+            return want
+        left = subtract(row.reservation, holding.firm)
+        firm = [max(0, min(waits, have)) for waits, have in zip(holding.firm_waiting, left, strict=True)]
+        return add(want, tuple(firm))
+
+    def _set_floor(self, path: str) -> None:
+        turn = self._pools[path].turn
+        self._tree.set_floor(path, turn and turn.floor)
+
+    def _build(self) -> None:
+        self._anew, self._seen = False, -1
+        self._tree = ShareTree(self._queues.kinds)
+        for path in sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path)):
+            self._tree.define(path, self._pools[path])
+        for path, row in self._pools.items():
+            if row.turn is not None:
+                self._set_floor(path)
+        for path, _ in self._queues.holdings.items():
+            if path in self._pools and path in self._queues.open_jobs:
+                self._queues.lines.changed[path] = None
