@@ -190,6 +190,9 @@ class GangsHeld(Event, frozen=True, kw_only=True):
     limit: dict[str, int] = {}
     """Its limits, or its reservation where that says no, by name of the resource."""
 
+    largest: dict[str, int] = {}
+    """Where no host has enough for one task: the most that one has, by name of the resource."""
+
     not_before_ms: int = 0
     """Logical time of the next try; 0: on any change."""
 

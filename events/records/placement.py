@@ -22,6 +22,9 @@ class CapacityChanged(Event, frozen=True, kw_only=True):
     version: int
     """Grows with every change of hosts."""
 
+    largest: dict[str, int] = {}
+    """The most that one of these hosts has, by name of the resource."""
+
     causes: tuple[Cause, ...] = ()
     """The changes of hosts since the last one, at most 8, the newest last."""
 

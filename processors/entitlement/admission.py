@@ -63,14 +63,18 @@ class Rooms:
         """What they may still admit of work that isn't preemptible."""
         room = (BOUNDLESS,) * len(self._queues.nothing)
         for level in self._queues.holdings.levels(pool)[:-1]:
-            firm = add(self._queues.holdings[level].firm, self._more_firm.get(level, self._queues.nothing))
-            room = tuple(map(min, room, subtract(self._pools[level].reservation, firm)))
+            room = tuple(map(min, room, subtract(self._pools[level].reservation, self.firm(level))))
         return room
 
     def allocation(self, level: str) -> Vector:
         """What a pool holds with what was admitted just now."""
         more = self._more.get(level)
         have = self._queues.holdings[level].allocation
+        return have if more is None else add(have, more)
+
+    def firm(self, level: str) -> Vector:
+        """What isn't preemptible of that."""
+        more, have = self._more_firm.get(level), self._queues.holdings[level].firm
         return have if more is None else add(have, more)
 
     def take(self, pool: str, amount: Vector, firm: bool) -> None:
@@ -217,7 +221,8 @@ class Walk:
             return Refusal(Code.NO_HOSTS, "/")
         pool, row = self._pool, self._pools[self._pool]
         if kind & FIRM and exceeds(need, self._reservation):
-            return Refusal(Code.RESERVATION_REACHED, pool)
+            levels = self._queues.holdings.levels(pool)[:-1]
+            return Refusal(Code.RESERVATION_REACHED, next(filter(lambda at: self._is_reserved(at, need), levels), pool))
         if within_limit(row.limit, self._rooms.allocation(pool), need):
             return Refusal(Code.LIMIT_REACHED, pool)
         if kind & CONTROLLERS and exceeds(need, self._controllers):
@@ -227,6 +232,9 @@ class Walk:
         above = self._queues.holdings.levels(pool)[1:]
         full = (level for level in above if self._is_full(level, need))
         return Refusal(Code.LIMIT_REACHED, next(full, "/"))
+
+    def _is_reserved(self, level: str, need: Vector) -> bool:
+        return exceeds(need, subtract(self._pools[level].reservation, self._rooms.firm(level)))
 
     def _is_full(self, level: str, need: Vector) -> bool:
         return within_limit(self._pools[level].limit, self._rooms.allocation(level), need)

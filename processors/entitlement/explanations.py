@@ -1,4 +1,4 @@
-"""Why units wait, said of all of them: by pool, class, shape and code, whenever a code, or the pool that says no, changes.
+"""Why units wait, said of all of them: by pool, class, shape and code, whenever one of these changes.
 
 The first of a class that isn't entitled hears why; those behind it that they are behind; those that can't be admitted
 whoever leaves hear that, wherever they stand. Said is what has changed, part by part, so it costs what has changed.
@@ -16,7 +16,7 @@ from events.resources import Amounts, Vector
 from processors.entitlement.admission import Head
 from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Part
 from processors.entitlement.queues import GANG, ROLES, Queues, stretches
-from processors.entitlement.refusals import Refusal, exceeds, refused_for_good
+from processors.entitlement.refusals import Refusal, refused_for_good
 from processors.entitlement.rows import UNLIMITED, CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
@@ -70,8 +70,8 @@ class Explanations:
             return Refusal(Code(code), "/")
         if lines.is_refused(part):
             levels, kind = self._queues.holdings.levels(pool), self._queues.kind(row, key)
-            need = self._queues.unit_need(row, key)
-            return refused_for_good(self._pools, self._cell["cell"], levels, kind, need)
+            need, tasks = self._queues.unit_need(row, key), self._queues.task_needs(row, key)
+            return refused_for_good(self._pools, self._cell["cell"], levels, kind, need, tasks)
         if not lines.waits(part):
             return None
         return first.get(part) or Refusal(Code.BEHIND_IN_QUEUE, pool)
@@ -93,7 +93,7 @@ class Explanations:
             allocated=self._amounts(self._queues.holdings[at].allocation),
             entitlement=self._amounts(self._shares.entitlement(at)) if at in self._pools else {},
             limit=self._limits(at, group.why.code),
-            largest=self._largest(need),
+            largest=self._largest(self._queues.task_needs(row, key)),
             cause=None if is_new else recorded(cell.last_by),
         )
 
@@ -108,10 +108,12 @@ class Explanations:
             return self._amounts(row.reservation)
         return self._queues.kinds.amounts(row.limit, UNLIMITED)
 
-    def _largest(self, need: Vector) -> Amounts:
-        """Where no host could hold one task: the most that one has of what it has too little of."""
-        largest = self._cell["cell"].largest
-        return {}
+    def _largest(self, tasks: list[Vector]) -> Amounts:
+        """Of kinds of which no host has enough for one of these tasks the most that one has."""
+        lacks: dict[int, int] = {}
+        for need in tasks:
+            lacks |= self._cell["cell"].lacks(need)
+        return {self._queues.kinds.names[kind]: most for kind, most in sorted(lacks.items())}
 
     def _ranges(self, parts: list[Part]) -> dict[str, object]:
         queues, names = self._queues, Names()

@@ -1,7 +1,7 @@
 """What records say of tasks, folded into the columns and the rows that go with them."""
 
-
 import numpy as np
+from sortedcontainers import SortedSet
 
 from events.bounds import INT_MAX
 from events.codes import Code
@@ -9,6 +9,7 @@ from events.columns import I32, I64, ints
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsReturned, HostsReserved, TasksPlaced
+from events.resources import Kinds, Vector, add
 from processors.entitlement.queues import OF_ADMISSION, Queues
 from processors.entitlement.rows import BORROWED, ENTITLED, BackoffRow, CellRow, KeptRow, OrderRow, PoolRow
 from processors.state.arena import locate, locate_ranges
@@ -33,6 +34,42 @@ class Folds:
         self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
         self.kept: Table[tuple[str, int], KeptRow] = struct_table("kept", KeptRow, tuple[str, int])
         self.backoffs: Table[tuple[str, int], BackoffRow] = struct_table("backoffs", BackoffRow, tuple[str, int])
+        self._backoff_ends: SortedSet[tuple[int, str, int]] = SortedSet()
+
+    def restored(self) -> None:
+        """The tables were loaded."""
+        self._backoff_ends.clear()
+        self._backoff_ends.update((row.until_ms, *key) for key, row in self.backoffs.items())
+
+    def widen(self, kinds: Kinds) -> None:
+        """The cell knows more kinds."""
+        for key, row in list(self.kept.items()):
+            self.kept.put(key, KeptRow(row.run, kinds.widened(row.kept)))
+
+    # What is asked.
+
+    def backoffs_over(self, after: int, now: int) -> list[str]:
+        """The pools of which a shape ceased to back off after one time, until another."""
+        return [pool for _, pool, _ in self._backoff_ends.irange((after + 1, "", 0), (now + 1, "", 0))]
+
+    def next_ms(self, after: int) -> int | None:
+        """The first time after one at which a shape ceases to back off."""
+        return next((at for at, *_ in self._backoff_ends.irange((after + 1, "", 0))), None)
+
+    def spoken_for(self) -> Vector:
+        """What is kept on reserved hosts, and what orders that aren't answered free for units without a place."""
+        queues, total = self._queues, self._queues.nothing
+        for row in self.kept.values():
+            total = add(total, row.kept)
+        for order in self.orders.values():
+            job = queues.jobs.get(order.for_job)
+            if job is not None and not order.limit and order.for_first + order.for_count <= job.instances:
+                slots = np.arange(order.for_first, order.for_first + order.for_count) + job.base
+                if not queues.arena["placed"][slots].any():
+                    total = add(total, queues.asked(job, slots))
+        return total
+
+    # What is folded.
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Units wait for admission."""
@@ -153,20 +190,33 @@ class Folds:
             self.kept.remove(key)
         self._queues.changes += 1
 
+    def passed(self, now: int) -> None:
+        """Time has passed: who wasn't given back again for a while has nothing remembered of it."""
+        latest = now - self._cell["cell"].settings.return_backoff_max_ms
+        for _, pool, key in list(self._backoff_ends.irange(maximum=(latest, "", 0))):
+            self._forget_backoff(pool, key)
+
     def _back_off(self, pool: str, key: int, now: int) -> None:
         settings, old = self._cell["cell"].settings, self.backoffs.get((pool, key))
         if old is not None and now < old.until_ms:
             return  # one of those that were lent before the first came back
         first, most = settings.return_backoff_ms, settings.return_backoff_max_ms
         delay = first if old is None else min(2 * old.delay_ms, most)
+        if old is not None:
+            self._backoff_ends.remove((old.until_ms, pool, key))
         self.backoffs.put((pool, key), BackoffRow(now + delay, delay))
+        self._backoff_ends.add((now + delay, pool, key))
 
     def _forget_backoffs(self, slots: I64) -> None:
         """Units of a shape found a place: it is lent as before."""
         for _, row, key, _ in self._queues.split(slots):
             name = row.pool, self._queues.backoff_key(row, key)
             if name in self.backoffs:
-                self.backoffs.remove(name)
+                self._forget_backoff(*name)
+
+    def _forget_backoff(self, pool: str, key: int) -> None:
+        self._backoff_ends.remove((self.backoffs[pool, key].until_ms, pool, key))
+        self.backoffs.remove((pool, key))
 
     def _ranges(self, event: Ranges) -> tuple[I64, I64]:
         return locate_ranges(event.job_ids, event.job, event.first, event.count, self._queues.stretch)

@@ -1,8 +1,8 @@
 """What stands idle is lent: preemptible work is admitted beyond the entitlement of its pool, where hosts may have room.
 
-To the pool that holds least beyond its entitlement for its share, then to the one served longest ago; pools with a share
-of 0 come last. A pool gets the head of its queue; what is behind a head that finds no room comes after all other pools,
-and a pool that saves for its head gets nothing else. A shape that found no host backs off in its pool.
+To the pool that holds least beyond its entitlement for its share, then to the one served longest ago; pools with a
+share of 0 come last. A pool gets the head of its queue; what is behind a head that finds no room comes after all other
+pools, and a pool that saves for its head gets nothing else. A shape that found no host backs off in its pool.
 """
 
 from collections.abc import Iterable, Iterator

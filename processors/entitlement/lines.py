@@ -3,7 +3,7 @@
 All of it is derived from the rows of jobs and the columns of their tasks, part by part, whenever these change.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedList, SortedSet
@@ -21,8 +21,10 @@ Place = tuple[int, int, int, Part]
 """Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
 Form = tuple[int, int, int]
 """Units that are alike for hosts: shape, size, and, where that doesn't say it all, the job."""
-Refused = Callable[[str, int, Vector], bool]
-"""Whether units of a pool and class that need so much can't be admitted before hosts or pools change."""
+Refused = Callable[[str, int, Vector, Sequence[Vector]], bool]
+"""Whether units of a pool and class that need so much, each task of them one of these, can't be admitted before hosts
+or pools change.
+"""
 
 FIRM, CONTROLLERS = 2, 1
 """A class of work is a sum of these."""
@@ -83,6 +85,8 @@ class Lines:
         """Pools of which something has changed since rights were looked at."""
         self.changed: dict[str, None] = {}
         """Pools that may want something else than the share tree knows."""
+        self.waiting = 0
+        """How many parts that are preemptible wait and may be admitted some time."""
         self.watched: dict[str, dict[str, None]] = {}
         """By pool, those at or below it that wait for what its limit leaves."""
 
@@ -102,6 +106,7 @@ class Lines:
         """Nobody stands anywhere."""
         self._pools.clear()
         self._standing.clear()
+        self.waiting = 0
         self.aside.clear()
         self.dirty.clear()
         self.changed.clear()
@@ -176,12 +181,19 @@ class Lines:
             self._tell(part, row, standing, False, False)
             self._ask(row, standing, self._queues.nothing)
 
-    def judge(self, pools: Callable[[str], bool]) -> None:
-        """Hosts, or pools for which `pools` is true, have changed: who can't be admitted is found anew."""
+    def judge(self, below: str, retell: bool) -> None:
+        """Hosts, or a pool with all below it, have changed: who can't be admitted is found anew, and, with `retell`,
+        told so again.
+        """
         for pool, lines in self._pools.items():
-            if not pools(pool):
+            if below != "/" and pool != below and not pool.startswith(below + "/"):
                 continue
             lines.verdicts.clear()
+            for places in lines.refused.values() if retell else ():
+                for *_, part in places:
+                    row = self._queues.jobs.change(part[0])
+                    row.parts[part[1]].reported = ""
+                    self.review_told(part, row)
             for forms in (lines.forms, lines.refused):
                 for places in list(forms.values()):
                     for place in list(places) if self._verdict_differs(pool, places[0][-1]) else ():
@@ -209,7 +221,9 @@ class Lines:
         verdicts, group = self._pools[pool].verdicts, (standing.kind, standing.form)
         verdict = verdicts.get(group)
         if verdict is None:
-            verdict = verdicts[group] = self._refused(pool, standing.kind, self._queues.unit_need(row, key))
+            verdict = verdicts[group] = self._refused(
+                pool, standing.kind, self._queues.unit_need(row, key), self._queues.task_needs(row, key)
+            )
         return verdict
 
     def _new(self, part: Part, row: JobRow) -> Standing:
@@ -229,6 +243,7 @@ class Lines:
         refused = waits and self._verdict(pool, standing, self._queues.jobs[part[0]], part[1])
         waits = waits and not refused
         if waits != standing.waits:
+            self.waiting += (1 if waits else -1) * (not standing.kind & FIRM)
             _set(lines.waiting[standing.kind], place, waits)
             _set_in(lines.forms, group, place, waits)
         if refused != standing.refused:

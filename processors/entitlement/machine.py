@@ -12,7 +12,9 @@ from events.records.entitlement import (
     GangsAdmitted,
     GangsHeld,
     PoolAnswered,
+    PreemptionRefused,
     PreemptionsOrdered,
+    RightsSet,
     TurnSet,
 )
 from events.records.lifecycle import (
@@ -24,16 +26,26 @@ from events.records.lifecycle import (
     PreemptionAnswered,
     RunsEnded,
 )
-from events.records.placement import CapacityChanged, GangsReturned, HostsReserved, TasksPlaced
+from events.records.placement import CapacityChanged, GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
-from events.resources import Kinds, Vector
+from events.resources import Kinds, Vector, subtract
+from processors.entitlement.asks import Asks
+from processors.entitlement.claims import Claims
+from processors.entitlement.explanations import Explanations
 from processors.entitlement.folds import Folds
+from processors.entitlement.idle import Idle
+from processors.entitlement.passes import Passes
 from processors.entitlement.pools import Pools
 from processors.entitlement.queues import Queues
+from processors.entitlement.refusals import refused_for_good
 from processors.entitlement.reports import Reports
-from processors.entitlement.rows import CellRow, PoolRow, ask_row, root_row
+from processors.entitlement.rights import Rights
+from processors.entitlement.rows import CellRow, ConfiguredRow, DefinedRow, PoolRow, RemovedRow, ask_row, root_row
+from processors.entitlement.shares import Shares
+from processors.entitlement.turns import Turns
 from processors.machine import Decided, Fact, Input, PeerRound
+from processors.state.arena import locate_ranges
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.displacements import Displacements
@@ -55,16 +67,25 @@ class Entitlement:
         self.pools.put("/", root_row())
         self._cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self._cell.put("cell", CellRow())
-        self.queues = Queues(self._refused)
-        self.folds = Folds(self.queues, self.pools, self._cell)
-        self.displacements = Displacements()
-        self.commands = Pools(cell, self.pools, self._cell, self.queues)
-        self.reports = Reports(self.pools, self._cell, self.queues)
         self._input = CurrentInput()
+        queues = self.queues = Queues(self._refused)
+        own = (self.queues, self.pools, self._cell)
+        self.folds = Folds(*own)
+        self.displacements = Displacements()
+        self.commands = Pools(cell, self.pools, self._cell, queues)
+        self.shares = Shares(*own)
+        self.reports = Reports(self.pools, self._cell, queues, self.shares)
+        self.idle = Idle(self._cell, self._idle_now)
+        self.passes = Passes(*own, self.shares, self.folds, self.idle)
+        self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads)
+        self.explanations = Explanations(*own, self.shares)
+        claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
+        self.rights = Rights(claims, queues, self._cell)
+        self.asks = Asks(claims, queues, self._cell, self.displacements)
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
-            JobAccepted: lambda event, now: self.queues.add(event),
+            JobAccepted: lambda event, now: queues.add(event),
             InstancesChanged: self._instances_changed,
-            JobPriorityChanged: lambda event, now: self.queues.change_priority(event.job_id, event.priority),
+            JobPriorityChanged: lambda event, now: queues.change_priority(event.job_id, event.priority),
             JobChanged: self._job_changed,
             GangsQueued: self.folds.queued,
             RunsEnded: self._ended,
@@ -72,15 +93,18 @@ class Entitlement:
             GangsReturned: self.folds.returned,
             TasksPlaced: self.folds.placed,
             HostsReserved: self.folds.reserved,
+            PreemptionAsked: lambda event, now: self.asks.asked(event, self._input.cause),
             CapacityChanged: self._capacity,
-            PoolAnswered: self.commands.answered,
-            EntitlementsSet: self.reports.set,
+            PoolAnswered: self._pool_answered,
+            EntitlementsSet: self._set,
             GangsAdmitted: self.folds.admitted,
             AdmissionsRanked: self.folds.ranked,
             GangsHeld: self._held,
             PreemptionsOrdered: self._ordered,
-            TurnSet: self._turn_set,
-            CreditsSet: self._credits_set,
+            PreemptionRefused: lambda event, now: self.asks.answered(event),
+            RightsSet: lambda event, now: self.rights.set(event),
+            TurnSet: self.turns.set_turn,
+            CreditsSet: self.turns.set_credits,
             TimerPassed: self._timer,
         }
 
@@ -93,6 +117,7 @@ class Entitlement:
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
+            *(*self.rights.tables, self.asks.table),
         )
 
     @property
@@ -103,9 +128,15 @@ class Entitlement:
     def restored(self) -> None:
         """See `Machine.restored`."""
         self.queues.restored(Kinds(self.cell.settings.resources))
+        self.folds.restored()
         self.displacements.restored()
         self.commands.restored()
-        self.reports.restored()
+        self._restored()
+
+    def _restored(self) -> None:
+        """The queues were restored, or know more kinds."""
+        for part in (self.shares, self.reports, self.idle, self.passes, self.turns, self.rights):
+            part.restored()
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
@@ -122,23 +153,80 @@ class Entitlement:
                 self._apply(decision, now)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`; a unit is a fact answered, a task, a job that is told why it waits, or a pool."""
+        """See `Machine.decide`; a unit is a fact answered, a task, a part of a job that is told why it waits, or a
+        pool. What one step decides is applied before the next one looks.
+        """
         if self.commands.asks:
             return self.commands.answers(budget)
-        out: list[Event] = []
-        if caught_up and not out and self.reports.due_ms() <= now and self.reports.is_news():
-            out.append(self.reports.report(budget))  # after what else is decided, so that it is said once
-        return out
+        self._follow()
+        out = self.passes.entitled(budget)
+        if out or not caught_up:
+            return out
+        steps: tuple[Callable[[], list[Event]], ...] = (
+            lambda: self.turns.decide(now, budget),
+            lambda: self.passes.lend(now, budget),
+            lambda: self.asks.answers(now, budget),
+            lambda: self.rights.decide(now, budget),
+            lambda: self._explain(budget),
+            lambda: self._report(now, budget),
+            lambda: self._pass_time(now),
+        )
+        return next(filter(None, (step() for step in steps)), [])
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times: list[int] = []
+        self._follow()
+        after = self.cell.timer_ms
+        times = [self.turns.next_ms(after), self.rights.next_ms()]
+        if self.queues.lines.waiting:
+            times += [self.folds.next_ms(after), self.idle.next_ms()]
         if self.reports.is_news():
             times.append(self.reports.due_ms())
-        return min(times, default=None)
+        return min((at for at in times if at is not None), default=None)
 
-    def _refused(self, pool: str, kind: int, need: Vector) -> bool:
-        return False
+    # What follows from the state.
+
+    def _follow(self) -> None:
+        """Finds whose entitlement may have changed."""
+        lines = self.queues.lines
+        changed = list(lines.changed)
+        touched = self.shares.follow()
+        if touched is None:
+            lines.look_at_all()
+            self.reports.look_at_all()
+            self.turns.look_at_all()
+        else:
+            lines.dirty.update(dict.fromkeys(touched))
+            changed += touched
+        self.reports.touch(changed)
+        self.turns.touch(changed)
+
+    def _explain(self, budget: int) -> list[Event]:
+        out: list[Event] = []
+        settled = self.passes.settled
+        for pool in sorted(settled):
+            if budget <= 0:
+                break
+            said = self.explanations.of(pool, self.passes.heads.get(pool, {}), budget)
+            budget -= sum(len(event.job) // 4 for event in said)
+            out += said
+            if not said:
+                del settled[pool]
+        return out
+
+    def _report(self, now: int, budget: int) -> list[Event]:
+        return [self.reports.report(budget)] if self.reports.due_ms() <= now and self.reports.is_news() else []
+
+    def _pass_time(self, now: int) -> list[Event]:
+        due = self.next_wakeup()
+        return [TimerPassed(machine=self.name, due_ms=now)] if due is not None and due <= now else []
+
+    def _idle_now(self) -> Vector:
+        return subtract(self.cell.capacity, self.queues.holdings["/"].placed)
+
+    def _refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
+        levels = self.queues.holdings.levels(pool)
+        return refused_for_good(self.pools, self.cell, levels, kind, need, tasks) is not None
 
     # What inputs and decisions do.
 
@@ -149,6 +237,7 @@ class Entitlement:
             handler(event, now)
             if self.queues.changes != before:
                 self._cell.change("cell").note(event, self._input.cause)
+                self.idle.note(now)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         self.queues.change_instances(event)
@@ -166,27 +255,61 @@ class Entitlement:
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event, now)
         self.folds.ordered(event, now)
+        self.asks.answered(event)
 
     def _preemption_answered(self, event: PreemptionAnswered, now: int) -> None:
         self.displacements.answered(event, now, self.cell.settings.defer_for_ms)
         self.folds.answered(event, now)
 
     def _capacity(self, event: CapacityChanged, now: int) -> None:
-        row = self._cell.change("cell")
+        row, kinds = self._cell.change("cell"), self.queues.kinds
         changed = row.version != event.version
-        row.capacity, row.hosts, row.version = self.queues.kinds.vector(event.capacity), event.hosts, event.version
+        row.capacity, row.hosts, row.version = kinds.vector(event.capacity), event.hosts, event.version
+        row.largest = kinds.vector(event.largest) if event.largest else ()
         self.queues.changes += 1
+        self.queues.lines.judge("/", retell=False)
         if changed:
             self.queues.lines.release()
 
+    def _pool_answered(self, event: PoolAnswered, now: int) -> None:
+        kinds, lend_after = self.queues.kinds, self.cell.settings.lend_after_ms
+        fact = self.commands.answered(event)
+        if fact is None:
+            return
+        self.queues.changes += 1
+        path = "/" if isinstance(fact, ConfiguredRow) else fact.path
+        if isinstance(fact, DefinedRow):
+            self.shares.define(path)
+        elif isinstance(fact, RemovedRow):
+            self.shares.remove(path)
+            self.reports.forget(path)
+        if self.cell.settings.lend_after_ms != lend_after:
+            self.idle.resized(now)
+        if self.queues.kinds is not kinds:
+            self.reports.widen(self.queues.kinds)
+            self.rights.widen(self.queues.kinds)
+            self.folds.widen(self.queues.kinds)
+            self._restored()
+        self.queues.lines.judge(path, retell=True)
+        self.reports.touch([path])
+        self.passes.pools_changed()
+        self.rights.look_at_all()
+
+    def _set(self, event: EntitlementsSet, now: int) -> None:
+        self.reports.set(event, now)
+        self.rights.reported(event)
+
     def _held(self, event: GangsHeld, now: int) -> None:
-        pass
-
-    def _turn_set(self, event: TurnSet, now: int) -> None:
-        pass
-
-    def _credits_set(self, event: CreditsSet, now: int) -> None:
-        pass
+        told_, jobs = f"{event.code} {event.at}", self.queues.jobs
+        slots, _ = locate_ranges(event.job_ids, event.job, event.first, event.count, self.queues.stretch)
+        for job_id, row, key, _ in self.queues.split(slots):
+            jobs.change(job_id).parts[key].reported = told_
+            self.queues.lines.review_told((job_id, key), row)
+        self.passes.settled[event.pool] = None
 
     def _timer(self, event: TimerPassed, now: int) -> None:
+        self._cell.change("cell").timer_ms = now
         self.displacements.expire(now)
+        self.idle.pass_time(now)
+        self.folds.passed(now)
+        self.rights.passed(now)

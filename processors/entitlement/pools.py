@@ -28,13 +28,10 @@ class Pools:
         self.done: Table[str, int] = struct_table("commands", int)
         """Commands that were done: where they stand in the topic of pools."""
         self._tree = self._new_tree()
-        self.version = 0
-        """Grows with each change."""
 
     def restored(self) -> None:
         """The tables were loaded."""
         self._tree = self._new_tree()
-        self.version += 1
 
     def answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
@@ -55,29 +52,28 @@ class Pools:
             tree.put(entry)
         return out
 
-    def answered(self, event: PoolAnswered, now: int) -> None:
-        """A fact was answered; one that is done is followed."""
+    def answered(self, event: PoolAnswered) -> PoolFact | None:
+        """A fact was answered; one that is done is followed. Returns it if it changed something of this cell."""
         fact = self.asks[event.pools_offset].fact
         self.asks.remove(event.pools_offset)
         if event.code != Code.DONE:
-            return
+            return None
         self._tree.take(fact)
         self.done.put(event.command_id, event.pools_offset)
         if len(self.done) > COMMANDS_KEPT:
             self.done.remove(min(self.done, key=self.done.__getitem__))
         if self._is_foreign(fact):
-            return
+            return None
         if isinstance(fact, DefinedRow):
             pool, old = pool_row(fact, self._queues.kinds), self._pools.get(fact.path)
             if old is not None:
-                pool.served, pool.credit, pool.turn = old.served, old.credit, old.turn
+                pool.served, pool.credit, pool.turn, pool.goes_on = old.served, old.credit, old.turn, old.goes_on
             self._pools.put(fact.path, pool)
         elif isinstance(fact, RemovedRow):
             self._pools.remove(fact.path)
         else:
             self._configured(fact.change)
-        self.version += 1
-        self._queues.changes += 1
+        return fact
 
     def _new_tree(self) -> Tree:
         """The pools as the rows have them."""

@@ -239,6 +239,13 @@ class Queues:
         """What a unit of a part needs."""
         return self.need(key) if key % ROLES != GANG else self.asked(row, self.gang(row))
 
+    def task_needs(self, row: JobRow, key: int) -> list[Vector]:
+        """What the tasks of a unit of a part need, each need once."""
+        if key % ROLES != GANG:
+            return [self.need(key)]
+        shapes = distinct(self.arena["shape"][row.base : row.base + row.gang_min])
+        return [self.shapes[shape].need for shape in shapes.tolist()]
+
     def form(self, row: JobRow, key: int) -> Form:
         """What units are alike for hosts: shape and size; of a gang with several shapes it is its own."""
         shape, role = divmod(key, ROLES)
@@ -349,6 +356,9 @@ class Queues:
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
+            if self.lines.watched and "allocation" in amounts:
+                for level in self.holdings.levels(pool):
+                    self.lines.given_back(level)
         self.changes += 1
 
     def _pass(self, part: Part, row: JobRow, slots: I64, states: tuple[int, int], sums: dict[str, Vector]) -> None:

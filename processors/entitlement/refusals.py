@@ -18,10 +18,15 @@ class Refusal(NamedTuple):
 
 
 def refused_for_good(
-    pools: Table[str, PoolRow], cell: CellRow, levels: Sequence[str], kind: int, need: Vector
+    pools: Table[str, PoolRow],
+    cell: CellRow,
+    levels: Sequence[str],
+    kind: int,
+    need: Vector,
+    tasks: Sequence[Vector],
 ) -> Refusal | None:
     """Why a unit of a class that needs so much can't be admitted before hosts or pools change, whoever leaves; `levels`
-    are its pool and those above. None: it can.
+    are its pool and those above, `tasks` what its tasks need. None: it can.
     """
     pool = levels[0]
     if pool not in pools:
@@ -33,7 +38,7 @@ def refused_for_good(
         for level in levels[:-1]:
             if exceeds(need, pools[level].reservation):
                 return Refusal(Code.RESERVATION_REACHED, level)
-    if cell.hosts and (exceeds(need, cell.capacity)):
+    if cell.hosts and (exceeds(need, cell.capacity) or any(map(cell.lacks, tasks))):
         return Refusal(Code.NEVER_FITS, "/")
     return None
 

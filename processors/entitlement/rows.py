@@ -179,7 +179,7 @@ class KeptRow(msgspec.Struct, frozen=True, array_like=True):
     kept: Vector
 
 
-class IdleRow(msgspec.Struct, array_like=True):
+class IdleRow(msgspec.Struct, frozen=True, array_like=True):
     """The least that was idle in each of the last stretches of time; `number` is that of the newest one."""
 
     number: int = 0
@@ -194,7 +194,7 @@ class CellRow(msgspec.Struct, array_like=True):
     hosts: int = 0
     settings: Settings = DEFAULTS
     largest: Vector = ()
-    """The most that one host offers of each kind; empty: not known."""
+    """The most that one host offers of each kind, and of licences what the cell has; empty: not known."""
     idle: IdleRow = msgspec.field(default_factory=IdleRow)
     """What was idle lately."""
     reported_ms: int = 0
@@ -203,6 +203,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """Counts admissions."""
     orders: int = 0
     """Counts orders to preempt."""
+    timer_ms: int = 0
+    """When TimerPassed was said last."""
     rights_ms: int = 0
     """Up to when all that time alone does to rights was said."""
     last_by: CauseRow | None = None
@@ -218,13 +220,18 @@ class CellRow(msgspec.Struct, array_like=True):
         last = [self.last_by] if self.last_by else []
         return tuple(change.record for change in self.changed_by or last)
 
+    def lacks(self, need: Vector) -> dict[int, int]:
+        """The kinds of which no host has enough for a task, and the most that one has."""
+        pairs = enumerate(zip(need, self.largest or need, strict=True))
+        return {kind: most for kind, (want, most) in pairs if want > most}
+
     def configure(self, change: SettingsChange) -> Kinds:
         """Changes settings; returns the kinds that the cell knows with them."""
         self.settings = changed(self.settings, change)
         kinds = Kinds(self.settings.resources)
         self.capacity = kinds.widened(self.capacity)
         self.largest = self.largest and kinds.widened(self.largest)
-        self.idle.least = [kinds.widened(each) for each in self.idle.least]
+        self.idle = IdleRow(self.idle.number, [kinds.widened(each) for each in self.idle.least])
         return kinds
 
     def note(self, event: Event, cause: CauseRow) -> None:

@@ -2,8 +2,8 @@
 
 Credit grows by what the pool's own work leaves of its share, per resource that the gang is short of, as amount times
 time. When it is full in all of them, the pool is entitled to what the gang needs on top of its work, until the gang is
-over or has run for its slice. Meanwhile what it uses beyond its share is paid back. What is left lets the next such gang
-of the pool go on at once.
+over or has run for its slice. Meanwhile what it uses beyond its share is paid back. What is left lets the next such
+gang of the pool go on at once.
 """
 
 from collections.abc import Iterable
@@ -74,18 +74,27 @@ class Turns:
         self._fills: SortedSet[tuple[int, str]] = SortedSet()
         """When the credit of pools that save is full."""
         self._fill_of: dict[str, int] = {}
+        self._credits_of: dict[str, None] = {}
+        """Pools that have saved anything, or owe it."""
 
     def restored(self) -> None:
         """The tables were loaded."""
         self._turns = {path: None for path, row in self._pools.items() if row.turn is not None}
         self._fills.clear()
         self._fill_of.clear()
+        self._credits_of = {path: None for path, row in self._pools.items() if row.credit is not None}
+        self._changed.update(self._credits_of)
         for path in self._pools:
             self._time(path)
 
     def touch(self, pools: Iterable[str]) -> None:
         """Something has changed for pools."""
         self._changed.update(dict.fromkeys(pools))
+
+    def look_at_all(self) -> None:
+        """Anything may have changed for all pools."""
+        self._changed.update(dict.fromkeys(self._heads))
+        self._changed.update((path, None) for path in self._credits_of)
 
     # What is decided.
 
@@ -314,6 +323,10 @@ class Turns:
             credit = CreditRow(*map(self._queues.kinds.widened, vectors), now)
             row.credit = credit if any(credit.full) or any(credit.credit) else None
             row.goes_on = row.goes_on and row.credit is not None
+            if row.credit is None:
+                self._credits_of.pop(pool, None)
+            else:
+                self._credits_of[pool] = None
             self._time(pool)
             self._queues.lines.touch(pool)
         self._queues.changes += 1

@@ -203,7 +203,8 @@ class Hosts:
         if not cell.changed_by:
             return None
         return CapacityChanged(
-            capacity=self._amounts(),
+            capacity=self._amounts((self.capacity[:-1] * self.counts).sum(axis=1).tolist()),
+            largest=self._amounts((self.capacity[:-1] * self.counts).max(axis=1, initial=0).tolist()),
             hosts=int(self.counting.sum()),
             version=cell.version + 1,
             causes=tuple(change.record for change in cell.changed_by),
@@ -214,9 +215,8 @@ class Hosts:
         self.kinds = kinds
         self._changed()
 
-    def _amounts(self) -> dict[str, int]:
-        """What hosts have together, and licences."""
-        offered: list[int] = (self.capacity[:-1] * self.counts).sum(axis=1).tolist()
+    def _amounts(self, offered: list[int]) -> dict[str, int]:
+        """Amounts by the names of their kinds; those of licences are what the cell has."""
         licences = self.kinds.licences
         return self.kinds.amounts(
             [licences.get(name, amount) for name, amount in zip(self.kinds.names, offered, strict=True)]

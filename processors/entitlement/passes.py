@@ -1,0 +1,160 @@
+"""The passes that admit: who is entitled, who is no more, what is lent. Each looks at what has changed."""
+
+from events.codes import Code
+from events.records.base import Event
+from events.resources import Vector, add, subtract
+from processors.entitlement.admission import Admission, Head, Taken, admitted, ranked
+from processors.entitlement.folds import Folds
+from processors.entitlement.idle import Idle
+from processors.entitlement.lending import Lending
+from processors.entitlement.pool_tree import parent_of
+from processors.entitlement.queues import Queues
+from processors.entitlement.ranking import demoted
+from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.shares import Shares
+from processors.state.causes import recorded
+from processors.state.table import Table
+
+
+class Passes:
+    """Decides GangsAdmitted and AdmissionsRanked. What it keeps only saves looks: pools in which nothing was found to
+    do aren't looked at again before something changes for them.
+    """
+
+    def __init__(
+        self,
+        queues: Queues,
+        pools: Table[str, PoolRow],
+        cell: Table[str, CellRow],
+        shares: Shares,
+        folds: Folds,
+        idle: Idle,
+    ) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._shares = shares
+        self._folds = folds
+        self._idle = idle
+        self.heads: dict[str, dict[int, Head]] = {}
+        """Of each pool with work that waits the first of each class that isn't entitled."""
+        self.settled: dict[str, None] = {}
+        """Pools that were looked at, for whoever says why the rest of their queues waits."""
+        self._to_lend: dict[str, None] = {}
+        """Those to which nothing may have been lent for want of room since."""
+        self._lent_room: Vector | None = None
+        """In this room nothing was to be lent; None: that isn't known."""
+        self._lent_ms = -1
+        self._static_of: list[str] | None = None
+
+    def restored(self) -> None:
+        """The tables were loaded: all pools are to be looked at."""
+        self.heads.clear()
+        self.settled.clear()
+        self._to_lend.clear()
+        self.pools_changed()
+
+    def pools_changed(self) -> None:
+        """Pools have other rules."""
+        self._lent_room = self._static_of = None
+
+    def entitled(self, budget: int) -> list[Event]:
+        """Who is entitled from now on, or no more, in pools of which something has changed."""
+        dirty = sorted(self._queues.lines.dirty, key=self._longest_ago)
+        over: list[Taken] = []
+        for pool in dirty:
+            if budget > 0 and pool in self._pools:
+                found = demoted(self._queues, self._shares, pool, budget)
+                over += found
+                budget -= sum(len(slots) for _, _, slots, *_ in found)
+        if over:
+            return [ranked(self._queues, over, recorded(self._cell["cell"].last_by))]
+        admission = Admission(self._queues, self._pools, self._cell["cell"], self._shares, budget)
+        for pool in dirty:
+            if admission.budget <= 0:
+                break
+            before = admission.budget
+            heads = admission.pool(pool) if pool in self._pools else {}
+            if admission.budget == before:
+                self._settle(pool, heads)
+        out: list[Event] = []
+        cell = self._cell["cell"]
+        if admission.ranked:
+            out.append(ranked(self._queues, admission.ranked, recorded(cell.last_by)))
+        if admission.admitted:
+            out.append(admitted(self._queues, admission.admitted, recorded(cell.room_by)))
+        return out
+
+    def lend(self, now: int, budget: int) -> list[Event]:
+        """What is lent of what stands idle."""
+        lines = self._queues.lines
+        if not lines.waiting:
+            return []
+        room = self._room(now)
+        pools = dict(self._to_lend)
+        pools.update(dict.fromkeys(self._folds.backoffs_over(self._lent_ms, now)))
+        old = self._lent_room
+        if old is None or any(have > had for have, had in zip(room, old, strict=True)):
+            pools = {pool: None for pool, of_pool in lines.items() if any(of_pool.waiting)}
+        if not pools or max(room) <= 0:
+            return []
+        lending = Lending(self._queues, self._pools, self._shares, self._folds.backoffs, room, now)
+        lending.decide(sorted(pools), budget)
+        for pool in lending.limited:
+            lines.watch(pool, self._queues.holdings.levels(pool))
+        if lending.lent:
+            return [admitted(self._queues, lending.lent, recorded(self._cell["cell"].room_by))]
+        self._lent_room, self._lent_ms = room, now
+        self._to_lend.clear()
+        return []
+
+    def _longest_ago(self, pool: str) -> tuple[int, str]:
+        row = self._pools.get(pool)
+        return (row.served if row else 0, pool)
+
+    def _settle(self, pool: str, heads: dict[int, Head]) -> None:
+        """Nothing is to be done in a pool before something changes for it."""
+        lines = self._queues.lines
+        del lines.dirty[pool]
+        self.settled[pool] = self._to_lend[pool] = None
+        if heads:
+            self.heads[pool] = heads
+        else:
+            self.heads.pop(pool, None)
+        levels = self._queues.holdings.levels(pool)
+        if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in heads.values()):
+            lines.watch(pool, levels)
+
+    def _room(self, now: int) -> Vector:
+        """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what
+        is kept on hosts or is being freed; less what is lent already and has no place, and what isn't lent at all.
+        """
+        root, capacity = self._queues.holdings["/"], self._cell["cell"].capacity
+        room = subtract(subtract(capacity, root.placed), root.claims)
+        least = self._idle.least(now)
+        if any(idle > free for idle, free in zip(least, room, strict=True)):
+            room = tuple(map(max, room, subtract(least, self._folds.spoken_for())))
+        return subtract(subtract(room, root.loans), self._static())
+
+    def _static(self) -> Vector:
+        """What pools don't use of reservations that aren't lent."""
+        nothing, unused = self._queues.nothing, dict[str, Vector]()
+        for path in self._static_paths():
+            row, have = self._pools[path], self._queues.holdings[path].allocation
+            below = unused.pop(path, nothing)
+            own = subtract(row.reservation, have)
+            static = [name in row.static for name in self._queues.kinds.names]
+            kept = tuple([max(each) if is_ else each[0] for is_, *each in zip(static, below, own, strict=True)])
+            if path == "/":
+                return kept
+            parent = parent_of(path)
+            unused[parent] = add(unused.get(parent, nothing), kept)
+        return nothing
+
+    def _static_paths(self) -> list[str]:
+        """Pools with reservations that aren't lent, and those above them, the lowest first."""
+        if self._static_of is None:
+            levels = self._queues.holdings.levels
+            static = [path for path, row in self._pools.items() if row.static]
+            self._static_of = sorted({level for path in static for level in levels(path)}, reverse=True)
+        return self._static_of
