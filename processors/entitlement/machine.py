@@ -107,6 +107,7 @@ class Entitlement:
             CreditsSet: self.turns.set_credits,
             TimerPassed: self._timer,
         }
+        self.idle.restored()
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:

@@ -127,7 +127,7 @@ class World(Alone[Entitlement]):
         return self.machine.queues.holdings[pool].allocation[0]
 
     def entitled(self, pool: str) -> Vector:
-        return self.machine.shares()[pool].entitlement
+        return self.machine.reports.row(pool).entitlement
 
 
 def admitted(said: Sequence[Event]) -> list[Run]:
