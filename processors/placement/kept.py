@@ -2,11 +2,8 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from events.codes import Code
 from events.columns import I64
-from processors.placement.hosts import Hosts
 
 
 class OwnRoom(NamedTuple):
@@ -27,8 +24,3 @@ class KeptRoom(NamedTuple):
     """[kinds + 1, hosts]: the sum of what is kept."""
     own: dict[int, OwnRoom]
     """By the slot of the first task of a unit."""
-
-
-def nothing_kept(hosts: Hosts) -> KeptRoom:
-    """Nobody has anything kept."""
-    return KeptRoom(np.zeros_like(hosts.used), {})

@@ -44,13 +44,14 @@ from events.records.rounds import TimerPassed
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.placement.assignment import Assignment
 from processors.placement.budget import Budget
+from processors.placement.holds import kept_room
 from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
-from processors.placement.kept import nothing_kept
 from processors.placement.liveness import Liveness
 from processors.placement.reports import Reports
 from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
+from processors.placement.sharing import Sharing
 from processors.state.causes import CurrentInput
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
@@ -82,6 +83,7 @@ class Placement:
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings)
         self._removals = HostRemovals(self.hosts, self._settings)
+        self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._on: dict[type[Event], tuple[Callable[[Any, int], object], ...]] = {
@@ -112,6 +114,8 @@ class Placement:
             GangsUnplaced: (self.runs.admissions.unplaced,),
             GangsReturned: (self.runs.admissions.returned,),
         }
+        for kind, heard in self.sharing.handlers.items():  # after runs and hosts have heard it
+            self._on[kind] = (*self._on.get(kind, ()), heard)
 
     @property
     def tables(self) -> Sequence[Table[Any, Any]]:
@@ -127,6 +131,7 @@ class Placement:
             self.runs.ports,
             self.runs.shapes.table,
             self.runs.arena.table,
+            *self.sharing.tables,
         )
 
     def restored(self) -> None:
@@ -134,6 +139,7 @@ class Placement:
         self._settings.restored()
         self.hosts.restored(self._settings.kinds)
         self.runs.restored()
+        self.sharing.restored()
         self._quiet = False
 
     def apply(self, record: Input) -> None:
@@ -169,12 +175,17 @@ class Placement:
             out.append(changed)
         wakeup = self.next_wakeup()
         due = caught_up and wakeup is not None and wakeup <= now
+        if due and (expired_ms := self.sharing.expired_ms(now)) is not None:
+            return [*out, TimerPassed(machine=self.name, due_ms=expired_ms)]
+        if ends := [*self.sharing.ends(now if caught_up else 0, units, self.cell["cell"].last_by)]:
+            return [*out, *ends]
+        looked_ms = now
         if self.runs.waits.tasks and (due or not self._quiet):
-            said = self._serve(now if caught_up else 0, units)
+            said, looked_ms = self._serve(now, caught_up, units)
             self._quiet = not said and not units.cut
             out += said
-        if due and wakeup is not None and not out:
-            out.append(TimerPassed(machine=self.name, due_ms=wakeup))
+        if due and not out:
+            out.append(TimerPassed(machine=self.name, due_ms=looked_ms))
         return out
 
     def _operate(self, now: int, budget: Budget) -> list[Event]:
@@ -186,16 +197,27 @@ class Placement:
         budget.spend(len(out))
         return out
 
-    def _serve(self, now: int, budget: Budget) -> list[Event]:
-        """What is decided of the tasks that wait."""
-        assignment = Assignment(self.runs, self.hosts, nothing_kept(self.hosts), budget)
+    def _serve(self, now: int, caught_up: bool, budget: Budget) -> tuple[list[Event], int]:
+        """What is decided of the tasks that wait, and up to when all deadlines were looked at."""
+        last_by, holds = self.cell["cell"].last_by, self.sharing.holds()
+        room = kept_room(self.hosts, holds)
+        assignment = Assignment(self.runs, self.hosts, room, budget)
         placed = assignment.place()
         out: list[Event] = [placed] if placed else []
-        return out + Reports(self.runs, assignment, budget, self.cell["cell"].last_by).decide(now)
+        out += Reports(self.runs, assignment, budget, last_by).decide(now if caught_up else 0)
+        if placed or budget.cut or not caught_up:
+            return out, now
+        planned, looked_ms = self.sharing.decide(assignment, holds, room, now, budget, last_by)
+        return out + planned, looked_ms
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = (self._liveness.next_wakeup(), self._removals.next_wakeup(), self.runs.admissions.next_due_ms())
+        times = (
+            self._liveness.next_wakeup(),
+            self._removals.next_wakeup(),
+            self.runs.admissions.next_due_ms(),
+            self.sharing.next_wakeup(self.cell["cell"].passed_ms),
+        )
         return min((time for time in times if time is not None), default=None)
 
     def _pool_answered(self, event: PoolAnswered, now: int) -> None:
@@ -214,7 +236,8 @@ class Placement:
 
     def _passed(self, event: TimerPassed, now: int) -> None:
         self._liveness.passed(event, now)
-        self.cell.change("cell").passed_ms = event.due_ms
+        row = self.cell.change("cell")
+        row.passed_ms = max(row.passed_ms, event.due_ms)
 
     def _lost(self, event: HostLost, now: int) -> None:
         self.hosts.lose(event, now)

@@ -1,0 +1,250 @@
+"""What planning sees and changes: who has places on which hosts, what will be free, who may leave for whom.
+
+A plan is made on a `Draft`, which undoes what it changed on the `Board` if it comes to nothing. The rules
+(`preemption_rules.py`) judge victims one after another, in the order in which they are chosen.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from events.columns import I64
+from events.resources import Vector
+from processors.placement.packing import Mask, scores
+from processors.state.preemption_rules import Giver, Right, Verdict, Victim, Way, may_go
+
+BATCH, SERVICE, CONTROLLER = range(3)
+Class = tuple[bool, int, int]
+"""Who leaves first: by OWN or GIVE before MOVE and CLEAR, lower priority, batch before services before controllers."""
+Cost = tuple[tuple[Class, int, int], ...]
+"""Of some victims: classes, the one that leaves last first, with the seconds of work lost and the tasks of each."""
+
+
+class Unit:
+    """What has places and leaves as a whole: a gang, or one task."""
+
+    __slots__ = (
+        *("amount", "at", "borrowed", "capped", "code", "key", "kind", "lost", "pool", "preemptible", "priority"),
+        *("shapes", "slice_over", "slots"),
+    )
+
+    def __init__(self, key: int, pool: str, priority: int = 0, kind: int = BATCH) -> None:
+        self.key = key
+        """The slot of its first task."""
+        self.pool = pool
+        self.priority = priority
+        self.kind = kind
+        self.at: dict[int, list[int]] = {}
+        """What it holds on each host, ports behind the kinds."""
+        self.shapes: list[int] = []
+        """The number of the shape of each of its tasks."""
+        self.amount: Vector = ()
+        """What it holds of each kind."""
+        self.preemptible = True
+        self.borrowed = False
+        self.capped = False
+        self.slice_over = False
+        self.lost = 0
+        """Seconds since its runs are available, together."""
+        self.slots: list[int] = []
+        """Its tasks."""
+        self.code = ""
+        """Why it isn't asked now, whoever it is for: VICTIM_GONE or DEFERRED; empty: it may be."""
+
+
+class Taker(NamedTuple):
+    """The gang for which others may leave."""
+
+    pool: str
+    priority: int
+    need: Vector
+    """What all of it needs."""
+    right: Right
+
+
+class Pick(NamedTuple):
+    """A unit that is to leave."""
+
+    unit: Unit
+    way: int
+    places: tuple[tuple[int, Sequence[int]], ...] = ()
+    """Where it is moved to: hosts, and what it takes there."""
+
+    @property
+    def order(self) -> tuple[Class, int, int, int]:
+        """Who leaves first."""
+        return order_of(self.unit, self.way)
+
+
+def order_of(unit: Unit, way: int) -> tuple[Class, int, int, int]:
+    """Who leaves first: by class, least work lost, fewest tasks."""
+    return (way > Way.GIVE, unit.priority, unit.kind), unit.lost, len(unit.slots), unit.key
+
+
+def cost_of(picks: Iterable[Pick]) -> Cost:
+    """To compare who leaves for a task on one host with who leaves on another."""
+    found: dict[Class, tuple[int, int]] = {}
+    for pick in picks:
+        kind, lost, tasks, _ = pick.order
+        had = found.get(kind, (0, 0))
+        found[kind] = had[0] + lost, had[1] + tasks
+    return tuple([(kind, *found[kind]) for kind in sorted(found, reverse=True)])
+
+
+class Board:
+    """Copies of what is free. A plan that is made stays on it, for those that are made after it."""
+
+    def __init__(
+        self,
+        free: I64,
+        at_once: I64,
+        weight: I64,
+        givers: dict[str, Giver],
+        units_at: Callable[[int], list[Unit]],
+        task_of: Callable[[int], tuple[Sequence[int], Mask]],
+    ) -> None:
+        self.free = free
+        """[kinds + 1, hosts]: what will be free when all have left who must."""
+        self.at_once = at_once
+        """What is free now."""
+        self.weight = weight
+        """What a unit of each kind counts, to compare hosts."""
+        self._weight: list[int] = weight.tolist()
+        self.givers = givers
+        """The pools that may be asked to give, less what plans take of them."""
+        self.units_at = units_at
+        self.task_of = task_of
+        """Of a shape: what a task needs, and the hosts that it may use."""
+        self.gone: dict[int, None] = {}
+        """The units that leave for plans made here, by their keys."""
+        self.work = 0
+        """How many units were judged: what planning costs."""
+        self.nothing = Giver(*((0,) * (len(free) - 1),) * 3)
+
+    def score(self, host: int) -> int:
+        """How much will be free on a host."""
+        column: list[int] = self.free[:-1, host].tolist()
+        return sum([max(0, have) * one for have, one in zip(column, self._weight, strict=True)])
+
+
+class Draft:
+    """A plan in the making."""
+
+    def __init__(self, board: Board, taker: Taker) -> None:
+        self.board = board
+        self.taker = taker
+        self.picks: list[Pick] = []
+        self.places: dict[tuple[int, int], int] = {}
+        """Tasks by host and part."""
+        self._givers: dict[str, Giver] = {}
+        self._taken: Vector = (0,) * len(taker.need)
+        self._undo: list[tuple[I64, int, I64] | tuple[None, tuple[int, int], int]] = []
+
+    def commit(self) -> None:
+        """The plan is made."""
+        self.judge(self.picks)
+        self.board.givers.update(self._givers)
+        self.board.gone.update((pick.unit.key, None) for pick in self.picks)
+
+    # The rules.
+
+    def verdict(self, unit: Unit, way: int) -> Verdict:
+        """Whether a unit may go after those judged before it."""
+        self.board.work += 1
+        taker = self.taker
+        own = unit.pool == taker.pool
+        yields = unit.borrowed or unit.priority < taker.priority
+        victim = Victim(unit.amount, own, yields, unit.preemptible, unit.capped, unit.slice_over)
+        return may_go(way, victim, taker.need, self._giver(unit.pool), taker.right, self._taken)
+
+    def charge(self, pick: Pick) -> None:
+        """Those after a victim are judged on what it leaves of the numbers."""
+        unit = pick.unit
+        self._givers[unit.pool] = self._giver(unit.pool).less(unit.amount)
+        if pick.way == Way.GIVE:
+            self._taken = tuple([have + one for have, one in zip(self._taken, unit.amount, strict=True)])
+
+    def judge(self, picks: Iterable[Pick]) -> bool:
+        """Whether these victims, and no others, may go one after another."""
+        self.numbers = {}, (0,) * len(self.taker.need)
+        for pick in picks:
+            if not self.verdict(pick.unit, pick.way).goes:
+                return False
+            self.charge(pick)
+        return True
+
+    @property
+    def numbers(self) -> tuple[dict[str, Giver], Vector]:
+        """What those judged until now leave: of the givers, and what they give."""
+        return {**self._givers}, self._taken
+
+    @numbers.setter
+    def numbers(self, numbers: tuple[dict[str, Giver], Vector]) -> None:
+        self._givers, self._taken = numbers
+
+    def _giver(self, pool: str) -> Giver:
+        return self._givers.get(pool) or self.board.givers.get(pool) or self.board.nothing
+
+    # The hosts.
+
+    @property
+    def mark(self) -> int:
+        """A point to which `back` goes."""
+        return len(self._undo)
+
+    def back(self, mark: int = 0) -> None:
+        """Undoes what was changed on the board since."""
+        for entry in reversed(self._undo[mark:]):
+            if entry[0] is None:
+                self.places[entry[1]] = entry[2]
+            else:
+                entry[0][:, entry[1]] = entry[2]
+        del self._undo[mark:]
+
+    def put(self, host: int, part: int, need: Sequence[int], tasks: int) -> None:
+        """Tasks of a part are put on a host, or (below 0) taken away."""
+        have = self.places.get((host, part), 0)
+        self._undo.append((None, (host, part), have))
+        self.places[host, part] = have + tasks
+        self._change(self.board.free, host, need, -tasks)
+
+    def leave(self, pick: Pick, sign: int = 1) -> None:
+        """A victim leaves its hosts, or (`sign` -1) stays."""
+        for host, amounts in pick.unit.at.items():
+            self._change(self.board.free, host, amounts, sign)
+        self.move(pick, sign)
+
+    def move(self, pick: Pick, sign: int = 1) -> None:
+        """Who is moved takes its new places, or (`sign` -1) leaves them."""
+        for host, amounts in pick.places:
+            self._change(self.board.free, host, amounts, -sign)
+            self._change(self.board.at_once, host, amounts, -sign)
+
+    def destination(self, unit: Unit) -> tuple[tuple[int, Sequence[int]], ...]:
+        """Places elsewhere for all tasks of a unit, free at once, on the fullest hosts that have room; none: there
+        aren't enough.
+        """
+        mark = self.mark
+        found: list[tuple[int, Sequence[int]]] = []
+        for number in unit.shapes:
+            need, open_ = self.board.task_of(number)
+            column = np.array(need, dtype=np.int64)[:, None]
+            room = np.minimum(self.board.free, self.board.at_once)
+            fits = (room >= column).all(axis=0) & open_
+            fits[list(unit.at)] = False
+            hosts = np.flatnonzero(fits)
+            self.board.work += 1
+            if not len(hosts):
+                found = []
+                break
+            host = int(hosts[np.argmin(scores(self.board.free[:, hosts], self.board.weight))])
+            found.append((host, need))
+            self._change(self.board.free, host, need, -1)
+            self._change(self.board.at_once, host, need, -1)
+        self.back(mark)
+        return tuple(found)
+
+    def _change(self, matrix: I64, host: int, amounts: Sequence[int], times: int) -> None:
+        self._undo.append((matrix, host, matrix[:, host].copy()))
+        matrix[:, host] += np.array(amounts, dtype=np.int64) * times

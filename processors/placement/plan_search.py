@@ -1,0 +1,259 @@
+"""Which hosts a gang gets, and who must leave them: the cheapest complete set of hosts.
+
+Each host is judged by who must leave it for one task more: by cost until the task fits, then whoever isn't needed
+stays. The cheapest host is taken and what has changed is judged anew, until each task has a place; a gang that leaves
+frees other hosts too. At last each victim without whom the gang still fits on these hosts stays, the dearest first.
+"""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from events.columns import I64
+from processors.placement.gang_search import Part
+from processors.placement.plan_board import Board, Cost, Draft, Pick, Unit, cost_of
+from processors.state.preemption_rules import Way
+
+NEVER = 1 << 30
+"""More tasks than there are."""
+HOSTS_AT_ONCE = 64
+"""So many hosts are judged before the cheapest is taken, and two more for each task."""
+
+Ways = tuple[int, ...]
+WAYS: tuple[Ways, ...] = ((Way.OWN, Way.GIVE), (Way.OWN, Way.GIVE, Way.MOVE), (Way.OWN, Way.GIVE, Way.MOVE, Way.CLEAR))
+"""What is tried, one after another."""
+
+
+class Plan(NamedTuple):
+    """Where a gang will be, and who leaves for it."""
+
+    places: list[tuple[int, int, int]]
+    """Host, index of the part, tasks."""
+    picks: list[Pick]
+    """In the order in which the rules judge them."""
+
+
+class Search:
+    """Places for tasks of one part. `hosts`: those that may have some, the best first. The next equal part goes on
+    where one has found its places. `level`: how many tasks of the job each host has, where they are spread.
+    """
+
+    def __init__(
+        self, board: Board, part: Part, index: int, hosts: Sequence[int], ways: Ways, level: I64 | None
+    ) -> None:
+        self._board = board
+        self._part = part
+        self._index = index
+        self._ways = ways
+        self._hosts = hosts
+        self._loaded = 0
+        self._level = None if level is None or not part.spread else level.copy()
+        self._heap: list[tuple[Cost, int, int]] = []
+        self._known: dict[int, tuple[Cost, int]] = {}
+        """Of each host, its entry that counts."""
+
+    def extend(self, draft: Draft) -> bool:
+        """Finds places for all tasks of the part; False: there aren't enough, and the search is of no more use."""
+        left, need = self._part.size, self._part.need
+        if not self._loaded:
+            self._load(draft, HOSTS_AT_ONCE + 2 * left)
+        while left:
+            found = self._cheapest(draft)
+            if found is None:
+                return False
+            host, picks = found
+            for pick in picks:
+                draft.picks.append(pick)
+                draft.charge(pick)
+                draft.leave(pick)
+            tasks = 1 if self._level is not None else min(left, _fit(self._board, host, need))
+            draft.put(host, self._index, need, tasks)
+            if self._level is not None:
+                self._level[host] += tasks
+            left -= tasks
+            freed = [other for pick in picks for other in pick.unit.at if self._part.open_[other]]
+            for other in dict.fromkeys([host, *freed]):
+                self._judge(draft, other)
+        return True
+
+    def _load(self, draft: Draft, hosts: int) -> bool:
+        batch = self._hosts[self._loaded : self._loaded + hosts]
+        self._loaded += len(batch)
+        for host in batch:
+            if host not in self._known:
+                self._judge(draft, host)
+        return len(batch) > 0
+
+    def _judge(self, draft: Draft, host: int) -> None:
+        picks = self._cover(draft, host)
+        self._known.pop(host, None)
+        if picks is not None:
+            entry = self._known[host] = cost_of(picks), self._tie(host)
+            heappush(self._heap, (*entry, host))
+
+    def _cheapest(self, draft: Draft) -> tuple[int, list[Pick]] | None:
+        """The host for which least is lost, and who leaves it."""
+        while True:
+            if not self._heap:
+                if not self._load(draft, HOSTS_AT_ONCE):
+                    return None
+                continue
+            cost, tie, host = heappop(self._heap)
+            if self._known.get(host) != (cost, tie):
+                continue
+            picks = self._cover(draft, host)
+            if picks is None:
+                del self._known[host]
+                continue
+            now = cost_of(picks), self._tie(host)
+            if not self._heap or now <= self._heap[0][:2]:
+                return host, picks
+            self._known[host] = now
+            heappush(self._heap, (*now, host))
+
+    def _tie(self, host: int) -> int:
+        """Among equal hosts: the one with least free, or where tasks are spread, with fewest of them and most free."""
+        score = self._board.score(host)
+        return score if self._level is None else (int(self._level[host]) << 60) - score
+
+    def _cover(self, draft: Draft, host: int) -> list[Pick] | None:
+        """Who must leave a host for one task more; None: it isn't enough."""
+        have: list[int] = self._board.free[:, host].tolist()
+        lack = [need - one for need, one in zip(self._part.need, have, strict=True)]
+        if max(lack) <= 0:
+            return []
+        may = self._may_leave(host, lack)
+        found = self._gather(draft, host, lack, may)
+        if found is None or len(found) > 1:  # larger ones first: fewer, or within the rules
+            may.sort(key=lambda pick: (pick.order[0], -_gain(pick.unit, host, lack), pick.order))
+            other = self._gather(draft, host, lack, may)
+            if other is not None and (found is None or cost_of(other) < cost_of(found)):
+                found = other
+        if found is None and len({pick.order[0] for pick in may}) > 1:
+            may.sort(key=lambda pick: (-_gain(pick.unit, host, lack), pick.order))
+            found = self._gather(draft, host, lack, may)
+        return found
+
+    def _may_leave(self, host: int, lack: list[int]) -> list[Pick]:
+        """Who could leave a host and give what lacks, in each way, in order."""
+        found = []
+        for unit in self._board.units_at(host):
+            if not unit.code and unit.key not in self._board.gone and _gain(unit, host, lack):
+                found += [Pick(unit, way) for way in self._ways]
+        return sorted(found, key=lambda pick: (pick.order, pick.way))
+
+    def _gather(self, draft: Draft, host: int, lack: list[int], may: list[Pick]) -> list[Pick] | None:
+        """The first who may leave until nothing lacks, less those that aren't needed."""
+        numbers, mark, lack = draft.numbers, draft.mark, [*lack]
+        picks: dict[int, Pick] = {pick.unit.key: pick for pick in draft.picks}
+        before = len(picks)
+        for pick in may:
+            unit = pick.unit
+            if unit.key in picks or not _gain(unit, host, lack) or not draft.verdict(unit, pick.way).goes:
+                continue
+            if pick.way == Way.MOVE:
+                pick = pick._replace(places=draft.destination(unit))
+                if not pick.places:
+                    continue
+                draft.move(pick)
+            picks[unit.key] = pick
+            draft.charge(pick)
+            lack = [one - gives for one, gives in zip(lack, unit.at[host], strict=True)]
+            if max(lack) <= 0:
+                break
+        draft.back(mark)
+        found = [*picks.values()][before:]
+        needed = _needed(host, lack, found) if max(lack) <= 0 else None
+        if needed and len(needed) < len(found) and not draft.judge([*draft.picks, *needed]):
+            needed = found
+        draft.numbers = numbers
+        return needed
+
+
+def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -> Plan | None:
+    """Places for all parts of a gang, each by its search; those that ask most go first. None: there is no plan, and
+    nothing has changed.
+    """
+    for search in searches:
+        if not search.extend(draft):
+            draft.back()
+            return None
+    _spare(draft, parts)
+    draft.commit()
+    places = [(host, part, tasks) for (host, part), tasks in sorted(draft.places.items()) if tasks]
+    return Plan(places, draft.picks)
+
+
+def _gain(unit: Unit, host: int, lack: list[int]) -> int:
+    """How much of what lacks a unit gives on a host, in thousandths of each kind."""
+    return sum(
+        [1 + min(gives, one) * 1000 // one for gives, one in zip(unit.at[host], lack, strict=True) if one > 0 < gives]
+    )
+
+
+def _needed(host: int, lack: list[int], picks: list[Pick]) -> list[Pick]:
+    """Those without whom a task wouldn't fit; the dearest stays first."""
+    needed = {pick.unit.key: pick for pick in picks}
+    for pick in sorted(picks, key=lambda one: one.order, reverse=True):
+        without = [one + gives for one, gives in zip(lack, pick.unit.at[host], strict=True)]
+        if max(without) <= 0:
+            lack = without
+            del needed[pick.unit.key]
+    return [*needed.values()]
+
+
+def _fit(board: Board, host: int, need: Sequence[int]) -> int:
+    """How many tasks fit on a host."""
+    have: list[int] = board.free[:, host].tolist()
+    return max(0, min([one // ask for one, ask in zip(have, need, strict=True) if ask], default=NEVER))
+
+
+def _spare(draft: Draft, parts: Sequence[Part]) -> None:
+    """Lets stay whoever isn't needed, the dearest first."""
+    if len(draft.picks) < 2:
+        return
+    for pick in sorted(draft.picks, key=lambda one: one.order, reverse=True):
+        mark = draft.mark
+        draft.leave(pick, -1)
+        if _settle(draft, parts, [*pick.unit.at]):
+            rest = [one for one in draft.picks if one is not pick]
+            if draft.judge(rest):
+                draft.picks = rest
+                continue
+        draft.back(mark)
+
+
+def _settle(draft: Draft, parts: Sequence[Part], hosts: list[int]) -> bool:
+    """Puts the tasks for which these hosts have no room any more on others that the plan uses or frees; False: there is
+    no room. Tasks of several parts stay where they are.
+    """
+    homeless = 0
+    for host in hosts:
+        short = _short(draft, parts, host)
+        if short and (len(parts) > 1 or short > draft.places.get((host, 0), 0)):
+            return False
+        if short:
+            draft.put(host, 0, parts[0].need, -short)
+            homeless += short
+    used = [host for host, _ in draft.places] + [host for pick in draft.picks for host in pick.unit.at]
+    for host in dict.fromkeys(used) if homeless else ():
+        tasks = min(homeless, _fit(draft.board, host, parts[0].need)) if parts[0].open_[host] else 0
+        if tasks:
+            draft.put(host, 0, parts[0].need, tasks)
+            homeless -= tasks
+    return not homeless
+
+
+def _short(draft: Draft, parts: Sequence[Part], host: int) -> int:
+    """How many tasks of the first part too many are on a host; more than there are: it lacks room for what else is put
+    there.
+    """
+    asked = [parts[part].need for (place, part), tasks in draft.places.items() if place == host and tasks]
+    moved = [need for pick in draft.picks for place, need in pick.places if place == host]
+    have: list[int] = draft.board.free[:, host].tolist()
+    short = 0
+    for kind, one in enumerate(have):
+        if one < 0 and any(need[kind] for need in asked + moved):
+            ask = parts[0].need[kind]
+            short = max(short, -(one // ask) if ask else NEVER)
+    return short

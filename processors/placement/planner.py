@@ -1,0 +1,221 @@
+"""Who is asked to leave for units that have a right and found no place.
+
+One decision, on what is free when all who have places have been put there. Rights that are due are tried in the
+order of admission, within a bound of work: first whom the right lets leave, then who can be moved, then who can be
+cleared away (`WAYS`). What is like a unit for which there is no plan isn't tried again.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64, Names, pack_ints
+from events.records.placement import PreemptionAsked
+from events.resources import Vector, scale
+from processors.placement.budget import Budget
+from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.holds import Hold, needed, shapes_of_unit
+from processors.placement.hosts import Hosts
+from processors.placement.kept import KeptRoom
+from processors.placement.packing import Mask
+from processors.placement.plan_board import Board, Draft, Taker, Unit
+from processors.placement.plan_search import WAYS, Plan, Search, Ways, find_plan
+from processors.placement.plans import Plans, Task, waits
+from processors.placement.rights import RightRow, Rights
+from processors.placement.rows import JobRow
+from processors.placement.runs import Runs
+from processors.placement.victims import Victims
+from processors.state.causes import recorded
+from processors.state.preemption_rules import Flag, Way
+
+WORK_MAX = 20_000
+"""So many units are judged in one decision, or those of one right; the other rights have their turn in the next."""
+
+Parts = list[tuple[ShapeView, int]]
+
+
+class Seen(NamedTuple):
+    """What one decision sees."""
+
+    runs: Runs
+    hosts: Hosts
+    view: ClusterView
+    """What is free when all that found a place were put there."""
+    holds: list[Hold]
+    room: KeptRoom
+    victims: Victims
+    now: int
+
+
+class Planner:
+    """Tries rights. Changes nothing."""
+
+    def __init__(self, seen: Seen, rights: Rights, plans: Plans, budget: Budget) -> None:
+        self.tried_ms = seen.now
+        """Up to then all rights that were due were tried."""
+        self._seen = seen
+        self._rights = rights
+        self._plans = plans
+        self._budget = budget
+        self._board: Board | None = None
+        self._failed: set[tuple[object, ...]] = set()
+        self._searches: dict[tuple[object, ...], list[Search]] = {}
+
+    def asks(self) -> Iterator[PreemptionAsked]:
+        """Asks for the rights that are due, as far as budget and work go."""
+        for try_ms, group in groupby(self._rights.due(self._seen.now), key=itemgetter(0)):
+            if self._board is not None and self._board.work >= WORK_MAX:
+                return
+            for task in sorted((task for _, task in group), key=self._admission):
+                yield from self._range(task, self._rights.table[task])
+            if self._budget.cut:
+                self.tried_ms = try_ms - 1
+                return
+            self.tried_ms = try_ms
+        self.tried_ms = self._seen.now
+
+    def _admission(self, task: Task) -> tuple[int, Task]:
+        """The order in which units are served."""
+        job = self._seen.runs.jobs.get(task[0])
+        known = job is not None and task[1] < job.instances
+        return int(self._seen.runs.arena["admission"][job.base + task[1]]) if job and known else 0, task
+
+    def _range(self, task: Task, row: RightRow) -> Iterator[PreemptionAsked]:
+        """Asks for the units of a range that wait and have no plan."""
+        job_id, first = task
+        size = row.count if row.gang else 1
+        for ahead in range(1 if row.gang else row.count):
+            unit = (job_id, first + ahead)
+            if unit in self._plans.table or not waits(self._seen.runs, unit, row.run):
+                continue
+            if not self._budget.holds(1):
+                return
+            found = self._plan(unit, size, ahead, row)
+            if found is None:
+                return
+            plan, draft = found
+            if plan.picks:
+                event = self._asked(unit, size, row, plan, draft)
+                units = len(plan.places) + len(event.instance) // 4
+                if not self._budget.holds(units):
+                    return
+                self._budget.spend(units)
+                yield event
+
+    def _plan(self, unit: Task, size: int, ahead: int, row: RightRow) -> tuple[Plan, Draft] | None:
+        """A plan for a unit, on the board from now on."""
+        runs = self._seen.runs
+        job, slot = runs.jobs[unit[0]], runs.jobs[unit[0]].base + unit[1]
+        parts = self._parts(slot, size)
+        spread = unit[0] if any(shape.spread for shape, _ in parts) else ""
+        alike = (row.pool, job.priority, row.flags, spread, *((shape.number, tasks) for shape, tasks in parts))
+        own = next((hold for hold in self._seen.holds if hold.slot == slot), None)
+        if alike in self._failed and own is None:
+            return None
+        needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
+        need: Vector = tuple(map(sum, zip(*needs, strict=True)))
+        taker = Taker(row.pool, job.priority, need, self._rights.right(row, ahead, need))
+        board = self._on_board()
+        if own is not None:
+            board.free[:, own.hosts] += own.needs
+            board.at_once[:, own.hosts] += self._seen.room.own[slot].amounts
+        for ways in WAYS[: 3 if row.flags & Flag.CLEAR else 2 if row.flags & Flag.MOVE else 1]:
+            draft = Draft(board, taker)
+            searches = self._search(alike, parts, taker, ways, job, alone=size == 1 and own is None)
+            found = find_plan(draft, [shape.part(tasks) for shape, tasks in parts], searches)
+            if found is not None:
+                return found, draft
+            self._searches.pop((*alike, ways), None)
+        if own is not None:
+            board.free[:, own.hosts] -= own.needs
+            board.at_once[:, own.hosts] -= self._seen.room.own[slot].amounts
+        self._failed.add(alike)
+        return None
+
+    def _parts(self, slot: int, size: int) -> Parts:
+        """So many tasks of which shape a unit has."""
+        runs = self._seen.runs
+        numbers = runs.arena["shape"][slot : slot + size]
+        shapes = shapes_of_unit(runs, slot, size)
+        return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
+
+    def _search(
+        self, alike: tuple[object, ...], parts: Parts, taker: Taker, ways: Ways, job: JobRow, alone: bool
+    ) -> list[Search]:
+        """Searches for the parts of a unit, those that ask most first; for tasks one by one the search goes on."""
+        key = (*alike, ways)
+        if alone and key in self._searches:
+            return self._searches[key]
+        board, victims = self._on_board(), self._seen.victims
+        level = self._level(job) if any(shape.spread for shape, _ in parts) else None
+        order = sorted(range(len(parts)), key=lambda at: -parts[at][0].score)
+        made = []
+        for at in order:
+            part = parts[at][0].part(parts[at][1])
+            made.append(Search(board, part, at, victims.ranked(board, part, taker, ways), ways, level))
+        if alone:
+            self._searches[key] = made
+        return made
+
+    def _level(self, job: JobRow) -> I64:
+        """How many tasks of a job each host has."""
+        host = self._seen.runs.arena["host"][job.base : job.base + job.instances]
+        return np.bincount(host[host > 0] - 1, minlength=len(self._seen.hosts.ids))
+
+    def _on_board(self) -> Board:
+        if self._board is None:
+            seen = self._seen
+            free = seen.view.free + seen.view.kept + seen.victims.soon - needed(seen.hosts, seen.holds)
+            self._board = Board(
+                free,
+                seen.view.free.copy(),
+                seen.view.weight,
+                self._rights.all_givers(),
+                seen.victims.units_at,
+                self._task_of,
+            )
+        return self._board
+
+    def _task_of(self, number: int) -> tuple[Vector, Mask]:
+        shape = self._seen.view.shape(number)
+        return shape.need, shape.open
+
+    def _asked(self, unit: Task, size: int, row: RightRow, plan: Plan, draft: Draft) -> PreemptionAsked:
+        runs, names = self._seen.runs, Names()
+        ways = [pick.way for pick in plan.picks for _ in pick.unit.slots]
+        slots = [slot for pick in plan.picks for slot in pick.unit.slots]
+        jobs = [runs.waits.job_of(slot) for slot in slots]
+        mixed = any(part for _, part, _ in plan.places)
+        return PreemptionAsked(
+            job_id=unit[0],
+            first=unit[1],
+            count=size,
+            run=row.run,
+            host_ids=tuple(self._seen.hosts.ids[host] for host, _, _ in plan.places),
+            tasks=pack_ints([tasks for _, _, tasks in plan.places]),
+            shape=pack_ints([part for _, part, _ in plan.places]) if mixed else b"",
+            job=pack_ints([names[job_id] for job_id in jobs]),
+            job_ids=names.all(),
+            instance=pack_ints([slot - runs.jobs[job_id].base for slot, job_id in zip(slots, jobs, strict=True)]),
+            victim_run=pack_ints(runs.arena["placed"][slots]),
+            way=pack_ints(ways),
+            spared=self._spared(plan, draft),
+            cause=recorded(row.by),
+        )
+
+    def _spared(self, plan: Plan, draft: Draft) -> dict[str, int]:
+        """Runs on the hosts of a plan that stay: how many by which code."""
+        leave = {pick.unit.key for pick in plan.picks}
+        stay: dict[int, Unit] = {}
+        for host in dict.fromkeys(host for host, _, _ in plan.places):
+            stay.update((unit.key, unit) for unit in self._seen.victims.units_at(host) if unit.key not in leave)
+        found: dict[str, int] = {}
+        for unit in stay.values():
+            way = Way.OWN if unit.pool == draft.taker.pool else Way.GIVE
+            code = unit.code or draft.verdict(unit, way).code or Code.NOT_NEEDED
+            found[code] = found.get(code, 0) + len(unit.slots)
+        return dict(sorted(found.items()))

@@ -1,0 +1,199 @@
+"""Plans: for which units others are asked to leave which hosts, and how far that has come.
+
+A plan begins with PreemptionAsked. Refused, it is dropped, and whoever may not go isn't asked again for a while.
+Ordered, its hosts are held until its unit has a place, waits no more, or a time is over. An order is whole or void.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from events.codes import Code
+from events.columns import ints
+from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
+from events.records.lifecycle import PreemptionAnswered
+from events.records.placement import PreemptionAsked
+from processors.placement.runs import Runs
+from processors.placement.waits import ENTITLED
+from processors.state.causes import CauseRow, CurrentInput, recorded
+from processors.state.cell_settings import CellSettings
+from processors.state.table import Table, struct_table
+
+BARRED_MS: dict[str, int] = {Code.NO_RIGHT: 5_000, Code.SLICE_NOT_OVER: 5_000}
+BARRED_LONG_MS = 60_000
+"""For how long a run isn't asked again that entitlement refused, by why."""
+
+Task = tuple[str, int]
+"""A job, and the first instance of a unit."""
+
+
+class PlanRow(msgspec.Struct, array_like=True):
+    """A plan for a unit: `count` instances at a run."""
+
+    count: int
+    run: int
+    hosts: list[str]
+    tasks: list[int]
+    """How many of its tasks each host is to hold."""
+    shapes: list[int]
+    """Which: the index of their shape among those of the unit."""
+    by: CauseRow
+    """Its PreemptionAsked."""
+    until_ms: int
+    """When what is held is given up."""
+    order: int = 0
+    """The order that came of it; 0: none yet."""
+    victims: dict[str, list[int]] = {}
+    """Whom it asks for while it has no answer: instances by job."""
+
+
+class OrderRow(msgspec.Struct, frozen=True, array_like=True):
+    """An order without an answer. Until then its runs count as about to leave."""
+
+    until_ms: int
+
+
+class BarRow(msgspec.Struct, frozen=True, array_like=True):
+    """A run that isn't asked until then."""
+
+    run: int
+    code: str
+    until_ms: int
+
+
+class Plans:
+    """Three tables."""
+
+    def __init__(self, runs: Runs, settings: CellSettings, current: CurrentInput) -> None:
+        self.table: Table[Task, PlanRow] = struct_table("plans", PlanRow, Task)
+        self.orders: Table[int, OrderRow] = struct_table("orders", OrderRow, int)
+        self.barred: Table[Task, BarRow] = struct_table("barred", BarRow, Task)
+        self._runs = runs
+        self._input = current
+        self._settings = settings
+        self.changed: Callable[[], None] = lambda: None
+        """Told when other units have plans than before."""
+        self._of_job: dict[str, dict[int, None]] = {}
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self._of_job = {}
+        for job_id, first in self.table:
+            self._of_job.setdefault(job_id, {})[first] = None
+
+    def planned(self, job_id: str, first: int, count: int) -> int:
+        """How many units within a range have plans."""
+        return sum(first <= one < first + count for one in self._of_job.get(job_id, ()))
+
+    def next_ms(self) -> int | None:
+        """When the next time is over."""
+        times = [row.until_ms for row in self.table.values()] + [row.until_ms for row in self.barred.values()]
+        return min(times, default=None)
+
+    # What is said.
+
+    def asked(self, event: PreemptionAsked, now: int) -> None:
+        """A plan was made."""
+        victims: dict[str, list[int]] = {}
+        for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
+            victims.setdefault(event.job_ids[job], []).append(instance)
+        tasks = ints(event.tasks).tolist()
+        row = PlanRow(
+            count=event.count,
+            run=event.run,
+            hosts=[*event.host_ids],
+            tasks=tasks,
+            shapes=ints(event.shape).tolist() or [0] * len(tasks),
+            by=self._input.cause,
+            until_ms=now + self._settings.now.hold_for_ms,
+            victims=victims,
+        )
+        self.table.put((event.job_id, event.first), row)
+        self._of_job.setdefault(event.job_id, {})[event.first] = None
+        self.changed()
+
+    def ordered(self, event: PreemptionsOrdered, now: int) -> None:
+        """Runs must leave."""
+        until_ms = now + self._settings.now.hold_for_ms
+        self.orders.put(event.order, OrderRow(until_ms))
+        task = (event.for_job, event.for_first)
+        if self._answers(task, event):
+            row = self.table.change(task)
+            row.order, row.until_ms, row.victims = event.order, until_ms, {}
+
+    def refused(self, event: PreemptionRefused, now: int) -> list[Task]:
+        """They need not; returns the unit whose plan came to nothing."""
+        task, victim = (event.job_id, event.first), (event.victim_job_id, event.victim_instance)
+        if event.victim_job_id in self._runs.jobs:
+            barred_ms = BARRED_MS.get(event.code, BARRED_LONG_MS)
+            self.barred.put(victim, BarRow(event.victim_run, event.code, now + barred_ms))
+        return self._dropped([task] if self._answers(task, event) else [])
+
+    def answered(self, event: PreemptionAnswered) -> list[Task]:
+        """All runs of an order are over, or none leaves; returns the units whose plans came to nothing."""
+        if event.number in self.orders:
+            self.orders.remove(event.number)
+        over = [task for task, row in self.table.items() if row.order == event.number and event.code != Code.LEFT]
+        return self._dropped(over)
+
+    def settle(self, event: Any) -> None:
+        """Units of these jobs may have places, or wait no more: then their plans are over."""
+        job_ids: Sequence[str] = event.job_ids if hasattr(event, "job_ids") else (event.job_id,)
+        for job_id in dict.fromkeys(job_ids) if self._of_job else ():
+            for first in list(self._of_job.get(job_id, ())):
+                if not waits(self._runs, (job_id, first), self.table[job_id, first].run):
+                    self._drop((job_id, first))
+
+    def lost(self, host_id: str) -> list[Task]:
+        """A host has gone; returns the units whose plans came to nothing."""
+        return self._dropped([task for task, row in self.table.items() if host_id in row.hosts])
+
+    def passed(self, due_ms: int) -> list[Task]:
+        """Time has passed; returns the units whose plans came to nothing."""
+        for task in [task for task, row in self.barred.items() if row.until_ms <= due_ms]:
+            self.barred.remove(task)
+        return self._dropped([task for task, row in self.table.items() if row.until_ms <= due_ms])
+
+    # What is asked.
+
+    def asked_slots(self) -> Iterator[int]:
+        """The tasks that plans without an answer ask for."""
+        for row in self.table.values():
+            for job_id, instances in row.victims.items():
+                job = self._runs.jobs.get(job_id)
+                if job is not None:
+                    yield from (job.base + each for each in instances if each < job.instances)
+
+    def why_barred(self, task: Task, run: int) -> str:
+        """Why a run isn't to be asked; empty: it may be."""
+        row = self.barred.get(task)
+        return row.code if row is not None and row.run == run else ""
+
+    def _answers(self, task: Task, event: PreemptionsOrdered | PreemptionRefused) -> bool:
+        """Whether an answer is that to the plan which a unit has now."""
+        row = self.table.get(task)
+        return row is not None and not row.order and (event.cause is None or event.cause == recorded(row.by))
+
+    def _dropped(self, tasks: Iterable[Task]) -> list[Task]:
+        found = sorted(tasks)
+        for task in found:
+            self._drop(task)
+        return found
+
+    def _drop(self, task: Task) -> None:
+        self.table.remove(task)
+        mine = self._of_job[task[0]]
+        del mine[task[1]]
+        if not mine:
+            del self._of_job[task[0]]
+        self.changed()
+
+
+def waits(runs: Runs, task: Task, run: int) -> bool:
+    """Whether a unit waits for a place at a run, and is entitled to it."""
+    job = runs.jobs.get(task[0])
+    if job is None or task[1] >= job.instances:
+        return False
+    slot = job.base + task[1]
+    return bool(runs.arena["waiting"][slot] == run and runs.arena["entitled"][slot] == ENTITLED)

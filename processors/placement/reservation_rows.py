@@ -1,0 +1,27 @@
+"""The rows of reservations."""
+
+import msgspec
+
+
+class ReservationRow(msgspec.Struct, array_like=True):
+    """Hosts that are drained for a unit: `count` instances at a run."""
+
+    count: int
+    run: int
+    hosts: list[str]
+    tasks: list[int]
+    """How many of its tasks each host is to hold."""
+    shapes: list[int]
+    """Which: the index of their shape among those of the unit."""
+    until_ms: int
+    kept: dict[str, int]
+    """What was last said to be kept."""
+    over: str = ""
+    """Why it is no more, while that isn't said yet."""
+
+
+class PauseRow(msgspec.Struct, frozen=True, array_like=True):
+    """What was reserved in vain isn't until then; `times` in a row."""
+
+    times: int
+    until_ms: int

@@ -1,0 +1,146 @@
+"""Hosts reserved for a unit that is entitled and has found no place for some time: they are drained for it.
+
+A reservation is complete: when the batch work on its hosts has left, the whole unit fits there. Services stay. There is
+one at a time, or several on up to a tenth of the hosts; a host is in one only, so no two units ever hold halves. What
+was reserved in vain, unit and hosts, isn't for a while, each time twice as long.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import ints
+from events.records.placement import HostsReserved, TasksPlaced
+from processors.placement.hosts import Hosts
+from processors.placement.packing import Mask
+from processors.placement.plans import Task, waits
+from processors.placement.reservation_rows import PauseRow, ReservationRow
+from processors.placement.runs import Runs
+from processors.placement.waits import ENTITLED
+from processors.state.cell_settings import CellSettings
+from processors.state.seconds import elapsed, milliseconds
+from processors.state.table import Table, struct_table
+
+DOUBLINGS_MAX = 3
+"""A pause becomes up to eight times as long."""
+
+
+class Reservations:
+    """Three tables."""
+
+    def __init__(self, runs: Runs, hosts: Hosts, settings: CellSettings) -> None:
+        self.table: Table[Task, ReservationRow] = struct_table("reservations", ReservationRow, Task)
+        self.paused_units: Table[Task, PauseRow] = struct_table("paused_units", PauseRow, Task)
+        self.paused_hosts: Table[str, PauseRow] = struct_table("paused_hosts", PauseRow)
+        self._runs = runs
+        self._hosts = hosts
+        self._settings = settings
+
+    # What is said.
+
+    def reserved(self, event: HostsReserved, now: int) -> None:
+        """Hosts are reserved, other amounts are kept there, or it is over."""
+        task = (event.job_id, event.first)
+        if event.state == Code.RESERVED:
+            tasks = ints(event.tasks).tolist()
+            shapes = ints(event.shape).tolist() or [0] * len(tasks)
+            row = ReservationRow(
+                event.count, event.run, [*event.host_ids], tasks, shapes, event.until_ms, {**event.kept}
+            )
+            self.table.put(task, row)
+            return
+        self.table.remove(task)
+        if event.state == Code.IN_VAIN:
+            self._pause(self.paused_units, task, now)
+            self._pause_hosts(event.host_ids, now)
+
+    def settle(self, event: Any, now: int) -> None:
+        """Units of these jobs may have places, or wait no more."""
+        if not self.table and not self.paused_units:
+            return
+        job_ids = {*(event.job_ids if hasattr(event, "job_ids") else (event.job_id,))}
+        for task, row in self.table.items():
+            if task[0] in job_ids and not row.over and not waits(self._runs, task, row.run):
+                self._over(task, Code.PLACED if isinstance(event, TasksPlaced) else Code.WITHDRAWN)
+                if isinstance(event, TasksPlaced):
+                    self._used(task, row, now)
+        for task in [task for task in self.paused_units if task[0] in job_ids]:
+            job = self._runs.jobs.get(task[0])
+            if job is None or task[1] >= job.instances or not self._runs.arena["waiting"][job.base + task[1]]:
+                self.paused_units.remove(task)
+
+    def withdraw(self, task: Task) -> None:
+        """Others are asked to leave for a unit: it needs no reservation."""
+        if task in self.table and not self.table[task].over:
+            self._over(task, Code.WITHDRAWN)
+
+    def lost(self, host_id: str) -> None:
+        """A host has gone: what is reserved there isn't complete any more."""
+        for task, row in self.table.items():
+            if host_id in row.hosts:
+                self.withdraw(task)
+
+    def removed(self, host_id: str) -> None:
+        """A host is forgotten; its number may be that of another."""
+        self.lost(host_id)
+        if host_id in self.paused_hosts:
+            self.paused_hosts.remove(host_id)
+
+    def _over(self, task: Task, why: Code) -> None:
+        self.table.change(task).over = why
+
+    def _used(self, task: Task, row: ReservationRow, now: int) -> None:
+        """A unit has places: on the hosts reserved for it, or these were in vain."""
+        first = self._runs.jobs[task[0]].base + task[1]
+        numbers = self._runs.arena["host"][first : first + row.count].tolist()
+        used = {self._hosts.ids[number - 1] for number in numbers if number}
+        if not used.intersection(row.hosts):
+            self._pause_hosts(row.hosts, now)
+        for host_id in row.hosts:
+            if host_id in used and host_id in self.paused_hosts:
+                self.paused_hosts.remove(host_id)
+
+    def _pause_hosts(self, host_ids: Sequence[str], now: int) -> None:
+        for host_id in dict.fromkeys(host_ids):
+            if host_id in self._hosts.table:
+                self._pause(self.paused_hosts, host_id, now)
+
+    def _pause(self, table: Table[Any, PauseRow], key: Task | str, now: int) -> None:
+        """Doubles with each time, unless the last one is long over."""
+        reserve_for_ms, had = self._settings.now.reserve_for_ms, table.get(key)
+        again = had is not None and now - had.until_ms < reserve_for_ms << DOUBLINGS_MAX
+        times = had.times + 1 if had is not None and again else 1
+        table.put(key, PauseRow(times, now + (reserve_for_ms << min(times - 1, DOUBLINGS_MAX))))
+
+    # What is asked.
+
+    def next_ms(self, passed_ms: int) -> int | None:
+        """When time alone changes something; `passed_ms`: up to then all was looked at."""
+        times = [row.until_ms for row in self.table.values()]
+        if self._runs.waits.tasks:
+            after_ms = self._settings.now.reserve_after_ms
+            since = self._runs.waits.calendars[ENTITLED].after(elapsed(passed_ms - after_ms))
+            times += [] if since is None else [milliseconds(since) + after_ms]
+            pauses = [*self.paused_units.values(), *self.paused_hosts.values()]
+            times += [row.until_ms for row in pauses if row.until_ms > passed_ms]
+        return min(times, default=None)
+
+    def blocked(self, now: int) -> Mask:
+        """The hosts that can't be reserved now: they are, or were in vain."""
+        host_ids = [host_id for host_id, row in self.paused_hosts.items() if row.until_ms > now]
+        host_ids += [host_id for row in self.table.values() for host_id in row.hosts if host_id in self._hosts.table]
+        blocked = np.zeros(len(self._hosts.ids), dtype=np.bool_)
+        blocked[[self._hosts.table[host_id].number for host_id in host_ids]] = True
+        return blocked
+
+    def is_paused(self, task: Task, now: int) -> bool:
+        """Whether nothing is reserved for a unit now."""
+        row = self.paused_units.get(task)
+        return row is not None and row.until_ms > now
+
+    @property
+    def hosts_reserved(self) -> int:
+        """How many hosts are."""
+        return sum(len({*row.hosts}) for row in self.table.values())

@@ -1,0 +1,176 @@
+"""The last rights, as entitlement says them: which units without a place may have others leave, who may be asked.
+
+A right is tried at once. Where no plan comes of it, it is tried again after 1 s, then after longer times, up to
+`RETRIES_S`: victims become available with time too, when the hour of a cap, the time of a refusal or a slice is over.
+Rights that were tried in vain are spread over time, so that each of many has its turn.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from events.columns import ints, longs
+from events.records.entitlement import RightsSet
+from events.records.parts import Cause
+from events.resources import Vector
+from processors.placement.hosts import Hosts
+from processors.state.causes import CauseRow, CurrentInput, recorded
+from processors.state.preemption_rules import Giver, Right
+from processors.state.table import Table, struct_table
+
+RETRIES_S = (1, 2, 4, 8, 15)
+PER_MS = 16
+"""So many rights that were tried in vain are tried again in the same millisecond."""
+
+Task = tuple[str, int]
+"""A job, and the first instance of a range or unit."""
+
+
+class RightRow(msgspec.Struct, array_like=True):
+    """The right of a range of units: a gang, or tasks one by one. Vectors are over the kinds that the cell knew."""
+
+    pool: str
+    count: int
+    run: int
+    gang: bool
+    others: Vector
+    """What the first unit may take from others; each further one: less by what those before it need."""
+    entitlement: Vector
+    flags: int
+    by: CauseRow
+    """What said it last."""
+    try_ms: int
+    """When it is to be tried next, if a unit has no plan then."""
+    tries: int = 0
+    """How often it was tried in vain."""
+
+
+class GiverRow(msgspec.Struct, frozen=True, array_like=True):
+    """What a pool may be asked to give."""
+
+    excess: Vector
+    entitlement: Vector
+    spare: Vector
+
+
+class Rights:
+    """Two tables. `planned`: how many units of a range have a plan: its job, first instance and count."""
+
+    def __init__(self, hosts: Hosts, current: CurrentInput, planned: Callable[[str, int, int], int]) -> None:
+        self.table: Table[Task, RightRow] = struct_table("rights", RightRow, Task)
+        self.givers: Table[str, GiverRow] = struct_table("givers", GiverRow)
+        self._hosts = hosts
+        self._input = current
+        self._planned = planned
+        self._of_job: dict[str, dict[int, None]] = {}
+        self._next: list[int | None] = []
+        """When the next is to be tried, where that is known."""
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self._of_job = {}
+        for job_id, first in self.table:
+            self._of_job.setdefault(job_id, {})[first] = None
+        self._next.clear()
+
+    def plans_changed(self) -> None:
+        """Units have other plans than before."""
+        self._next.clear()
+
+    def set(self, event: RightsSet, now: int) -> None:
+        """Entitlement says what has changed."""
+        self._next.clear()
+        jobs, firsts, counts = ints(event.removed_job), ints(event.removed_first), ints(event.removed_count)
+        for job, first, count in zip(jobs.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+            mine = self._of_job.get(event.job_ids[job], ())
+            for start in [start for start in mine if first <= start < first + count]:
+                self._remove((event.job_ids[job], start))
+        others, entitlement = self._vectors(event, event.others), self._vectors(event, event.entitlement)
+        columns = (event.job, event.first, event.count, event.run, event.gang, event.pool, event.flags)
+        rows = zip(*(ints(column).tolist() for column in columns), others, entitlement, strict=True)
+        for at, (job, first, count, run, gang, pool, flags, other, entitled) in enumerate(rows):
+            row = RightRow(event.pools[pool], count, run, gang == 1, other, entitled, flags, self._input.cause, 0)
+            self._set((event.job_ids[job], first), row, now + at // PER_MS)
+        columns_of = (event.excess, event.giver_entitlement, event.spare)
+        givers = zip(event.givers, *(self._vectors(event, column) for column in columns_of), strict=True)
+        for pool, excess, pool_entitlement, spare in givers:
+            if any(excess) or any(spare):
+                self.givers.put(pool, GiverRow(excess, pool_entitlement, spare))
+            elif pool in self.givers:
+                self.givers.remove(pool)
+
+    def passed(self, due_ms: int, now: int) -> None:
+        """A deadline passed: rights that were due were tried, those of units without a plan in vain."""
+        for at, (_, task) in enumerate(self.due(due_ms)):
+            row = self._put_off(task, now + RETRIES_S[min(self.table[task].tries, len(RETRIES_S) - 1)] * 1000)
+            row.try_ms += at // PER_MS
+            row.tries += 1
+
+    def again(self, task: Task, now: int) -> None:
+        """A plan for a unit came to nothing: the right of its range is tried anew."""
+        for first in self._of_job.get(task[0], ()):
+            if first <= task[1] < first + self.table[task[0], first].count:
+                self._put_off((task[0], first), now)
+
+    def due(self, now: int) -> list[tuple[int, Task]]:
+        """The rights to be tried now, since when and of which range; those of units that all have plans left out."""
+        if (first := self.next_ms()) is None or first > now:
+            return []
+        return sorted((row.try_ms, task) for task, row in self._open() if row.try_ms <= now)
+
+    def next_ms(self) -> int | None:
+        """When the next is to be tried."""
+        if not self._next:
+            self._next.append(min((row.try_ms for _, row in self._open()), default=None))
+        return self._next[0]
+
+    def right(self, row: RightRow, ahead: int, need: Vector) -> Right:
+        """The right of a unit with so many of its range ahead of it."""
+        others = zip(self._wide(row.others), need, strict=True)
+        return Right(tuple([have - ahead * one for have, one in others]), self._wide(row.entitlement), row.flags)
+
+    def all_givers(self) -> dict[str, Giver]:
+        """The pools that may be asked to give."""
+        return {
+            pool: Giver(self._wide(row.excess), self._wide(row.entitlement), self._wide(row.spare))
+            for pool, row in self.givers.items()
+        }
+
+    def cause(self, row: RightRow) -> Cause | None:
+        """The RightsSet that gave a right, as decisions carry it."""
+        return recorded(row.by)
+
+    def _open(self) -> Iterator[tuple[Task, RightRow]]:
+        """The ranges in which a unit has no plan."""
+        return ((task, row) for task, row in self.table.items() if self._planned(*task, row.count) < row.count)
+
+    def _set(self, task: Task, row: RightRow, now: int) -> None:
+        had = self.table.get(task)
+        row.try_ms = now
+        if had is not None and (had.count, had.run) == (row.count, row.run) and not row.flags & ~had.flags:
+            row.try_ms, row.tries = had.try_ms, had.tries
+        self.table.put(task, row)
+        self._of_job.setdefault(task[0], {})[task[1]] = None
+
+    def _put_off(self, task: Task, at_ms: int) -> RightRow:
+        self._next.clear()
+        row = self.table.change(task)
+        row.try_ms = at_ms
+        return row
+
+    def _remove(self, task: Task) -> None:
+        self.table.remove(task)
+        mine = self._of_job[task[0]]
+        del mine[task[1]]
+        if not mine:
+            del self._of_job[task[0]]
+
+    def _vectors(self, event: RightsSet, column: bytes) -> list[Vector]:
+        """The vectors of a column, over the kinds that the cell knows."""
+        at = {name: index for index, name in enumerate(event.resources)}
+        order = [at.get(name, -1) for name in self._hosts.kinds.names]
+        rows = longs(column).reshape(-1, max(1, len(event.resources))).tolist()
+        return [tuple([row[index] if index >= 0 else 0 for index in order]) for row in rows]
+
+    def _wide(self, vector: Vector) -> Vector:
+        return self._hosts.kinds.widened(vector)

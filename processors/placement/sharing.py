@@ -1,0 +1,189 @@
+"""What placement does for sharing: rights, plans, reservations, and what is remembered of those that left."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from events.codes import Code
+from events.records.base import Event
+from events.records.entitlement import (
+    AdmissionsRanked,
+    PreemptionRefused,
+    PreemptionsOrdered,
+    RightsSet,
+)
+from events.records.lifecycle import InstancesChanged, JobChanged, PreemptionAnswered, RunsEnded
+from events.records.placement import (
+    GangsReturned,
+    HostLost,
+    HostRemoved,
+    HostsReserved,
+    PreemptionAsked,
+    TasksPlaced,
+)
+from events.records.rounds import TimerPassed
+from processors.placement.assignment import Assignment
+from processors.placement.budget import Budget
+from processors.placement.holds import Hold, Holds
+from processors.placement.hosts import Hosts
+from processors.placement.kept import KeptRoom
+from processors.placement.planner import Planner, Seen
+from processors.placement.plans import Plans, Task
+from processors.placement.reservations import Reservations
+from processors.placement.reserving import Reserving, said
+from processors.placement.rights import Rights
+from processors.placement.runs import Runs
+from processors.placement.victims import Victims
+from processors.state.causes import CauseRow, CurrentInput
+from processors.state.cell_settings import CellSettings
+from processors.state.displacements import Displacements
+from processors.state.table import Table
+
+
+class Sharing:
+    """Hears records after runs and hosts have: `handlers`, by kind."""
+
+    def __init__(self, runs: Runs, hosts: Hosts, settings: CellSettings, current: CurrentInput) -> None:
+        self._runs = runs
+        self._hosts = hosts
+        self._settings = settings
+        self.plans = Plans(runs, settings, current)
+        self.rights = Rights(hosts, current, self.plans.planned)
+        self.plans.changed = self.rights.plans_changed
+        self.reservations = Reservations(runs, hosts, settings)
+        self.displaced = Displacements()
+        self._holds = Holds(hosts, runs, self.plans, self.reservations.table)
+        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
+            RightsSet: self.rights.set,
+            PreemptionAsked: self._asked,
+            PreemptionsOrdered: self._ordered,
+            PreemptionRefused: self._refused,
+            PreemptionAnswered: self._answered,
+            HostsReserved: self.reservations.reserved,
+            HostLost: self._lost,
+            HostRemoved: self._removed,
+            TasksPlaced: self._settle,
+            AdmissionsRanked: self._settle,
+            GangsReturned: self._settle,
+            RunsEnded: self._ended,
+            JobChanged: self._job_changed,
+            InstancesChanged: self._instances_changed,
+            TimerPassed: self._passed,
+        }
+
+    @property
+    def tables(self) -> Sequence[Table[Any, Any]]:
+        """See `Machine.tables`."""
+        return (
+            self.rights.table,
+            self.rights.givers,
+            self.plans.table,
+            self.plans.orders,
+            self.plans.barred,
+            self.reservations.table,
+            self.reservations.paused_units,
+            self.reservations.paused_hosts,
+            self.displaced.table,
+        )
+
+    def restored(self) -> None:
+        """See `Machine.restored`."""
+        self.plans.restored()
+        self.rights.restored()
+        self.displaced.restored()
+
+    def next_wakeup(self, passed_ms: int) -> int | None:
+        """When time alone changes something; `passed_ms`: up to then all was looked at."""
+        times = (self.plans.next_ms(), self.rights.next_ms(), self.reservations.next_ms(passed_ms))
+        return min((time for time in times if time is not None), default=None)
+
+    # What is decided.
+
+    def ends(self, now: int, budget: Budget, last_by: CauseRow | None) -> Iterator[HostsReserved]:
+        """Says which reservations are over; `now` is 0 where time doesn't count."""
+        for task, row in sorted(self.reservations.table.items()):
+            state = row.over or (Code.IN_VAIN if row.until_ms <= now else "")
+            if state and budget.holds(len(row.hosts)):
+                budget.spend(len(row.hosts))
+                yield said(task, row, state, {}, last_by)
+
+    def expired_ms(self, now: int) -> int | None:
+        """The first time of plans that is over now and comes before rights that are due."""
+        first, right = self.plans.next_ms(), self.rights.next_ms()
+        return first if first is not None and first <= now and (right is None or first <= right) else None
+
+    def holds(self) -> list[Hold]:
+        """What is held for whom."""
+        return self._holds.all()
+
+    def decide(
+        self,
+        assignment: Assignment,
+        holds: list[Hold],
+        room: KeptRoom,
+        now: int,
+        budget: Budget,
+        last_by: CauseRow | None,
+    ) -> tuple[list[Event], int]:
+        """Asks and reservations, and up to when all was looked at; to be asked when nothing found a place."""
+        settings = self._settings.now
+        victims = Victims(self._runs, self._hosts, self.plans, self.displaced, settings, now)
+        seen = Seen(self._runs, self._hosts, assignment.view, holds, room, victims, now)
+        planner = Planner(seen, self.rights, self.plans, budget)
+        out: list[Event] = [*planner.asks()]
+        reserving = Reserving(seen, self.reservations, self.plans, budget)
+        out += reserving.kept(last_by)
+        if not out and not budget.cut:
+            new = reserving.new(assignment, settings.reserve_after_ms, settings.reserve_for_ms, last_by)
+            out += [new] if new else []
+        return out, planner.tried_ms
+
+    # What is said.
+
+    def _asked(self, event: PreemptionAsked, now: int) -> None:
+        self.plans.asked(event, now)
+        self.reservations.withdraw((event.job_id, event.first))
+
+    def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
+        self.plans.ordered(event, now)
+        self.displaced.ordered(event, now)
+
+    def _refused(self, event: PreemptionRefused, now: int) -> None:
+        self._again(self.plans.refused(event, now), now)
+
+    def _answered(self, event: PreemptionAnswered, now: int) -> None:
+        self.displaced.answered(event, now, self._settings.now.defer_for_ms)
+        self._again(self.plans.answered(event), now)
+
+    def _lost(self, event: HostLost, now: int) -> None:
+        self._again(self.plans.lost(event.host_id), now)
+        self.reservations.lost(event.host_id)
+
+    def _removed(self, event: HostRemoved, now: int) -> None:
+        self._again(self.plans.lost(event.host_id), now)
+        self.reservations.removed(event.host_id)
+
+    def _settle(self, event: Any, now: int) -> None:
+        self.plans.settle(event)
+        self.reservations.settle(event, now)
+
+    def _ended(self, event: RunsEnded, now: int) -> None:
+        self.displaced.ended(event, now)
+        self._settle(event, now)
+
+    def _job_changed(self, event: JobChanged, now: int) -> None:
+        self._settle(event, now)
+        if event.job_id not in self._runs.jobs:
+            self.displaced.dropped(event.job_id)
+
+    def _instances_changed(self, event: InstancesChanged, now: int) -> None:
+        self._settle(event, now)
+        self.displaced.instances_changed(event)
+
+    def _passed(self, event: TimerPassed, now: int) -> None:
+        self.displaced.expire(now)
+        self.rights.passed(event.due_ms, now)
+        self._again(self.plans.passed(event.due_ms), now)
+
+    def _again(self, tasks: Sequence[Task], now: int) -> None:
+        for task in tasks:
+            self.rights.again(task, now)
