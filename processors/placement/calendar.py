@@ -7,6 +7,9 @@ import numpy as np
 from events.columns import I64, distinct
 from processors.state.arena import Arena
 
+SWEPT_FROM = 4096
+"""Fewer are not worth looking for those that wait no more."""
+
 
 class Calendar:
     """The tasks that wait at one rank, by the second in the column `since`. Kept up with what begins to wait; what
@@ -18,11 +21,14 @@ class Calendar:
         self._rank = rank
         self._times: list[int] = []
         self._slots: dict[int, list[I64]] = {}
+        self._noted = 0
+        self._left = 0
 
     def clear(self) -> None:
         """Nothing waits."""
         self._times.clear()
         self._slots.clear()
+        self._noted = self._left = 0
 
     def note(self, slots: I64) -> None:
         """Tasks of this rank wait; their columns are set."""
@@ -31,6 +37,9 @@ class Calendar:
             if at not in self._slots:
                 insort(self._times, at)
             self._slots.setdefault(at, []).append(slots[since == at])
+        self._noted += len(slots)
+        if self._noted > 2 * self._left + SWEPT_FROM:
+            self._sweep()
 
     def until(self, second: int) -> I64:
         """The slots of those that wait since that second or longer, ascending."""
@@ -45,6 +54,13 @@ class Calendar:
                 return self._times[at]
             del self._slots[self._times.pop(at)]
         return None
+
+    def _sweep(self) -> None:
+        """Drops what waits no more, when that may be the larger part."""
+        for at in [at for at in self._times if not len(self._waiting(at))]:
+            self._times.remove(at)
+            del self._slots[at]
+        self._noted = self._left = sum(len(parts[0]) for parts in self._slots.values())
 
     def _waiting(self, at: int) -> I64:
         slots, arena = distinct(np.concatenate(self._slots[at])), self._arena

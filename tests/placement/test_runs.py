@@ -2,6 +2,7 @@
 
 import pytest
 
+from events.bounds import INT_MAX
 from events.cell_settings import DEFAULTS
 from events.codes import Code
 from events.columns import ints
@@ -9,6 +10,8 @@ from events.records.entitlement import GangsAdmitted
 from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, NearMiss
 from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from processors.placement import calendar
+from processors.placement.waits import ENTITLED
 from tests.machines import of, one, ranges_of
 from tests.placement.harness import World, amounts, hosts_of, offered, places
 
@@ -239,6 +242,27 @@ def test_a_task_that_fits_nowhere_now_is_explained_once_and_goes_back_when_patie
     assert not world.end(("fill", 0, 1)), "nothing to say: the reason is the same"
     back = one(world.later(PATIENCE_MS + 1000), GangsReturned)
     assert (back.code, ranges_of(back)) == (Code.NO_HOST_FITS, [("a", 0, 3, 1, 0)])
+
+
+def test_the_order_of_admissions_stays_when_their_numbers_have_grown_too_large(world: World) -> None:
+    world.run("fill", 12)
+    world.run("a")
+    world.run("b")
+    world.machine.cell.change("cell").admissions = INT_MAX
+    world.restart_copies()
+    world.run("c")
+    order = [next(iter(hosts_of(world.end(("fill", n, 1)))))[0] for n in range(3)]
+    assert order == ["a", "b", "c"]
+    assert world.machine.cell["cell"].admissions == 4
+
+
+def test_what_has_found_a_place_is_forgotten_by_the_calendar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calendar, "SWEPT_FROM", 4)
+    for number in range(20):
+        world.run(f"j{number}", 2)
+        world.end((f"j{number}", 0, 1), (f"j{number}", 1, 1))
+        world.later(2000)
+    assert len(world.machine.runs.waits.calendars[ENTITLED]._times) < 4
 
 
 def test_a_claim_waits_for_a_place_for_as_long_as_it_takes(world: World) -> None:
