@@ -13,7 +13,7 @@ from events.log.port import Log
 from paceline.simulate.checker.claims import Claims
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.hosts import Hosts
-from paceline.simulate.checker.idle import Idle
+from paceline.simulate.checker.idle import IDLE_MS, STEPS, Idle
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
@@ -24,6 +24,10 @@ from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
 
 __all__ = ["Checker", "Violation"]
+
+
+LOOK_MS = IDLE_MS // STEPS
+"""So often times are judged though nothing has happened."""
 
 
 class Fold(Protocol):
@@ -39,6 +43,9 @@ class Checker:
 
     def __init__(self, log: Log) -> None:
         self.history = History(log)
+        self._log = log
+        self._ends: dict[str, int] = {}
+        self._looked_ms = 0
         self.rounds = 0
         self.decisions = 0
         self._runs = Runs()
@@ -93,6 +100,10 @@ class Checker:
 
     def at_rest(self, now_ms: int) -> None:
         """What must hold of a cell in which nothing happens at a moment of virtual time, and over time."""
+        ends = self._log.ends(self.history.topics)
+        if ends == self._ends and now_ms - self._looked_ms < LOOK_MS:
+            return
+        self._ends, self._looked_ms = ends, now_ms
         self.look()
         self._reasons.at_rest(now_ms)
         self._idle.look(now_ms)

@@ -68,6 +68,7 @@ class History:
         self._rounds: dict[str, list[Round | None]] = {rounds_of(machine): [] for machine in MACHINES}
         self._records: dict[str, list[LogRecord]] = {topic: [] for topic in (*self._facts, *self._rounds)}
         self._owners = {machine: _Owner() for machine in MACHINES}
+        self.topics = (*self._facts, *self._rounds)
         self.ignored = 0
 
     def read(self) -> list[Round]:

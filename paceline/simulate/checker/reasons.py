@@ -1,5 +1,6 @@
 """What must hold of explanations: each gang that waits for admission has one, and its numbers agree with its code."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from events.records.entitlement import GangsHeld
@@ -28,11 +29,15 @@ class Reasons:
 
     def at_rest(self, now: int) -> None:
         """For a cell in which nothing happens at this moment. Raises `Violation`."""
+        lines = self._lines()
         for task, run in self._units.queued.items():
             told, event = self._told.get(task, (0, None))
             if (told != run or event is None) and now - self._units.queued_ms[task] > PATIENCE_MS:
                 raise Violation(f"at {now}, {task} run {run} waits and isn't told why")
-            if event is not None and event.code == "BEHIND_IN_QUEUE" and self._is_first(task):
+            if event is None or event.code != "BEHIND_IN_QUEUE":
+                continue
+            mine, line = self._units.priority[task[0]], lines.get(self._line(task), Counter())
+            if line[mine] <= 1 and max(line, default=mine) <= mine:
                 raise Violation(f"at {now}, {task} is told that others come before it, and none does")
 
     def _held(self, event: GangsHeld, round_: Round) -> None:
@@ -69,17 +74,18 @@ class Reasons:
                 return "it was evaluated"
         return ""
 
-    def _is_first(self, task: Task) -> bool:
-        """Whether nothing else of its class waits in its pool that comes before it."""
+    def _lines(self) -> dict[tuple[str, bool], Counter[int]]:
+        """Of each class of each pool how many gangs wait, or are borrowed and keep their place, by priority."""
+        lines: dict[tuple[str, bool], Counter[int]] = {}
+        borrowed = (task for task, held in self._units.held.items() if not held.entitled)
+        for task in (*self._units.queued, *borrowed):
+            if self._units.unit(task)[:1] == (task,):
+                lines.setdefault(self._line(task), Counter())[self._units.priority[task[0]]] += 1
+        return lines
+
+    def _line(self, task: Task) -> tuple[str, bool]:
         job = self._units.jobs[task[0]]
-        mine = self._units.priority[task[0]]
-        members = {*self._units.unit(task)}
-        for other in self._units.queued:
-            its = self._units.jobs[other[0]]
-            same = its.pool == job.pool and its.preemptible == job.preemptible and other not in members
-            if same and self._units.priority[other[0]] >= mine:
-                return False
-        return True
+        return job.pool, job.preemptible
 
 
 def _exceeds(asked: Amounts, allocated: Amounts, most: Amounts, default: int | None = None) -> bool:
