@@ -174,7 +174,7 @@ class Planner:
                 free,
                 seen.view.free.copy(),
                 seen.view.weight,
-                self._rights.all_givers(),
+                self._rights.all_givers(seen.victims.asked_of()),
                 seen.victims.units_at,
                 self._task_of,
             )

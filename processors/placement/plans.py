@@ -165,10 +165,10 @@ class Plans:
                 if job is not None:
                     yield from (job.base + each for each in instances if each < job.instances)
 
-    def why_barred(self, task: Task, run: int) -> str:
+    def why_barred(self, task: Task, run: int, now: int) -> str:
         """Why a run isn't to be asked; empty: it may be."""
         row = self.barred.get(task)
-        return row.code if row is not None and row.run == run else ""
+        return row.code if row is not None and row.run == run and row.until_ms > now else ""
 
     def _answers(self, task: Task, event: PreemptionsOrdered | PreemptionRefused) -> bool:
         """Whether an answer is that to the plan which a unit has now."""

@@ -11,10 +11,9 @@ import msgspec
 
 from events.columns import ints, longs
 from events.records.entitlement import RightsSet
-from events.records.parts import Cause
 from events.resources import Vector
 from processors.placement.hosts import Hosts
-from processors.state.causes import CauseRow, CurrentInput, recorded
+from processors.state.causes import CauseRow, CurrentInput
 from processors.state.preemption_rules import Giver, Right
 from processors.state.table import Table, struct_table
 
@@ -129,16 +128,15 @@ class Rights:
         others = zip(self._wide(row.others), need, strict=True)
         return Right(tuple([have - ahead * one for have, one in others]), self._wide(row.entitlement), row.flags)
 
-    def all_givers(self) -> dict[str, Giver]:
-        """The pools that may be asked to give."""
+    def all_givers(self, asked: dict[str, Vector]) -> dict[str, Giver]:
+        """The pools that may be asked to give, less what each is asked for and hasn't answered."""
+        nothing = self._wide(())
         return {
-            pool: Giver(self._wide(row.excess), self._wide(row.entitlement), self._wide(row.spare))
+            pool: Giver(self._wide(row.excess), self._wide(row.entitlement), self._wide(row.spare)).less(
+                asked.get(pool, nothing)
+            )
             for pool, row in self.givers.items()
         }
-
-    def cause(self, row: RightRow) -> Cause | None:
-        """The RightsSet that gave a right, as decisions carry it."""
-        return recorded(row.by)
 
     def _open(self) -> Iterator[tuple[Task, RightRow]]:
         """The ranges in which a unit has no plan."""

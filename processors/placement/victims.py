@@ -13,6 +13,7 @@ from events.bounds import INT_MAX
 from events.cell_settings import Settings
 from events.codes import Code
 from events.columns import I32, I64
+from events.resources import Vector, add
 from processors.placement.gang_search import Part
 from processors.placement.hosts import Hosts
 from processors.placement.packing import Mask, scores
@@ -97,6 +98,15 @@ class Victims:
     def asked(self) -> Mask:
         """Which they are."""
         return np.isin(self.slots, np.fromiter(self._asked, dtype=np.int64))
+
+    def asked_of(self) -> dict[str, Vector]:
+        """What each pool gives to plans without an answer."""
+        given: dict[str, Vector] = {}
+        which = np.flatnonzero(self.asked)
+        for index, amounts in zip(self._job[which].tolist(), self.amounts[:-1, which].T.tolist(), strict=True):
+            pool = self._jobs[index].pool
+            given[pool] = add(given[pool], amounts) if pool in given else tuple(amounts)
+        return given
 
     def of_jobs(self, wanted: Iterable[bool]) -> Mask:
         """Which are of jobs that are wanted, one value for each of the jobs."""
@@ -246,7 +256,9 @@ class Victims:
             unit.code = Code.DEFERRED
         else:
             runs = zip(instances, arena["placed"][members].tolist(), strict=True)
-            unit.code = next(filter(None, (self._plans.why_barred((job_id, one), run) for one, run in runs)), "")
+            unit.code = next(
+                filter(None, (self._plans.why_barred((job_id, one), run, self._now) for one, run in runs)), ""
+            )
 
 
 def _may_give(giver: Giver, taker: Taker) -> bool:

@@ -152,7 +152,7 @@ def accepted(
     known = {"instances": instances} | (
         fields if "shapes" in fields else shaped(amounts(cpu, memory, 0, gpu), **fields)
     )
-    return JobAccepted(job_id=job, jobs_offset=0, pool="/p", kind="batch", **known)
+    return JobAccepted(**{"job_id": job, "jobs_offset": 0, "pool": "/p", "kind": "batch"} | known)
 
 
 def whole(job: str, instances: int, gang_min: int = 0, run: int = 1) -> list[Range]:
