@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from events.codes import ENDED_JOBS, ENDED_TASKS, LIVE_TASKS, RunReport, TaskState
 from events.columns import pack_ints
-from events.records.entitlement import PoolAnswered, PreemptionsOrdered
-from events.records.jobs import JobStopRequested
+from events.records.entitlement import PoolAnswered
+from events.records.jobs import JobPriorityRequested, JobStopRequested
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
@@ -23,6 +23,7 @@ from projections.views.cache import TASK_COLUMNS
 from projections.views.projector import Projector
 from projections.views.rows import JobRow
 from projections.views.tasks import COUNTS
+from tests.lifecycle.harness import order
 from tests.projections.cell import Cell, placed, runs
 
 SHAPES = (
@@ -31,6 +32,8 @@ SHAPES = (
     {"instances": 4, "gang": {"min": 3}, "retries": {"max": 1}},
     {"instances": 2, "kind": "stateless"},
     {"instances": 600, "retries": {"max": 1}},
+    {"instances": 3, "retries": {"max": 2}, "on_preempt": "fail", "controller": True},
+    {"instances": 4, "gang": {"min": 3}, "retries": {"max": 9}, "on_preempt": "fail"},
 )
 SHOWN = {PLACED: TaskState.QUEUED, GANG_WAIT: TaskState.BACKOFF}
 
@@ -47,7 +50,7 @@ class World:
             pass
         at = self.cell.fact(PoolDefined(path="/p", command_id="c"))
         self.cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
-        self.jobs = 0
+        self.jobs = self.orders = 0
         self.quiet()
 
     def monotonic_ms(self) -> int:
@@ -60,13 +63,13 @@ class World:
     def step(self) -> None:
         self.cell.ms += self.random.choice([0, 600, 2500])
         what = self.random.choice([self.submit, self.place, self.place, self.report, self.report, self.preempt,
-                                   self.lose, self.stop])  # fmt: skip
+                                   self.lose, self.stop, self.prioritise])  # fmt: skip
         what()
         if self.random.random() < 0.8:
             self.quiet()
 
     def submit(self) -> None:
-        if self.jobs < 5:
+        if self.jobs < len(SHAPES):
             self.cell.submit(f"j{self.jobs}", **SHAPES[self.jobs])
             self.jobs += 1
 
@@ -101,8 +104,8 @@ class World:
     def preempt(self) -> None:
         if found := self.some(*LIVE_TASKS, TaskState.QUEUED):
             job_id, instances, run = found
-            self.cell.decide("entitlement", PreemptionsOrdered(**runs(job_id, instances, run), for_pool="/q",
-                                                               from_pool="/p", code="BELOW_RESERVATION"))  # fmt: skip
+            self.orders += 1
+            self.cell.decide("entitlement", order(self.orders, *((job_id, at, run) for at in instances)))
 
     def lose(self) -> None:
         if self.random.random() < 0.3:
@@ -111,6 +114,10 @@ class World:
     def stop(self) -> None:
         if self.jobs and self.random.random() < 0.2:
             self.cell.fact(JobStopRequested(job_id=f"j{self.random.randrange(self.jobs)}", command_id="c"))
+
+    def prioritise(self) -> None:
+        job_id, priority = f"j{self.random.randrange(len(SHAPES))}", self.random.randrange(3)
+        self.cell.fact(JobPriorityRequested(job_id=job_id, command_id=f"c{self.cell.ms}", priority=priority))
 
 
 def check(world: World, views: Projector) -> None:
@@ -130,6 +137,7 @@ def check(world: World, views: Projector) -> None:
             counted = np.bincount(shown[0, row.base : row.base + row.instances], minlength=len(TaskState))
             assert counted[list(ENDED_TASKS)].tolist() == [row.succeeded, row.failed, row.killed]
             continue
+        assert (row.priority, row.stopping) == (own.priority, own.stopping), row.job_id
         states = [SHOWN.get(state, state) for state in arena["state"][own.base : own.base + own.instances].tolist()]
         assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
         for state, name in COUNTS.items():
