@@ -29,7 +29,6 @@ class Filling:
         """The weights of all others."""
         self._classes: dict[int, list[int]] = {}
         """These others by weight."""
-        self._moves = 0
         for _, at in self._order:
             self._join(at)
         self._total: int | None = None
@@ -41,10 +40,10 @@ class Filling:
 
     def change(self, at: int, want: int) -> None:
         """Another want of one of them."""
-        self._total = None
+        total, self._total = self._total, None
         old, weight = self._wants[at], self._weights[at]
         if weight == 0 or old == want:
-            self._wants[at] = want
+            self._wants[at], self._total = want, total
             return
         active = False
         if old > 0:
@@ -63,6 +62,8 @@ class Filling:
                 self._met += 1
                 self._used += want
             elif active:
+                if total is not None and want * self._weight > (total - self._used) * weight:
+                    self._total = total  # it is above the level still, which stays where it was
                 return
             else:
                 self._join(at)
@@ -74,12 +75,6 @@ class Filling:
         """What those that aren't met share, and their weights together; weight 0: all are met."""
         self._settle(total)
         return total - self._used, self._weight
-
-    def state(self, total: int) -> tuple[int, int, int]:
-        """The level, and a count of who came to those that aren't met, or left them: equal while it concerns only one
-        of them when that one wants something else.
-        """
-        return *self.level(total), self._moves
 
     def given(self, total: int, at: int) -> int:
         """What one of them gets of an amount."""
@@ -104,13 +99,11 @@ class Filling:
 
     def _join(self, at: int) -> None:
         """Counts one among those that aren't met."""
-        self._moves += 1
         weight = self._weights[at]
         self._weight += weight
         insort(self._classes.setdefault(weight, []), at)
 
     def _leave(self, at: int) -> None:
-        self._moves += 1
         weight = self._weights[at]
         self._weight -= weight
         same = self._classes[weight]
@@ -162,6 +155,13 @@ def fill(total: int, wants: Sequence[int], weights: Sequence[int], least: Mappin
     """Divides an amount among wants by weights. Weight 0 gets nothing. `least`: what some get at least, not more than
     they want and together not more than the amount; the others share the rest.
     """
+    return fill_to_level(total, wants, weights, least or {})[0]
+
+
+def fill_to_level(
+    total: int, wants: Sequence[int], weights: Sequence[int], least: Mapping[int, int]
+) -> tuple[list[int], tuple[int, int]]:
+    """The same, and the level (`Filling.level`)."""
     given = dict[int, int]()
     while True:
         left = total - sum(given.values())
@@ -169,9 +169,10 @@ def fill(total: int, wants: Sequence[int], weights: Sequence[int], least: Mappin
         level, weight = filling.level(left)
         over = {
             at: low
-            for at, low in (least or {}).items()
+            for at, low in least.items()
             if at not in given and (low * weight > level * weights[at] or weights[at] == 0 < low)
         }
         if not over:
-            return [given[at] if at in given else filling.given(left, at) for at in range(len(wants))]
+            whole = [given[at] if at in given else filling.given(left, at) for at in range(len(wants))]
+            return whole, (level, weight)
         given |= over

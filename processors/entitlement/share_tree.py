@@ -6,112 +6,11 @@ A change of what one pool wants touches its path; an entitlement is read along i
 from bisect import bisect_left, insort
 
 from events.resources import Kinds, Vector
+from processors.entitlement.pool_node import Node
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow
-from processors.entitlement.siblings import Siblings
+from processors.entitlement.watches import Watch, Watches
 from processors.entitlement.whole_tree import WholeTree
-
-
-class Node:
-    """A pool in the tree."""
-
-    def __init__(self, path: str, parent: "Node | None", row: PoolRow, kinds: Kinds) -> None:
-        self.path = path
-        self.parent = parent
-        self.at = 0
-        """Its place among those right below its parent, where these are arranged."""
-        self.below: list[Node] = []
-        """Those right below it, by path."""
-        self._level: list[Siblings] | None = None
-        self.own: Vector = (0,) * len(kinds)
-        """What it wants itself."""
-        self.wanted = [0] * len(kinds)
-        """What it and all below it want, these within their limits."""
-        self.want = [0] * len(kinds)
-        """What it wants within its limit; not less than its reservation where that is static."""
-        self.floor: Vector | None = None
-        self.floors = [0] * len(kinds)
-        """How many floors there are in it and below it."""
-        self.read: list[tuple[int, Vector]] = [(-1, ()), (-1, ())]
-        """Version and value when it was last read, without floors and with them."""
-        self.define(row, kinds)
-
-    def define(self, row: PoolRow, kinds: Kinds) -> None:
-        """Gives it other rules."""
-        self.row = row
-        self._static = [name in row.static for name in kinds.names]
-
-    def within_rules(self, kind: int) -> int:
-        """What it wants of a kind by its rules."""
-        want, limit = self.wanted[kind], self.row.limit[kind]
-        if 0 <= limit < want:
-            want = limit
-        return max(want, self.row.reservation[kind]) if self._static[kind] else want
-
-    def level(self) -> list[Siblings]:
-        """How those right below it share, for each kind."""
-        if self._level is None:
-            for at, child in enumerate(self.below):
-                child.at = at
-            self._level = [self._arranged(kind) for kind in range(len(self.own))]
-        return self._level
-
-    def rearrange(self) -> None:
-        """One right below it came, went or has other rules."""
-        self._level = None
-
-    def widen(self, kinds: Kinds) -> None:
-        """The cell knows more kinds."""
-        more = [0] * (len(kinds) - len(self.own))
-        self.define(self.row.widened(kinds), kinds)
-        self.own = kinds.widened(self.own)
-        self.floor = self.floor and kinds.widened(self.floor)
-        for column in (self.wanted, self.want, self.floors):
-            column += more
-        self.rearrange()
-
-    def floor_in(self, kind: int) -> int:
-        """See `HasFloor`."""
-        return self.floor[kind] if self.floor and self.floor[kind] else self.level()[kind].floor()
-
-    def pass_up(self, kind: int, more: int) -> None:
-        """It, or a pool below it, wants more: those above follow, as far as limits let it through."""
-        node: Node | None = self
-        while node is not None:
-            node.wanted[kind] += more
-            want = node.within_rules(kind)
-            more = want - node.want[kind]
-            if more == 0:
-                return
-            node.want[kind] = want
-            parent = node.parent
-            if parent is not None and parent._level is not None:
-                parent._level[kind].change(node.at, want)
-            node = parent
-
-    def pass_up_floor(self, kind: int, more: int) -> None:
-        """A floor of it has come (1) or gone (-1)."""
-        node: Node | None = self
-        while node is not None:
-            node.floors[kind] += more
-            parent = node.parent
-            if parent is not None and parent._level is not None:
-                floors = parent._level[kind].floors
-                if node.floors[kind]:
-                    floors[node.at] = node
-                else:
-                    floors.pop(node.at, None)
-            node = parent
-
-    def _arranged(self, kind: int) -> Siblings:
-        rows = [child.row for child in self.below]
-        return Siblings(
-            kind,
-            [row.reservation[kind] for row in rows],
-            [row.share[kind] for row in rows],
-            [child.want[kind] for child in self.below],
-            {child.at: child for child in self.below if child.floors[kind]},
-        )
 
 
 def _path(node: Node) -> str:
@@ -128,6 +27,7 @@ class ShareTree:
         self._capacity: Vector = (0,) * len(kinds)
         self._nodes: dict[str, Node] = {}
         self._whole: WholeTree | None = None
+        self._watches = Watches(self._nodes, self._entitlement)
 
     def define(self, path: str, row: PoolRow) -> None:
         """Creates or changes a pool; the one above it must exist."""
@@ -143,12 +43,14 @@ class ShareTree:
             node.parent.rearrange()
         for kind in range(len(self._kinds)):
             node.pass_up(kind, 0)
+        self._watches.changed(node)
 
     def remove(self, path: str) -> None:
         """Removes a pool that has none below it."""
         self.set_floor(path, None)
         self._changed()
         node = self._nodes.pop(path)
+        self._watches.removed(node)
         if node.parent is not None:
             del node.parent.below[bisect_left(node.parent.below, path, key=_path)]
             node.parent.rearrange()
@@ -156,8 +58,9 @@ class ShareTree:
                 node.parent.pass_up(kind, -want)
 
     def widen(self, kinds: Kinds) -> None:
-        """The cell knows more kinds."""
+        """The cell knows more kinds. No pool is watched any more."""
         self._changed()
+        self._watches = Watches(self._nodes, self._entitlement)
         self._kinds = kinds
         self._capacity = kinds.widened(self._capacity)
         for node in self._nodes.values():
@@ -179,6 +82,7 @@ class ShareTree:
         for kind, (before, now) in enumerate(zip(old, want, strict=True)):
             if before != now:
                 node.pass_up(kind, now - before)
+        self._watches.changed(node)
 
     def set_floor(self, path: str, floor: Vector | None) -> None:
         """What a pool is entitled to at least while it has a turn; None: its turn is over."""
@@ -191,10 +95,11 @@ class ShareTree:
             more = bool(floor and floor[kind]) - bool(old and old[kind])
             if more:
                 node.pass_up_floor(kind, more)
+        self._watches.changed(node)
 
     def entitlement(self, path: str) -> Vector:
         """What a pool may use now. Raises `KeyError` where there is no such pool."""
-        return self._read(self._nodes[path], any(self._nodes["/"].floors))
+        return self._entitlement(self._nodes[path])
 
     def share(self, path: str) -> Vector:
         """What it would be entitled to if nobody had a turn."""
@@ -212,6 +117,14 @@ class ShareTree:
         floors = {path: node.floor for path, node in self._nodes.items() if node.floor is not None}
         return self._whole.entitlements(own, self._capacity, floors)
 
+    def watch(self, path: str, watch: Watch | None) -> None:
+        """Watches a pool that has none below it, until it was `found`."""
+        self._watches.watch(path, watch)
+
+    def found(self) -> list[str]:
+        """The watched pools that are to be looked at since it was last asked."""
+        return self._watches.found()
+
     def touched(self, since: int) -> list[str] | None:
         """The pools without any below them whose entitlement may have changed since a version; None: any pool's."""
         return [] if since >= self.version else None
@@ -220,6 +133,9 @@ class ShareTree:
         """Counts a change of the pools."""
         self.version += 1
         self._whole = None
+
+    def _entitlement(self, node: Node) -> Vector:
+        return self._read(node, any(self._nodes["/"].floors))
 
     def _read(self, node: Node, floors: bool) -> Vector:
         version, value = node.read[floors]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from processors.entitlement.max_min import Filling, fill
+from processors.entitlement.max_min import Filling, fill, fill_to_level
 
 
 class HasFloor(Protocol):
@@ -44,6 +44,8 @@ class Siblings:
         self._last: Filling | None = None
         """Those with share 0."""
         self._found: tuple[object, list[int]] = (None, [])
+        self._level = (0, 0)
+        """What was found with floors, and for what."""
         self._changes = 0
 
     def change(self, at: int, want: int) -> None:
@@ -75,16 +77,33 @@ class Siblings:
         if floors and self.floors:
             return self._with_floors(total)[at]
         free, reserved = total - self.claimed, self.reserved[at]
-        if self._by_share is None:
-            self._by_share = Filling(self._beyond(), self._share)
+        by_share = self._shares()
         if self._share[at]:
-            return reserved + self._by_share.given(free, at)
-        left, weight = self._by_share.level(free)
+            return reserved + by_share.given(free, at)
+        left, weight = by_share.level(free)
         if weight:
             return reserved
         if self._last is None:
             self._last = Filling(self._beyond(), self._without_share())
         return reserved + self._last.given(left, at)
+
+    def level(self, total: int, floors: bool) -> tuple[int, int] | None:
+        """What those share by weight that haven't got what they want, and their weights together; None: all have it;
+        weights 0: those with share 0 share, or all by reservation.
+        """
+        if total >= self.wanted:
+            return None
+        if total <= self.claimed:
+            return 0, 0
+        if floors and self.floors:
+            self._with_floors(total)
+            return self._level
+        return self._shares().level(total - self.claimed)
+
+    def _shares(self) -> Filling:
+        if self._by_share is None:
+            self._by_share = Filling(self._beyond(), self._share)
+        return self._by_share
 
     def _beyond(self) -> list[int]:
         return [want - reserved for want, reserved in zip(self.want, self.reserved, strict=True)]
@@ -111,7 +130,7 @@ class Siblings:
         beyond = self._beyond()
         last = {at: low for at, low in least.items() if not self._share[at]}
         first = {at: low for at, low in least.items() if self._share[at]}
-        by_share = fill(free - sum(last.values()), beyond, self._share, first)
+        by_share, self._level = fill_to_level(free - sum(last.values()), beyond, self._share, first)
         rest = fill(free - sum(by_share), beyond, self._without_share(), last)
         given = [sum(parts) for parts in zip(self.reserved, by_share, rest, strict=True)]
         self._found = (key, given)
