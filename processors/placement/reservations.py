@@ -53,7 +53,7 @@ class Reservations:
             return
         self.table.remove(task)
         if event.state == Code.IN_VAIN:
-            self._pause(self.paused_units, task, now)
+            self._pause(self.paused_units, task, now, 0)
             self._pause_hosts(event.host_ids, now)
 
     def settle(self, event: Any, now: int) -> None:
@@ -105,14 +105,16 @@ class Reservations:
     def _pause_hosts(self, host_ids: Sequence[str], now: int) -> None:
         for host_id in dict.fromkeys(host_ids):
             if host_id in self._hosts.table:
-                self._pause(self.paused_hosts, host_id, now)
+                self._pause(self.paused_hosts, host_id, now, 1)
 
-    def _pause(self, table: Table[Any, PauseRow], key: Task | str, now: int) -> None:
-        """Doubles with each time, unless the last one is long over."""
+    def _pause(self, table: Table[Any, PauseRow], key: Task | str, now: int, more: int) -> None:
+        """Doubles with each time, unless the last one is long over; hosts pause longer than units, which so find
+        others.
+        """
         reserve_for_ms, had = self._settings.now.reserve_for_ms, table.get(key)
         again = had is not None and now - had.until_ms < reserve_for_ms << DOUBLINGS_MAX
         times = had.times + 1 if had is not None and again else 1
-        table.put(key, PauseRow(times, now + (reserve_for_ms << min(times - 1, DOUBLINGS_MAX))))
+        table.put(key, PauseRow(times, now + (reserve_for_ms << min(times - 1 + more, DOUBLINGS_MAX))))
 
     # What is asked.
 
