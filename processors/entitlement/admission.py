@@ -18,6 +18,7 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.holdings import Holding
+from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import CLASSES, CONTROLLERS, FIRM, Part, Place, PoolLines
 from processors.entitlement.queues import GANG, ROLES, Queues, stretches
 from processors.entitlement.refusals import Refusal, exceeds
@@ -40,24 +41,32 @@ class Head(NamedTuple):
 class Rooms:
     """What may be admitted within limits, counted beside the state: pools and those above them."""
 
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow]) -> None:
+    def __init__(self, queues: Queues, pools: Table[str, PoolRow], holds: LimitHolds) -> None:
         self._queues = queues
         self._pools = pools
+        self._holds = holds
         self._more: dict[str, Vector] = {}
         self._more_firm: dict[str, Vector] = {}
 
-    def limit(self, pool: str) -> Vector:
-        """What a pool and those above it may still admit by their limits."""
-        room = [BOUNDLESS] * len(self._queues.nothing)
+    def limit(self, pool: str, lent: bool = False) -> Vector:
+        """What a pool and those above it may still admit by their limits; `lent`: beyond its entitlement."""
+        room = (BOUNDLESS,) * len(self._queues.nothing)
         for level in self._queues.holdings.levels(pool):
-            limit = self._pools[level].limit
-            if max(limit) < 0:
-                continue
-            have = self.allocation(level)
-            for kind, most in enumerate(limit):
-                if most >= 0:
-                    room[kind] = min(room[kind], most - have[kind])
-        return tuple(room)
+            if level == "/" or max(self._pools[level].limit) >= 0:
+                room = tuple(map(min, room, self.left(level, "" if lent else pool)))
+        return room
+
+    def left(self, level: str, pool: str) -> Vector:
+        """What the limit of a level, and licences, leave for a pool below it, without what is kept for other pools."""
+        limit, licences = self._pools[level].limit, self._queues.kinds.licences if level == "/" else {}
+        if max(limit) < 0 and not licences:
+            return (BOUNDLESS,) * len(limit)
+        if licences:
+            names = self._queues.kinds.names
+            limit = tuple([licences.get(name, most) for name, most in zip(names, limit, strict=True)])
+        held, kept = self.allocation(level), self._holds.others(pool, level)
+        held = held if kept is None else add(held, kept)
+        return tuple([most - have if most >= 0 else BOUNDLESS for most, have in zip(limit, held, strict=True)])
 
     def reservation(self, pool: str) -> Vector:
         """What they may still admit of work that isn't preemptible."""
@@ -88,12 +97,20 @@ class Rooms:
 class Admission:
     """The units that become entitled in one pass."""
 
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: CellRow, shares: Shares, budget: int) -> None:
+    def __init__(
+        self,
+        queues: Queues,
+        pools: Table[str, PoolRow],
+        cell: CellRow,
+        shares: Shares,
+        holds: LimitHolds,
+        budget: int,
+    ) -> None:
         self._queues = queues
         self._pools = pools
         self._cell = cell
         self._shares = shares
-        self._rooms = Rooms(queues, pools)
+        self._rooms = Rooms(queues, pools, holds)
         self.budget = budget
         self.admitted: list[Taken] = []
         self.ranked: list[Taken] = []
@@ -219,11 +236,11 @@ class Walk:
             return Refusal(Code.POOL_CLOSED, closed)
         if not self._cell.hosts:
             return Refusal(Code.NO_HOSTS, "/")
-        pool, row = self._pool, self._pools[self._pool]
+        pool = self._pool
         if kind & FIRM and exceeds(need, self._reservation):
             levels = self._queues.holdings.levels(pool)[:-1]
             return Refusal(Code.RESERVATION_REACHED, next(filter(lambda at: self._is_reserved(at, need), levels), pool))
-        if within_limit(row.limit, self._rooms.allocation(pool), need):
+        if self._is_full(pool, need):
             return Refusal(Code.LIMIT_REACHED, pool)
         if kind & CONTROLLERS and exceeds(need, self._controllers):
             return Refusal(Code.CONTROLLER_LIMIT_REACHED, pool)
@@ -237,7 +254,7 @@ class Walk:
         return exceeds(need, subtract(self._pools[level].reservation, self._rooms.firm(level)))
 
     def _is_full(self, level: str, need: Vector) -> bool:
-        return within_limit(self._pools[level].limit, self._rooms.allocation(level), need)
+        return exceeds(need, self._rooms.left(level, self._pool))
 
     def _beyond(self, need: Vector) -> Code:
         """The code of a unit that is beyond the entitlement of its pool."""
@@ -284,11 +301,6 @@ def controllers_room(row: PoolRow, holding: Holding, entitlement: Vector) -> Vec
 def closed_at(pools: Table[str, PoolRow], levels: tuple[str, ...]) -> str:
     """The pool on a path that is closed; empty: none is."""
     return next((level for level in levels if pools[level].closed), "")
-
-
-def within_limit(limit: Vector, have: Vector, need: Vector) -> bool:
-    """Whether more is needed of a kind than a limit leaves."""
-    return any(0 <= most < held + want for most, held, want in zip(limit, have, need, strict=True) if want > 0)
 
 
 def columns_of(queues: Queues, taken: list[Taken], column: str) -> dict[str, object]:

@@ -80,8 +80,8 @@ class Folds:
         new &= (arena["queued"][slots] == 0) & (arena["held"][slots] == 0)
         self._queues.update(slots[new], queued=run[new])
 
-    def admitted(self, event: GangsAdmitted, now: int) -> None:
-        """Units were admitted."""
+    def admitted(self, event: GangsAdmitted, now: int) -> I64:
+        """Units were admitted; returns their tasks."""
         slots, index = self._ranges(event)
         cell = self._cell.change("cell")
         cell.served += 1
@@ -96,6 +96,7 @@ class Folds:
         )
         for pool in {self._queues.jobs[job_id].pool: None for job_id in event.job_ids}:
             self._pools.change(pool).served = cell.served
+        return slots
 
     def ranked(self, event: AdmissionsRanked, now: int) -> None:
         """Units are entitled that were borrowed, or the other way round."""
@@ -109,14 +110,16 @@ class Folds:
             slots, entitled=np.where(entitled, ENTITLED, BORROWED), due_s=np.where(claims, second(now), 0)
         )
 
-    def placed(self, event: TasksPlaced, now: int) -> None:
-        """Runs have a place."""
-        slots, run = self._items(event)
-        held = self._queues.arena["held"][slots] == run
-        slots, run = slots[held], run[held]
+    def placed(self, event: TasksPlaced, now: int) -> I64:
+        """Runs have a place; returns their tasks."""
+        found, run = self._items(event)
+        held = self._queues.arena["held"][found] == run
+        slots: I64 = found[held]
+        run = run[held]
         self._queues.update(slots, placed=run, placed_s=second(now), due_s=0)
         if len(self.backoffs):
             self._forget_backoffs(slots)
+        return slots
 
     def returned(self, event: GangsReturned, now: int) -> None:
         """Placement gave units back: they wait again. For good: none of their part is tried before hosts change; else

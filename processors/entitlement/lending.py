@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, closed_at, controllers_room
+from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import CONTROLLERS, Form, Part, Place
 from processors.entitlement.queues import GANG, ROLES, Queues
 from processors.entitlement.rows import BackoffRow, PoolRow
@@ -51,6 +52,7 @@ class Lending:
         pools: Table[str, PoolRow],
         shares: Shares,
         backoffs: Table[tuple[str, int], BackoffRow],
+        holds: LimitHolds,
         room: Vector,
         now: int,
     ) -> None:
@@ -60,7 +62,7 @@ class Lending:
         self._backoffs = backoffs
         self._room = room
         self._now = now
-        self._rooms = Rooms(queues, pools)
+        self._rooms = Rooms(queues, pools, holds)
         self._controllers: dict[str, Vector] = {}
         self._count: dict[Part, int] = {}
         """How many units of a part are lent in this pass."""
@@ -162,7 +164,7 @@ class Lending:
         units = fits(candidate.need, self._room)
         if not units:
             return 0
-        limited = fits(candidate.need, self._rooms.limit(pool))
+        limited = fits(candidate.need, self._rooms.limit(pool, lent=True))
         if candidate.kind & CONTROLLERS:
             limited = min(limited, fits(candidate.need, self._controllers_left(pool)))
         if not limited:

@@ -35,6 +35,8 @@ from processors.entitlement.claims import Claims
 from processors.entitlement.explanations import Explanations
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
+from processors.entitlement.limit_holds import LimitHolds
+from processors.entitlement.limits import Limits
 from processors.entitlement.passes import Passes
 from processors.entitlement.pools import Pools
 from processors.entitlement.queues import Queues
@@ -76,28 +78,30 @@ class Entitlement:
         self.shares = Shares(*own)
         self.reports = Reports(self.pools, self._cell, queues, self.shares)
         self.idle = Idle(self._cell, self._idle_now)
-        self.passes = Passes(*own, self.shares, self.folds, self.idle)
-        self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads)
+        self.holds = LimitHolds(queues)
+        self.passes = Passes(*own, self.shares, self.folds, self.idle, self.holds)
+        self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads, self.holds)
         self.explanations = Explanations(*own, self.shares)
         claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
         self.rights = Rights(claims, queues, self._cell)
         self.asks = Asks(claims, queues, self._cell, self.displacements)
+        self.limits = Limits(*own, self.shares, claims, self.displacements, self.holds)
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
             JobAccepted: lambda event, now: queues.add(event),
             InstancesChanged: self._instances_changed,
-            JobPriorityChanged: lambda event, now: queues.change_priority(event.job_id, event.priority),
+            JobPriorityChanged: self._priority_changed,
             JobChanged: self._job_changed,
             GangsQueued: self.folds.queued,
             RunsEnded: self._ended,
             PreemptionAnswered: self._preemption_answered,
             GangsReturned: self.folds.returned,
-            TasksPlaced: self.folds.placed,
+            TasksPlaced: lambda event, now: self.limits.runs.placed(self.folds.placed(event, now)),
             HostsReserved: self.folds.reserved,
             PreemptionAsked: lambda event, now: self.asks.asked(event, self._input.cause),
             CapacityChanged: self._capacity,
             PoolAnswered: self._pool_answered,
             EntitlementsSet: self._set,
-            GangsAdmitted: self.folds.admitted,
+            GangsAdmitted: self._admitted,
             AdmissionsRanked: self.folds.ranked,
             GangsHeld: self._held,
             PreemptionsOrdered: self._ordered,
@@ -118,7 +122,7 @@ class Entitlement:
             *(commands.foreign, commands.asks, commands.done),
             *(queues.jobs, queues.shapes.table, queues.arena.table),
             *(folds.orders, folds.kept, folds.backoffs, self.displacements.table),
-            *(*self.rights.tables, self.asks.table),
+            *(*self.rights.tables, self.asks.table, self.holds.table),
         )
 
     @property
@@ -136,7 +140,7 @@ class Entitlement:
 
     def _restored(self) -> None:
         """The queues were restored, or know more kinds."""
-        for part in (self.shares, self.reports, self.idle, self.passes, self.turns, self.rights):
+        for part in (self.shares, self.reports, self.idle, self.passes, self.turns, self.rights, self.limits):
             part.restored()
 
     def apply(self, record: Input) -> None:
@@ -167,6 +171,7 @@ class Entitlement:
             lambda: self.turns.decide(now, budget),
             lambda: self.passes.lend(now, budget),
             lambda: self.asks.answers(now, budget),
+            lambda: self.limits.decide(now, budget),
             lambda: self.rights.decide(now, budget),
             lambda: self._explain(budget),
             lambda: self._report(now, budget),
@@ -178,7 +183,7 @@ class Entitlement:
         """See `Machine.next_wakeup`."""
         self._follow()
         after = self.cell.timer_ms
-        times = [self.turns.next_ms(after), self.rights.next_ms()]
+        times = [self.turns.next_ms(after), self.rights.next_ms(), self.limits.next_ms(after)]
         if self.queues.lines.waiting:
             times += [self.folds.next_ms(after), self.idle.next_ms()]
         if self.reports.is_news():
@@ -243,6 +248,14 @@ class Entitlement:
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         self.queues.change_instances(event)
         self.displacements.instances_changed(event)
+        self.limits.runs.job_changed(event.job_id)
+
+    def _priority_changed(self, event: JobPriorityChanged, now: int) -> None:
+        self.queues.change_priority(event.job_id, event.priority)
+        self.limits.runs.job_changed(event.job_id)
+
+    def _admitted(self, event: GangsAdmitted, now: int) -> None:
+        self.limits.admitted(self.folds.admitted(event, now), now)
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
         if event.state in ENDED_JOBS:
@@ -257,10 +270,13 @@ class Entitlement:
         self.displacements.ordered(event, now)
         self.folds.ordered(event, now)
         self.asks.answered(event)
+        if not event.host_ids:
+            self.holds.ordered(event, now + self.cell.settings.hold_for_ms)
 
     def _preemption_answered(self, event: PreemptionAnswered, now: int) -> None:
         self.displacements.answered(event, now, self.cell.settings.defer_for_ms)
         self.folds.answered(event, now)
+        self.holds.answered(event)
 
     def _capacity(self, event: CapacityChanged, now: int) -> None:
         row, kinds = self._cell.change("cell"), self.queues.kinds
@@ -306,6 +322,7 @@ class Entitlement:
         for job_id, row, key, _ in self.queues.split(slots):
             jobs.change(job_id).parts[key].reported = told_
             self.queues.lines.review_told((job_id, key), row)
+            self.limits.told((job_id, key), row, now)
         self.passes.settled[event.pool] = None
 
     def _timer(self, event: TimerPassed, now: int) -> None:
@@ -313,4 +330,5 @@ class Entitlement:
         self.displacements.expire(now)
         self.idle.pass_time(now)
         self.folds.passed(now)
+        self.holds.expire(now)
         self.rights.passed(now)

@@ -7,6 +7,7 @@ from processors.entitlement.admission import Admission, Head, Taken, admitted, r
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lending import Lending
+from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.ranking import demoted
@@ -29,6 +30,7 @@ class Passes:
         shares: Shares,
         folds: Folds,
         idle: Idle,
+        holds: LimitHolds,
     ) -> None:
         self._queues = queues
         self._pools = pools
@@ -36,6 +38,7 @@ class Passes:
         self._shares = shares
         self._folds = folds
         self._idle = idle
+        self._holds = holds
         self.heads: dict[str, dict[int, Head]] = {}
         """Of each pool with work that waits the first of each class that isn't entitled."""
         self.settled: dict[str, None] = {}
@@ -69,7 +72,7 @@ class Passes:
                 budget -= sum(len(slots) for _, _, slots, *_ in found)
         if over:
             return [ranked(self._queues, over, recorded(self._cell["cell"].last_by))]
-        admission = Admission(self._queues, self._pools, self._cell["cell"], self._shares, budget)
+        admission = Admission(self._queues, self._pools, self._cell["cell"], self._shares, self._holds, budget)
         for pool in dirty:
             if admission.budget <= 0:
                 break
@@ -98,7 +101,7 @@ class Passes:
             pools = {pool: None for pool, of_pool in lines.items() if any(of_pool.waiting)}
         if not pools or max(room) <= 0:
             return []
-        lending = Lending(self._queues, self._pools, self._shares, self._folds.backoffs, room, now)
+        lending = Lending(self._queues, self._pools, self._shares, self._folds.backoffs, self._holds, room, now)
         lending.decide(sorted(pools), budget)
         for pool in lending.limited:
             lines.watch(pool, self._queues.holdings.levels(pool))

@@ -119,6 +119,7 @@ class Queues:
             event.priority,
             event.preemptible,
             event.controller and not gang,
+            event.kind != "batch",
             gang,
             {},
         )

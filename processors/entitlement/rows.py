@@ -127,6 +127,8 @@ class PartRow(msgspec.Struct, array_like=True):
     """The code with which placement gave it back for good; it is aside then, and claims nothing."""
     reported: str = ""
     """Code and pool of the last GangsHeld about it."""
+    limited_ms: int = 0
+    """Since when a limit holds up the first of it, as it was told; 0: none does."""
 
     @property
     def held(self) -> int:
@@ -144,6 +146,7 @@ class JobRow(msgspec.Struct, array_like=True):
     priority: int
     preemptible: bool
     controller: bool
+    service: bool
     gang_min: int
     parts: dict[int, PartRow]
 

@@ -18,6 +18,7 @@ from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Head, Rooms, closed_at
+from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import FIRM
 from processors.entitlement.queues import GANG, ROLES, Queues
 from processors.entitlement.refusals import exceeds
@@ -60,6 +61,7 @@ class Turns:
         shares: Shares,
         displacements: Displacements,
         heads: Heads,
+        holds: LimitHolds,
     ) -> None:
         self._queues = queues
         self._pools = pools
@@ -67,6 +69,7 @@ class Turns:
         self._shares = shares
         self._displacements = displacements
         self._heads = heads
+        self._holds = holds
         self._changed: dict[str, None] = {}
         """Pools whose credit may grow otherwise than was said."""
         self._turns: dict[str, None] = {}
@@ -264,7 +267,7 @@ class Turns:
                 continue
             floor = add(saver.level, saver.need)
             floor = tuple([each if want else 0 for each, want in zip(floor, saver.need, strict=True)])
-            if exceeds(saver.need, Rooms(self._queues, self._pools).limit(pool)):
+            if exceeds(saver.need, Rooms(self._queues, self._pools, self._holds).limit(pool)):
                 continue
             if self._shares.holds_floor(pool, floor):
                 gang = saver.key % ROLES == GANG

@@ -90,6 +90,11 @@ class Displacements:
         """How many slices a unit has used up: the most of its tasks."""
         return max((row.slices for row in self._rows(job_id, instances)), default=0)
 
+    def count(self, job_id: str, instance: int) -> int:
+        """How often a task was preempted within an hour."""
+        row = self.table.get((job_id, instance))
+        return len(row.times) if row else 0
+
     def last(self, job_id: str) -> dict[int, int]:
         """When instances of a job were preempted last, within an hour."""
         mine = self._of_job.get(job_id, ())

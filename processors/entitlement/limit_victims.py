@@ -1,0 +1,256 @@
+"""Who leaves so that a limit or a licence has room: by amounts, for hosts may have room already.
+
+Own work of lower priority or borrowed, and work of pools above their entitlement, below the level that is full: lowest
+priority first, batch before services, controllers last, then who has run least and was preempted least; gangs whole.
+Then each whose leaving isn't needed is spared, the dearest first. Units that are alike are counted, not gone through.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.columns import I64
+from events.resources import Vector, add, scale, subtract
+from processors.entitlement.claims import Claims
+from processors.entitlement.placed_runs import LaneKey, PlacedRuns
+from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.rows import BORROWED, CellRow, JobRow
+from processors.state.displacements import Displacements
+from processors.state.preemption_rules import Right, Victim, Way, may_go, slice_ms
+from processors.state.seconds import milliseconds
+
+Lacks = dict[tuple[str, int], int]
+"""How much of a kind is to be freed below a level."""
+
+
+Entry = tuple[LaneKey, int, str, I64, Iterator[tuple[int, I64]]]
+"""A stretch of runs: its lane, since when they have a place, negative, their pool, they, those after them."""
+
+
+class Taker(NamedTuple):
+    """For whom: its pool and priority, what one unit of it needs, what it may take from others."""
+
+    pool: str
+    priority: int
+    need: Vector
+    right: Right
+
+
+class Chosen(NamedTuple):
+    """Units that are alike: `size` tasks each, which hold `amount` together."""
+
+    pool: str
+    slots: I64
+    size: int
+    amount: Vector
+    by_slice: bool
+
+    def first(self, units: int) -> "Chosen":
+        """Only so many of them."""
+        return self._replace(slots=self.slots[: units * self.size])
+
+    @property
+    def units(self) -> int:
+        """How many they are."""
+        return len(self.slots) // self.size
+
+
+class LimitVictims:
+    """The victims of one pass, in which nothing is applied: who was chosen for one isn't chosen for the next."""
+
+    def __init__(
+        self, queues: Queues, cell: CellRow, claims: Claims, displacements: Displacements, runs: PlacedRuns, now: int
+    ) -> None:
+        self._queues = queues
+        self._settings = cell.settings
+        self._claims = claims
+        self._displacements = displacements
+        self._runs = runs
+        self._now = now
+        self._given: dict[str, Vector] = {}
+        self._gone: dict[str, list[I64]] = {}
+
+    def find(self, taker: Taker, pools: Iterable[str], lacks: Lacks, budget: int) -> list[Chosen]:
+        """Who leaves of these pools, as far as it helps, at most `budget` tasks but for one gang. What is lacking
+        still is left in `lacks`, what is too much is below 0 there.
+        """
+        search = _Search(self, taker, lacks, budget)
+        heap: list[Entry] = []
+        for pool in pools:
+            for lane in self._runs.lanes(pool):
+                if pool != taker.pool or lane.priority < taker.priority or self._has_borrowed(pool):
+                    self._push(heap, lane, pool, self._runs.stretches(pool, lane))
+        heapify(heap)
+        while heap and search.goes_on():
+            lane, _, pool, slots, later = heappop(heap)
+            search.look(pool, self._left(pool, slots))
+            self._push(heap, lane, pool, later)
+        return search.chosen
+
+    def take(self, chosen: Iterable[Chosen]) -> None:
+        """These were ordered to leave."""
+        for each in chosen:
+            given = self._given.get(each.pool, self._queues.nothing)
+            self._given[each.pool] = add(given, scale(each.amount, each.units))
+            self._gone.setdefault(each.pool, []).append(each.slots)
+
+    def _has_borrowed(self, pool: str) -> bool:
+        return any(self._queues.lines[pool].borrowed)
+
+    def _push(self, heap: list[Entry], lane: LaneKey, pool: str, stretches: Iterator[tuple[int, I64]]) -> None:
+        since, slots = next(stretches, (0, None))
+        if slots is not None:
+            heappush(heap, (lane, -since, pool, slots, stretches))
+
+    def _left(self, pool: str, slots: I64) -> I64:
+        gone = self._gone.get(pool)
+        return slots if not gone else slots[~np.isin(slots, np.concatenate(gone))]
+
+
+class _Search:
+    """One search for victims."""
+
+    def __init__(self, pass_: LimitVictims, taker: Taker, lacks: Lacks, budget: int) -> None:
+        self._pass = pass_
+        self._queues = pass_._queues
+        self._taker = taker
+        self._lacks = lacks
+        self._budget = budget
+        self._givers = dict[str, Vector]()
+        self._taken = self._queues.nothing
+        self.chosen: list[Chosen] = []
+
+    def goes_on(self) -> bool:
+        """Whether more is lacking, and the budget allows more."""
+        return self._budget > 0 and any(lack > 0 for lack in self._lacks.values())
+
+    def look(self, pool: str, slots: I64) -> None:
+        """Takes what helps of runs that have a place since the same second."""
+        found = [(-row.number, -key, job_id, row, mine) for job_id, row, key, mine in self._queues.split(slots)]
+        for _, key, job_id, row, mine in sorted(found, key=lambda each: each[:2]):
+            if -key % ROLES == GANG:
+                placed = self._queues.arena["placed"][row.base : row.base + row.gang_min] > 0
+                if int(placed.sum()) == len(mine):
+                    self._look_at(pool, job_id, row, mine, len(mine))
+                continue
+            for alike in self._alike(job_id, row, mine[::-1]):
+                self._look_at(pool, job_id, row, alike, 1)
+
+    def _alike(self, job_id: str, row: JobRow, slots: I64) -> Iterator[I64]:
+        """Single tasks of a part that aren't spared, those that are alike together, least preempted first."""
+        borrowed = self._queues.arena["entitled"][slots] == BORROWED
+        remembered = self._pass._displacements
+        if job_id in remembered:
+            tasks = [(job_id, slot - row.base) for slot in slots.tolist()]
+            times = np.array([remembered.count(*task) for task in tasks])
+            free = np.array([not remembered.spared_ms(name, [each], self._pass._now) for name, each in tasks])
+            again = np.flatnonzero(free & (times > 0))
+            yield from self._split(slots[free & (times == 0)], borrowed[free & (times == 0)])
+            yield from (slots[at : at + 1] for at in again[np.argsort(times[again], kind="stable")].tolist())
+        else:
+            yield from self._split(slots, borrowed)
+
+    def _split(self, slots: I64, borrowed: NDArray[np.bool_]) -> Iterator[I64]:
+        yield from (mine for mine in (slots[borrowed], slots[~borrowed]) if len(mine))
+
+    def _look_at(self, pool: str, job_id: str, row: JobRow, slots: I64, size: int) -> None:
+        """Takes as many as help of units that are alike: so many slots each."""
+        amount, left = self._queues.asked(row, slots[:size]), slots
+        victim = self._victim(job_id, row, slots[:size], amount)
+        while len(left) and self.goes_on():
+            units = min(self._needed(pool, amount), max(1, self._budget // size))
+            if not units:
+                return
+            giver = self._pass._claims.giver(pool).less(self._given(pool))
+            way = Way.OWN if victim.own else Way.GIVE
+            verdict = may_go(way, victim, self._taker.need, giver, self._taker.right, self._taken)
+            if not verdict.goes:
+                return
+            if way == Way.GIVE:
+                units = min(units, self._clean(amount, giver.excess))
+            one = Chosen(pool, left, size, amount, verdict.slice).first(units)
+            self._take(one, way)
+            left = left[len(one.slots) :]
+
+    def _victim(self, job_id: str, row: JobRow, slots: I64, amount: Vector) -> Victim:
+        settings, displacements, now = self._pass._settings, self._pass._displacements, self._pass._now
+        instances = (slots - row.base).tolist()
+        used = displacements.slices(job_id, instances)
+        ran = now - milliseconds(int(self._queues.arena["placed_s"][slots[0]]))
+        capped = displacements.capped_ms(job_id, instances, now, settings.preemptions_per_hour)
+        borrowed = bool((self._queues.arena["entitled"][slots] == BORROWED).any())
+        return Victim(
+            amount,
+            own=row.pool == self._taker.pool,
+            yields=borrowed or row.priority < self._taker.priority,
+            preemptible=row.preemptible and not displacements.spared_ms(job_id, instances, now),
+            capped=capped > 0,
+            slice_over=ran >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings),
+        )
+
+    def _given(self, pool: str) -> Vector:
+        nothing = self._queues.nothing
+        return add(self._pass._given.get(pool, nothing), self._givers.get(pool, nothing))
+
+    def _needed(self, pool: str, amount: Vector) -> int:
+        """How many units that hold so much are needed; 0: none of them helps."""
+        levels = self._queues.holdings.levels(pool)
+        return max(
+            (
+                -(-lack // amount[kind])
+                for (level, kind), lack in self._lacks.items()
+                if lack > 0 and amount[kind] > 0 and level in levels
+            ),
+            default=0,
+        )
+
+    def _clean(self, amount: Vector, excess: Vector) -> int:
+        """How many units of a pool go one after another within its excess and what the taker may take; 1 where the
+        first one is oversize.
+        """
+        room, need = subtract(self._taker.right.others, self._taken), self._taker.need
+        kinds = [kind for kind, held in enumerate(amount) if held > 0 and need[kind] > 0 and excess[kind] > 0]
+        within = min(excess[kind] // amount[kind] for kind in kinds)
+        allowed = max(-(-room[kind] // amount[kind]) for kind in kinds)
+        return max(1, min(within, allowed))
+
+    def _take(self, chosen: Chosen, way: Way) -> None:
+        amount = scale(chosen.amount, chosen.units)
+        self._budget -= len(chosen.slots)
+        self.chosen.append(chosen)
+        self._givers[chosen.pool] = add(self._givers.get(chosen.pool, self._queues.nothing), amount)
+        if way == Way.GIVE:
+            self._taken = add(self._taken, amount)
+        free(self._lacks, self._queues.holdings.levels(chosen.pool), amount, 1)
+
+
+def free(lacks: Lacks, levels: tuple[str, ...], amount: Vector, sign: int) -> None:
+    """So much is freed below these levels; `sign` -1: it isn't after all."""
+    for level, kind in lacks:
+        if level in levels:
+            lacks[level, kind] -= sign * amount[kind]
+
+
+def spared(chosen: list[Chosen], lacks: Lacks, levels: Mapping[str, tuple[str, ...]]) -> list[Chosen]:
+    """Who has to go of those that were chosen when each who isn't needed stays, the dearest first. Nothing may be
+    lacking. `levels`: of each pool it and those above.
+    """
+    kept: list[Chosen] = []
+    for each in reversed(chosen):
+        above = levels[each.pool]
+        spare = min(
+            (
+                -lack // each.amount[kind]
+                for (level, kind), lack in lacks.items()
+                if each.amount[kind] > 0 and level in above
+            ),
+            default=each.units,
+        )
+        stay = min(each.units, spare)
+        free(lacks, above, scale(each.amount, stay), -1)
+        if stay < each.units:
+            kept.append(each.first(each.units - stay))
+    return kept[::-1]

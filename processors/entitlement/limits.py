@@ -1,0 +1,256 @@
+"""Room under limits, and licences: who waits for it though its pool is entitled gets it from others.
+
+Placement knows nothing of limits, so entitlement itself orders: as soon as the first of a class has waited so long as
+its pool waits for others to leave, and then each minute, while enough can be freed below the level that is full. Until
+it is admitted, that room is its own; it stays so for as long as placement holds hosts.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64, Names, pack_ints
+from events.records.base import Event
+from events.records.entitlement import PreemptionsOrdered
+from events.resources import Vector, add, fits, subtract
+from processors.entitlement.admission import BOUNDLESS, Rooms, closed_at, controllers_room
+from processors.entitlement.claims import Claims
+from processors.entitlement.limit_holds import LimitHolds
+from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, spared
+from processors.entitlement.lines import CONTROLLERS, FIRM, Part
+from processors.entitlement.placed_runs import PlacedRuns
+from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.rows import CellRow, JobRow, PoolRow
+from processors.entitlement.shares import Shares
+from processors.state.causes import recorded
+from processors.state.displacements import Displacements
+from processors.state.preemption_rules import Flag, Right, Way
+from processors.state.table import Table
+
+AGAIN_MS = 60_000
+"""So often it is looked whether enough can be freed for those that wait longer than they should."""
+
+
+class Waiter(NamedTuple):
+    """A part whose first units are entitled but for a limit."""
+
+    pool: str
+    part: Part
+    row: JobRow
+    units: int
+    need: Vector
+    """Of one unit."""
+
+
+class Limits:
+    """Decides PreemptionsOrdered under limits. A part is due from `PartRow.limited_ms` on."""
+
+    def __init__(
+        self,
+        queues: Queues,
+        pools: Table[str, PoolRow],
+        cell: Table[str, CellRow],
+        shares: Shares,
+        claims: Claims,
+        displacements: Displacements,
+        holds: LimitHolds,
+    ) -> None:
+        self._queues = queues
+        self._pools = pools
+        self._cell = cell
+        self._shares = shares
+        self._claims = claims
+        self._displacements = displacements
+        self._holds = holds
+        self.runs = PlacedRuns(queues)
+        self._parts: dict[Part, None] = {}
+        """Parts that were told that a limit holds them up; some of them are no more."""
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self.runs.forget()
+        self._parts = {
+            (job_id, key): None
+            for job_id, row in self._queues.jobs.items()
+            for key, part in row.parts.items()
+            if is_limited(part.reported)
+        }
+
+    # What is decided.
+
+    def decide(self, now: int, budget: int) -> list[Event]:
+        """Orders for all that are due now, at most so many runs; a gang goes whole."""
+        after, out = self._cell["cell"].timer_ms, list[Event]()
+        due = [(at, part) for part, at in self._starts() if at <= now and (at > after or _mark(after) <= now)]
+        if not due:
+            return out
+        victims = LimitVictims(self._queues, self._cell["cell"], self._claims, self._displacements, self.runs, now)
+        rooms = Rooms(self._queues, self._pools, self._holds)
+        for _, part in sorted(due):
+            waiter = self._waiter(part, rooms)
+            if waiter is not None and budget > 0:
+                order = self._order(waiter, rooms, victims, budget, self._cell["cell"].orders + len(out) + 1)
+                if order is not None:
+                    budget -= len(order.run) // 4
+                    out.append(order)
+        return out
+
+    def next_ms(self, after: int) -> int | None:
+        """When somebody is due next, after a time; None: nobody is."""
+        starts = list(self._starts())
+        times = [at for _, at in starts if at > after]
+        waiting = [part for part, at in starts if at <= after]
+        if waiting and (not times or _mark(after) < min(times)):
+            rooms = Rooms(self._queues, self._pools, self._holds)
+            if any(self._waiter(part, rooms) for part in waiting):
+                times.append(_mark(after))
+        hold = self._holds.next_ms(after)
+        return min((at for at in (*times, hold) if at is not None), default=None)
+
+    # What is folded.
+
+    def told(self, part: Part, row: JobRow, now: int) -> None:
+        """A part was told why it waits."""
+        what = row.parts[part[1]]
+        if is_limited(what.reported):
+            what.limited_ms = what.limited_ms or now
+            self._parts[part] = None
+        else:
+            what.limited_ms = 0
+            self._parts.pop(part, None)
+
+    def admitted(self, slots: I64, now: int) -> None:
+        """Units were admitted: those behind them in their part wait anew."""
+        for job_id, row, key, _ in self._queues.split(slots) if self._parts else ():
+            if row.parts[key].limited_ms:
+                self._queues.jobs.change(job_id).parts[key].limited_ms = now
+
+    def _starts(self) -> Iterator[tuple[Part, int]]:
+        """The parts that are held up by limits, and from when on others are to leave for each."""
+        for part in list(self._parts):
+            row = self._queues.jobs.get(part[0])
+            what = row.parts.get(part[1]) if row is not None else None
+            if row is None or what is None or not is_limited(what.reported):
+                del self._parts[part]
+            elif row.pool in self._pools and (delay := self._claims.delay_ms(row.pool)) >= 0:
+                yield part, what.limited_ms + delay
+
+    def _waiter(self, part: Part, rooms: Rooms) -> Waiter | None:
+        """A part of which units would be entitled if limits had room, and nothing is kept for it yet."""
+        queues, row = self._queues, self._queues.jobs[part[0]]
+        pool, key = row.pool, part[1]
+        if not queues.lines.waits(part) or closed_at(self._pools, queues.holdings.levels(pool)):
+            return None
+        need, kind, entitlement = queues.unit_need(row, key), queues.kind(row, key), self._shares.entitlement(pool)
+        room = subtract(entitlement, queues.holdings[pool].level(row.priority))
+        if kind & FIRM:
+            room = tuple(map(min, room, rooms.reservation(pool)))
+        if kind & CONTROLLERS:
+            room = tuple(map(min, room, controllers_room(self._pools[pool], queues.holdings[pool], entitlement)))
+        units = min(fits(need, room), queues.waiting_units(row, key))
+        if units <= 0 or fits(need, rooms.limit(pool)) or self._holds.has(part[0]):
+            return None
+        return Waiter(pool, part, row, units, need)
+
+    def _order(
+        self, waiter: Waiter, rooms: Rooms, victims: LimitVictims, budget: int, number: int
+    ) -> PreemptionsOrdered | None:
+        """The order for as many units as others can leave for; None: not enough can be freed."""
+        slots, need = self._slots(waiter), waiter.need
+        is_gang = waiter.part[1] % ROLES == GANG
+        units, room = 1 if is_gang else len(slots), self._room(waiter, rooms)
+        lacks = {name: need[name[1]] * units - have for name, have in room.items() if need[name[1]] * units > have}
+        if not lacks:
+            return None  # what is leaving already suffices
+        levels = self._queues.holdings.levels
+        top = max((level for level, _ in lacks), key=levels(waiter.pool).index)
+        self.runs.build()
+        left = dict(lacks)
+        chosen = victims.find(self._taker(waiter), self._pools_below(top), left, budget)
+        for name, lack in lacks.items():
+            room[name] += lack - left[name]
+        units = min(units, *(have // need[name[1]] for name, have in room.items()))
+        if units < 1:
+            return None
+        left = {name: need[name[1]] * units - room[name] for name in lacks}
+        chosen = spared(chosen, left, {each.pool: levels(each.pool) for each in chosen})
+        victims.take(chosen)
+        return self._record(waiter, slots if is_gang else slots[:units], chosen, number)
+
+    def _taker(self, waiter: Waiter) -> Taker:
+        pool, entitlement = waiter.pool, self._shares.entitlement(waiter.pool)
+        held = add(self._claims.stays(pool), self._queues.holdings[pool].claims)
+        reserved = map(min, self._pools[pool].reservation, entitlement)
+        below = any(want and have < most for want, have, most in zip(waiter.need, held, reserved, strict=True))
+        right = Right(subtract(entitlement, held), entitlement, Flag.BELOW_RESERVATION if below else 0)
+        return Taker(pool, waiter.row.priority, waiter.need, right)
+
+    def _slots(self, waiter: Waiter) -> I64:
+        """The tasks of the gang; or the first neighbouring tasks that wait in one run, so many as are entitled."""
+        slots = self._queues.slots(waiter.row, waiter.part[1], "queued")
+        if waiter.part[1] % ROLES == GANG:
+            return slots
+        slots = slots[: waiter.units]
+        run = self._queues.arena["queued"][slots]
+        breaks = np.flatnonzero((np.diff(slots) != 1) | (np.diff(run) != 0))
+        return slots[: int(breaks[0]) + 1] if len(breaks) else slots
+
+    def _room(self, waiter: Waiter, rooms: Rooms) -> dict[tuple[str, int], int]:
+        """What is left at each level that has a limit, of the kinds that are needed, when all has left that is leaving
+        for nobody else.
+        """
+        room: dict[tuple[str, int], int] = {}
+        for level in self._queues.holdings.levels(waiter.pool):
+            leaving = self._queues.holdings[level].leaving
+            left = add(rooms.left(level, waiter.pool), leaving)
+            room |= {
+                (level, kind): left[kind]
+                for kind, want in enumerate(waiter.need)
+                if want > 0 and left[kind] < BOUNDLESS // 2
+            }
+        return room
+
+    def _pools_below(self, level: str) -> list[str]:
+        """The pools at or below a level that hold anything."""
+        return sorted(
+            pool
+            for pool in self.runs.pools()
+            if pool in self._pools and (level == "/" or pool == level or pool.startswith(level + "/"))
+        )
+
+    def _record(self, waiter: Waiter, slots: I64, chosen: list[Chosen], number: int) -> PreemptionsOrdered:
+        jobs, pools, queues = Names(), Names(), self._queues
+        victims = np.concatenate([each.slots for each in chosen])
+        bases = queues.arena["owner"][victims].astype(np.int64) - 1
+        sizes = [len(each.slots) for each in chosen]
+        run = int(queues.arena["queued"][slots[0]])
+        return PreemptionsOrdered(
+            order=number,
+            job=pack_ints([jobs[queues.at[base]] for base in bases.tolist()]),
+            instance=pack_ints(victims - bases),
+            run=pack_ints(queues.arena["placed"][victims]),
+            way=pack_ints([Way.LIMIT] * len(victims)),
+            slice=pack_ints(np.repeat([int(each.by_slice) for each in chosen], sizes)),
+            from_pool=pack_ints(np.repeat([pools[each.pool] for each in chosen], sizes)),
+            job_ids=jobs.all(),
+            from_pools=pools.all(),
+            for_pool=waiter.pool,
+            for_job=waiter.part[0],
+            for_first=int(slots[0]) - waiter.row.base,
+            for_count=len(slots),
+            for_run=run,
+            code=Code.LIMIT_REACHED,
+            cause=recorded(self._cell["cell"].last_by),
+        )
+
+
+def is_limited(reported: str) -> bool:
+    """Whether a part was told that a limit holds it up."""
+    return reported.startswith(f"{Code.LIMIT_REACHED} ")
+
+
+def _mark(after: int) -> int:
+    """The next full minute."""
+    return (after // AGAIN_MS + 1) * AGAIN_MS
