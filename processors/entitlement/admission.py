@@ -52,9 +52,13 @@ class Rooms:
         """What a pool and those above it may still admit by their limits; `lent`: beyond its entitlement."""
         room = (BOUNDLESS,) * len(self._queues.nothing)
         for level in self._queues.holdings.levels(pool):
-            if level == "/" or max(self._pools[level].limit) >= 0:
+            if self.bounds(level):
                 room = tuple(map(min, room, self.left(level, "" if lent else pool)))
         return room
+
+    def bounds(self, level: str) -> bool:
+        """Whether a level has any limit, or licences."""
+        return max(self._pools[level].limit) >= 0 or (level == "/" and bool(self._queues.kinds.licences))
 
     def left(self, level: str, pool: str) -> Vector:
         """What the limit of a level, and licences, leave for a pool below it, without what is kept for other pools."""

@@ -13,10 +13,11 @@ from events.codes import Code
 from events.columns import Names, pack_ints
 from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector
-from processors.entitlement.admission import Head
+from processors.entitlement.admission import Head, Rooms
+from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Part
 from processors.entitlement.queues import GANG, ROLES, Queues, stretches
-from processors.entitlement.refusals import Refusal, refused_for_good
+from processors.entitlement.refusals import Refusal, exceeds, refused_for_good
 from processors.entitlement.rows import UNLIMITED, CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
@@ -34,11 +35,19 @@ class Group(NamedTuple):
 class Explanations:
     """Finds what is to be said of the gangs of pools."""
 
-    def __init__(self, queues: Queues, pools: Table[str, PoolRow], cell: Table[str, CellRow], shares: Shares) -> None:
+    def __init__(
+        self,
+        queues: Queues,
+        pools: Table[str, PoolRow],
+        cell: Table[str, CellRow],
+        shares: Shares,
+        holds: LimitHolds,
+    ) -> None:
         self._queues = queues
         self._pools = pools
         self._cell = cell
         self._shares = shares
+        self._holds = holds
 
     def of(self, pool: str, heads: dict[int, Head], budget: int) -> list[GangsHeld]:
         """What is to be said of a pool, of so many parts at most; `heads`: the first of each class and why it waits."""
@@ -74,7 +83,16 @@ class Explanations:
             return refused_for_good(self._pools, self._cell["cell"], levels, kind, need, tasks)
         if not lines.waits(part):
             return None
-        return first.get(part) or Refusal(Code.BEHIND_IN_QUEUE, pool)
+        why = first.get(part) or Refusal(Code.BEHIND_IN_QUEUE, pool)
+        return self._above(pool, row, key) or why if why.code == Code.ENTITLEMENT_REACHED else why
+
+    def _above(self, pool: str, row: JobRow, key: int) -> Refusal | None:
+        """The limit above a pool that is reached, and so leaves it no larger entitlement."""
+        need, rooms = self._queues.unit_need(row, key), Rooms(self._queues, self._pools, self._holds)
+        for level in self._queues.holdings.levels(pool)[1:]:
+            if rooms.bounds(level) and exceeds(need, rooms.left(level, pool)):
+                return Refusal(Code.LIMIT_REACHED, level)
+        return None
 
     def _record(self, pool: str, group: Group, parts: list[Part]) -> GangsHeld:
         job_id, key = parts[0]

@@ -89,6 +89,9 @@ class Lines:
         """How many parts that are preemptible wait and may be admitted some time."""
         self.watched: dict[str, dict[str, None]] = {}
         """By pool, those at or below it that wait for what its limit leaves."""
+        self._reasons: dict[str, dict[str, None]] = {}
+        self.reworded: dict[str, None] = {}
+        """Pools that may have to be told another reason."""
 
     def __getitem__(self, pool: str) -> PoolLines:
         """The queues of a pool, to look at."""
@@ -111,21 +114,30 @@ class Lines:
         self.dirty.clear()
         self.changed.clear()
         self.news.clear()
-        self.watched.clear()
+        for derived in (self.watched, self._reasons, self.reworded):
+            derived.clear()
 
     def touch(self, pool: str) -> None:
         """Something has changed for a pool."""
         self.dirty[pool] = self.changed[pool] = self.news[pool] = None
 
     def watch(self, pool: str, levels: Iterable[str]) -> None:
-        """A pool waits until something is given back at one of these levels."""
+        """A pool waits for what changes at one of these levels."""
         for level in levels:
             self.watched.setdefault(level, {})[pool] = None
 
-    def given_back(self, level: str) -> None:
-        """Something was given back at a level, or its rules are others: who waits for that is looked at again."""
-        for pool in self.watched.pop(level, ()):
-            self.touch(pool)
+    def watch_reason(self, pool: str, levels: Iterable[str]) -> None:
+        """Why a pool waits may be another reason when something changes at one of these levels."""
+        for level in levels:
+            self._reasons.setdefault(level, {})[pool] = None
+
+    def changed_at(self, levels: Iterable[str]) -> None:
+        """Something has changed at levels: pools that wait for that, or are to be told of it, are looked at again."""
+        if self.watched or self._reasons:
+            for level in levels:
+                self.reworded.update(self._reasons.pop(level, {}))
+                for pool in self.watched.pop(level, ()):
+                    self.touch(pool)
 
     def review(self, part: Part, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""

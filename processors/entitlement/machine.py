@@ -81,7 +81,7 @@ class Entitlement:
         self.holds = LimitHolds(queues)
         self.passes = Passes(*own, self.shares, self.folds, self.idle, self.holds)
         self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads, self.holds)
-        self.explanations = Explanations(*own, self.shares)
+        self.explanations = Explanations(*own, self.shares, self.holds)
         claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
         self.rights = Rights(claims, queues, self._cell)
         self.asks = Asks(claims, queues, self._cell, self.displacements)
@@ -209,7 +209,9 @@ class Entitlement:
 
     def _explain(self, budget: int) -> list[Event]:
         out: list[Event] = []
-        settled = self.passes.settled
+        settled, reworded = self.passes.settled, self.queues.lines.reworded
+        settled.update(reworded)
+        reworded.clear()
         for pool in sorted(settled):
             if budget <= 0:
                 break

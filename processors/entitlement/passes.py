@@ -3,7 +3,7 @@
 from events.codes import Code
 from events.records.base import Event
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission import Admission, Head, Taken, admitted, ranked
+from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, ranked
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lending import Lending
@@ -127,6 +127,9 @@ class Passes:
         levels = self._queues.holdings.levels(pool)
         if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in heads.values()):
             lines.watch(pool, levels)
+        elif heads:
+            rooms = Rooms(self._queues, self._pools, self._holds)
+            lines.watch_reason(pool, filter(rooms.bounds, levels[1:]))
 
     def _room(self, now: int) -> Vector:
         """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what

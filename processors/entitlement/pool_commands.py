@@ -4,24 +4,37 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from events.bounds import INT_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
+from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.cell_settings import Settings, change_fault, changed
 from events.codes import Code
 from events.records.entitlement import PoolAnswered
-from events.resources import Unit, UnknownResource, amount_text, amounts_fault, names_fault, subtract
+from events.resources import Unit, UnknownResource, Vector, amount_text, amounts_fault, names_fault, subtract
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
 from processors.entitlement.rows import ConfiguredRow, DefinedRow, PoolFact, PoolRow, RemovedRow
 
 PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}")
 
+DEFINED = (
+    *("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max", "static"),
+    *("preemption_delay_ms", "controllers_percent", "closed", "owners", "description"),
+)
+"""The fields of a pool that its definition sets."""
+DESCRIPTION_MAX = 1000
+
 Verdict = tuple[Code, str]
 
 
 def answer(
-    offset: int, fact: PoolFact, tree: Tree, open_jobs: Mapping[str, int], repeated: bool, settings: Settings
+    offset: int,
+    fact: PoolFact,
+    tree: Tree,
+    open_jobs: Mapping[str, int],
+    repeated: bool,
+    settings: Settings,
+    capacity: Vector = (),
 ) -> PoolAnswered:
     """The answer to one fact, as the tree is now; `repeated`: its command was done before; `settings`: those of the
-    cell before this fact.
+    cell before this fact; `capacity`: what the cell has, empty while it has no hosts.
     """
     path = "/" if isinstance(fact, ConfiguredRow) else fact.path
     if len(fact.command_id) > WORD_MAX:
@@ -31,6 +44,8 @@ def answer(
         code, message = Code.REPEATED, "this command was done before"
     elif isinstance(fact, DefinedRow):
         code, message = _defined(fact, tree, open_jobs)
+        if code == Code.DONE and fact.cell == tree.cell:
+            message = _warning(path, fact, tree, capacity)
     elif isinstance(fact, RemovedRow):
         code, message = _removed(path, tree, open_jobs)
     else:
@@ -45,9 +60,8 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verd
             Code.INVALID_POOL,
             f"{path[:200]!r} is no path of a pool; one looks like /maps/tiles and has at most {WORD_MAX} characters",
         )
-    for name in ("open_jobs_max", "open_tasks_max", "cell"):
-        if not 0 <= getattr(fact, name) <= INT_MAX:
-            return Code.INVALID_POOL, f"{name} is {getattr(fact, name)}, it must be 0 to {INT_MAX}"
+    if fault := _bounds_fault(fact):
+        return Code.INVALID_POOL, fault
     if tree.cell_of(path) is None and len(tree) >= POOLS_MAX:
         return Code.INVALID_POOL, f"the cell knows {len(tree)} pools, at most {POOLS_MAX} are allowed; remove one first"
     misplaced = _misplaced(fact, tree)
@@ -57,7 +71,7 @@ def _defined(fact: DefinedRow, tree: Tree, open_jobs: Mapping[str, int]) -> Verd
         return Code.DONE, f"the pool is known here as one of cell {fact.cell}"
     if fault := _fault(fact, tree.kinds.units):
         return Code.INVALID_POOL, fault
-    if unknown := tree.kinds.unknown([*fact.reservation, *fact.limit, *fact.share]):
+    if unknown := tree.kinds.unknown([*fact.reservation, *fact.limit, *fact.share, *fact.static]):
         return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, tree.kinds.names))
     parent = parent_of(path)
     if parent not in pools:
@@ -85,6 +99,24 @@ def _misplaced(fact: DefinedRow, tree: Tree) -> Verdict | None:
     return None
 
 
+def _bounds_fault(fact: DefinedRow) -> str:
+    """Why numbers or texts of a definition are beyond their bounds; empty: they are within."""
+    for name in ("open_jobs_max", "open_tasks_max", "cell"):
+        if not 0 <= getattr(fact, name) <= INT_MAX:
+            return f"{name} is {getattr(fact, name)}, it must be 0 to {INT_MAX}"
+    if fact.preemption_delay_ms is not None and not -1 <= fact.preemption_delay_ms <= MS_MAX:
+        return f"preemption_delay_ms is {fact.preemption_delay_ms}, it must be -1 to {MS_MAX}"
+    if not 0 <= fact.controllers_percent <= 100:
+        return f"controllers_percent is {fact.controllers_percent}, it must be 0 to 100"
+    if len(fact.owners) > LABELS_MAX:
+        return f"{len(fact.owners)} owners are named, at most {LABELS_MAX} are allowed"
+    if not all(1 <= len(owner) <= WORD_MAX for owner in fact.owners):
+        return f"owners must have 1 to {WORD_MAX} characters"
+    if len(fact.description) > DESCRIPTION_MAX:
+        return f"the description has {len(fact.description)} characters, at most {DESCRIPTION_MAX} are allowed"
+    return ""
+
+
 def _fault(fact: DefinedRow, units: Mapping[str, Unit]) -> str:
     """Why amounts of a definition are beyond their bounds, whatever the tree is; empty: they are within."""
     for what, amounts in (("reservation", fact.reservation), ("limit", fact.limit)):
@@ -99,8 +131,7 @@ def _fault(fact: DefinedRow, units: Mapping[str, Unit]) -> str:
 
 
 def _same(old: PoolRow, new: PoolRow) -> bool:
-    fields = ("reservation", "limit", "share", "share_default", "open_jobs_max", "open_tasks_max")
-    return all(getattr(old, field) == getattr(new, field) for field in fields)
+    return all(getattr(old, field) == getattr(new, field) for field in DEFINED)
 
 
 def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
@@ -124,6 +155,22 @@ def _amounts(path: str, new: PoolRow, tree: Tree) -> Verdict | None:
         if problem:
             return Code.INVALID_POOL, f"{resource}: {problem}"
     return None
+
+
+def _warning(path: str, fact: DefinedRow, tree: Tree, capacity: Vector) -> str:
+    """What a definition that is done promises beyond what the cell has; empty: it doesn't."""
+    if parent_of(path) != "/" or not capacity:
+        return ""
+    new, old = pool_row(fact, tree.kinds), tree.pools.get(path)
+    others = subtract(tree.reserved("/"), old.reservation) if old else tree.reserved("/")
+    over = []
+    for resource, have, taken, more in zip(tree.kinds.names, capacity, others, new.reservation, strict=True):
+        if more and taken + more > have:
+            text = partial(amount_text, unit=tree.kinds.units[resource])
+            over.append(f"{text(taken + more)} of {resource}, of which there is {text(have)}")
+    if not over:
+        return ""
+    return f"the pools of the cell reserve {' and '.join(over)}; what there is, is divided by reservation"
 
 
 def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:

@@ -35,12 +35,14 @@ class Pools:
 
     def answers(self, budget: int) -> list[Event]:
         """Answers to facts about pools, each as the tree is after the ones before."""
-        tree, done, settings = self._tree, dict(self.done.items()), self._cell["cell"].settings
+        tree, done, cell = self._tree, dict(self.done.items()), self._cell["cell"]
+        capacity = cell.capacity if cell.hosts else ()
         before: list[Entry] = []
         out: list[Event] = []
         for offset in sorted(self.asks)[:budget]:
             fact = self.asks[offset].fact
-            answered = answer(offset, fact, tree, self._queues.open_jobs, fact.command_id in done, settings)
+            repeated = fact.command_id in done
+            answered = answer(offset, fact, tree, self._queues.open_jobs, repeated, cell.settings, capacity)
             if answered.code == Code.DONE:
                 done[fact.command_id] = offset
                 was = tree.take(fact)

@@ -357,9 +357,8 @@ class Queues:
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
-            if self.lines.watched and "allocation" in amounts:
-                for level in self.holdings.levels(pool):
-                    self.lines.given_back(level)
+            if "allocation" in amounts:
+                self.lines.changed_at(self.holdings.levels(pool))
         self.changes += 1
 
     def _pass(self, part: Part, row: JobRow, slots: I64, states: tuple[int, int], sums: dict[str, Vector]) -> None:
