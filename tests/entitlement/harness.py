@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from events.columns import pack_ints
+from events.columns import ints, pack_ints, pack_longs
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
-from events.records.placement import CapacityChanged, GangsReturned
+from events.records.placement import CapacityChanged, GangsReturned, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import Amounts, Vector
 from processors.entitlement.holdings import Holding
@@ -113,11 +113,15 @@ class World(Alone[Entitlement]):
         event = RunsEnded(**columns(runs), outcome=zeros, exit_code=zeros, kept=pack_ints([kept] * len(runs)))
         return admitted(self.peer("lifecycle", event))
 
-    def give_back(
-        self, job_id: str, first: int, count: int, run: int, code: str, not_before_ms: int, gang: int = 0
-    ) -> list[Event]:
+    def place(self, *runs: Run) -> list[Event]:
+        """Placement has found hosts for runs."""
+        zeros = pack_ints([0] * len(runs))
+        hosts = {"host_ids": ("h",), "host_session": pack_longs([1]), "host": zeros}
+        return self.peer("placement", TasksPlaced(**columns(runs), **hosts))
+
+    def give_back(self, job_id: str, first: int, count: int, run: int, code: str, gang: int = 0) -> list[Event]:
         fields = ranges([(job_id, first, count, run, gang)])
-        return self.peer("placement", GangsReturned(**fields, code=code, not_before_ms=not_before_ms))
+        return self.peer("placement", GangsReturned(**fields, code=code))
 
     def over(self, job_id: str) -> None:
         self.peer("lifecycle", JobChanged(job_id=job_id, state="SUCCEEDED"))
@@ -143,6 +147,37 @@ def preempted(said: Sequence[Event]) -> list[Run]:
     return [run for event in of(said, PreemptionsOrdered) for run in runs_of(event)]
 
 
+def ranked(said: Sequence[Event], entitled: int) -> list[Run]:
+    """The runs that are entitled from now on (1), or borrowed (0)."""
+    return [
+        (job, instance, run)
+        for event in of(said, AdmissionsRanked)
+        for (job, first, count, run, _), is_entitled in zip(
+            ranges_of(event), ints(event.entitled).tolist(), strict=True
+        )
+        for instance in range(first, first + count)
+        if is_entitled == entitled
+    ]
+
+
+def borrowed(said: Sequence[Event]) -> list[Run]:
+    """The runs that were admitted beyond the entitlement of their pools."""
+    return [
+        (job, instance, run)
+        for event in of(said, GangsAdmitted)
+        for (job, first, count, run, _), is_entitled in zip(
+            ranges_of(event), ints(event.entitled).tolist(), strict=True
+        )
+        for instance in range(first, first + count)
+        if not is_entitled
+    ]
+
+
 def waits(said: Sequence[Event]) -> list[tuple[str, str]]:
     """The jobs that were told why they wait, and the codes."""
-    return [(event.job_id, str(event.code)) for event in said if isinstance(event, GangsHeld)]
+    return [(job_id, str(event.code)) for event in of(said, GangsHeld) for job_id in event.job_ids]
+
+
+def told(said: Sequence[Event], job_id: str) -> GangsHeld:
+    """What a job was told last of why it waits."""
+    return [event for event in of(said, GangsHeld) if job_id in event.job_ids][-1]

@@ -1,149 +1,214 @@
-"""Random histories: what is admitted equals what a naive twin admits gang by gang, and nothing is ever exceeded."""
+"""Random histories: who is entitled is what a naive twin finds that re-sorts everything, and nothing is exceeded."""
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.codes import Code
+from events.columns import pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from events.records.parts import TaskShape
+from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered
+from events.records.parts import Cause, TaskShape
 from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
-from tests.entitlement.harness import World, admitted, cpu
-from tests.machines import Run, mixed, runs_of
+from processors.entitlement.queues import GANG, ROLES
+from processors.entitlement.rows import BORROWED, ENTITLED, JobRow
+from tests.entitlement.harness import World, admitted, borrowed, cpu, ranked
+from tests.machines import Run, columns, mixed
 
 LEAVES = ("/a/x", "/a/y", "/b")
 
 
-def naive(machine: Entitlement) -> list[Run]:
-    """What may be admitted now, gang by gang, straight from the rules."""
-    shares, queues = machine.shares(), machine.queues
-    held = {pool: row.allocation for pool, row in shares.items()}
-    firm = dict(queues.non_preemptible)
-    arena, out = queues.arena, []
-    blocked: dict[str, tuple[str, list[int]]] = {}
-    pools = sorted(
-        (pool for pool in machine.pools if pool in LEAVES), key=lambda pool: (machine.pools[pool].served, pool)
-    )
+class Unit(NamedTuple):
+    """A gang or a task, as it stands in the queue of its pool."""
 
-    def needs(slots: list[int]) -> Vector:
-        total = queues.nothing
-        for slot in slots:
-            total = add(total, queues.need(int(arena["shape"][slot])))
+    place: tuple[int, int, int, int]
+    job_id: str
+    job: JobRow
+    slots: list[int]
+    state: str
+
+
+class Twin:
+    """Looks at every task each time, straight from the rules."""
+
+    def __init__(self, machine: Entitlement) -> None:
+        self.machine = machine
+        self.arena = machine.queues.arena
+        self.entitled: list[Run] = []
+        self.rises: list[Run] = []
+        self.falls: list[Run] = []
+        self.units = [unit for job_id, job in machine.queues.jobs.items() for unit in self._units(job_id, job)]
+        leaves = [pool for pool in LEAVES if pool in machine.pools]
+        for pool in leaves:
+            self._demote(pool)
+        if not self.falls:
+            for pool in sorted(leaves, key=lambda pool: (machine.pools[pool].served, pool)):
+                self._serve(pool)
+
+    def _units(self, job_id: str, job: JobRow) -> Iterator[Unit]:
+        slots: list[int] = self.machine.queues.present(job).tolist()
+        members = [slot for slot in slots if slot < job.base + job.gang_min]
+        for unit in ([members] if members else []) + [[slot] for slot in slots[len(members) :]]:
+            key = self.machine.queues.part_of(job, unit[0] - job.base)
+            states = {self._state(slot) for slot in unit}
+            runs = {int(self.arena["queued"][slot]) for slot in unit}
+            state = states.pop() if len(states) == 1 else "mixed"
+            if state == "waits" and (len(runs) > 1 or job.parts[key].returned):
+                state = "aside"
+            yield Unit((-job.priority, job.number, job.parts[key].first, unit[0]), job_id, job, unit, state)
+
+    def _state(self, slot: int) -> str:
+        if self.arena["held"][slot]:
+            kind = "borrowed" if self.arena["entitled"][slot] == BORROWED else "entitled"
+            return kind if self.arena["placed"][slot] else f"{kind} without a place"
+        return "waits" if self.arena["queued"][slot] else "none"
+
+    def need(self, unit: Unit) -> Vector:
+        total = self.machine.queues.nothing
+        for slot in unit.slots:
+            total = add(total, self.machine.queues.shapes[int(self.arena["shape"][slot])].need)
         return total
 
-    def over(job: Any, slots: list[int], exactly: bool) -> str:
-        asked = needs(slots)
-        reserved = machine.pools[job.pool].reservation
-        levels = [job.pool] if job.pool == "/b" else [job.pool, "/a"]
-        if any(want > have for want, have in zip(asked, machine.cell.capacity, strict=True)):
-            return "never"
-        if any(
-            0 <= most < want for level in levels for want, most in zip(asked, machine.pools[level].limit, strict=True)
-        ):
-            return "never"
-        if not job.preemptible and any(want > have for want, have in zip(asked, reserved, strict=True)):
-            return "never"
-        if not job.preemptible and any(
-            want and want + has > have
-            for want, has, have in zip(asked, firm.get(job.pool, queues.nothing), reserved, strict=True)
-        ):
-            return "firm"
-        for level in levels:
-            limits = zip(asked, held[level], machine.pools[level].limit, strict=True)
-            if any(want and 0 <= most < has + want for want, has, most in limits):
-                return "limit"
-        for level in [*levels, "/"]:
-            for want, has, may in zip(asked, held[level], shares[level].entitlement, strict=True):
-                if want and (has + want > may if exactly or level == "/" else has >= may):
-                    return "all"
-        return ""
+    def held(self, pools: tuple[str, ...], firm: bool = False) -> Vector:
+        """What pools hold, or what of it isn't preemptible."""
+        total = self.machine.queues.nothing
+        for job in self.machine.queues.jobs.values():
+            for slot in self.machine.queues.present(job).tolist() if job.pool in pools else ():
+                if self.arena["held"][slot] and not (firm and job.preemptible):
+                    total = add(total, self.machine.queues.shapes[int(self.arena["shape"][slot])].need)
+        return total
 
-    def take(job_id: str, job: Any, slots: list[int]) -> None:
-        for level in [job.pool, *(["/a"] if job.pool != "/b" else []), "/"]:
-            held[level] = add(held[level], needs(slots))
-        if not job.preemptible:
-            firm[job.pool] = add(firm.get(job.pool, queues.nothing), needs(slots))
-        out.extend((job_id, slot - job.base, int(arena["queued"][slot])) for slot in slots)
+    def level(self, pool: str, priority: int) -> Vector:
+        total = self.machine.queues.nothing
+        for job in self.machine.queues.jobs.values():
+            if job.pool == pool and (not job.preemptible or job.priority >= priority):
+                for slot in self.machine.queues.present(job).tolist():
+                    if self.arena["entitled"][slot] == ENTITLED:
+                        total = add(total, self.machine.queues.shapes[int(self.arena["shape"][slot])].need)
+        return total
 
-    for pool in pools:
-        parts = sorted(
-            (-job.priority, job.number, part.first, job_id, shape)
-            for job_id, job in queues.jobs.items()
-            if job.pool == pool
-            for shape, part in job.parts.items()
-            if not part.aside
-        )
-        firm_waits = False
-        for *_, job_id, shape in parts:
-            job = queues.jobs[job_id]
-            if (firm_waits and not job.preemptible) or pool in blocked:
+    def _demote(self, pool: str) -> None:
+        entitlement = self.machine.reports.row(pool).entitlement
+        mine = [unit for unit in self.units if unit.job.pool == pool and unit.job.preemptible]
+        mine = [unit for unit in mine if unit.state == "entitled without a place"]
+        freed: list[tuple[int, Vector]] = []
+        for unit in sorted(mine, key=self._backwards):
+            level, need = self.level(pool, unit.job.priority), self.need(unit)
+            for priority, amount in freed:
+                if priority >= unit.job.priority:
+                    level = add(level, amount, -1)
+            if any(want and have > most for want, have, most in zip(need, level, entitlement, strict=True)):
+                freed.append((unit.job.priority, need))
+                self.falls += self._runs(unit, "held")
+
+    def _backwards(self, unit: Unit) -> Any:
+        return tuple(-each for each in unit.place)
+
+    def _runs(self, unit: Unit, column: str) -> list[Run]:
+        return [(unit.job_id, slot - unit.job.base, int(self.arena[column][slot])) for slot in unit.slots]
+
+    def _serve(self, pool: str) -> None:
+        machine, levels = self.machine, ("/a", pool) if pool != "/b" else (pool,)
+        entitlement, taken = machine.reports.row(pool).entitlement, machine.queues.nothing
+        blocked: set[bool] = set()
+        units = [
+            unit for unit in self.units if unit.job.pool == pool and unit.state.split()[0] in ("waits", "borrowed")
+        ]
+        for unit in sorted(units, key=lambda unit: unit.place):
+            key, need = machine.queues.part_of(unit.job, unit.slots[0] - unit.job.base), self.need(unit)
+            if unit.job.preemptible in blocked:
                 continue
-            stretch = range(job.base, job.base + job.instances)
-            mine = [slot for slot in stretch if queues.part_of(job, slot - job.base) == shape]
-            slots = [slot for slot in mine if arena["queued"][slot]]
-            gang = [slot for slot in slots if slot < job.base + job.gang_min]
-            units = (
-                [gang]
-                if gang and len({int(arena["queued"][slot]) for slot in gang}) == 1 and len(gang) == job.gang_min
-                else []
-            )
-            units += [[slot] for slot in slots if slot >= job.base + job.gang_min]
-            for unit in units:
-                why = over(job, unit, True)
-                if why:
-                    firm_waits = firm_waits or why == "firm"
-                    if why in ("all", "limit"):
-                        blocked[pool] = (job_id, unit)
-                    break
-                take(job_id, job, unit)
-    for pool in pools:
-        if pool in blocked:
-            job_id, unit = blocked[pool]
-            if not over(queues.jobs[job_id], unit, False):
-                take(job_id, queues.jobs[job_id], unit)
-    return sorted(out)
+            waits = unit.state == "waits"
+            if waits and machine.queues.lines.is_refused((unit.job_id, key)):
+                continue
+            level = add(self.level(pool, unit.job.priority), taken)
+            fits = not _beyond(add(level, need), entitlement, need)
+            for each in levels:
+                below = LEAVES if each == "/" else tuple(leaf for leaf in LEAVES if leaf.startswith(each))
+                held, limit = self.held(below), machine.pools[each].limit
+                new = self._new(below)
+                if waits and _beyond(add(add(held, new), need), limit, need):
+                    fits = False
+                firm = add(self.held(below, True), self._new(below, True))
+                if not unit.job.preemptible and _beyond(add(firm, need), machine.pools[each].reservation, need):
+                    fits = False
+            if waits and any(machine.pools[each].closed for each in levels):
+                fits = False
+            if not fits:
+                blocked.add(unit.job.preemptible)
+                continue
+            taken = add(taken, need)
+            if waits:
+                self.entitled += self._runs(unit, "queued")
+                self.taken.append((pool, unit.job.preemptible, need))
+            else:
+                self.rises += self._runs(unit, "held")
+
+    @property
+    def taken(self) -> list[tuple[str, bool, Vector]]:
+        return self.__dict__.setdefault("_taken", [])
+
+    def _new(self, pools: tuple[str, ...], firm: bool = False) -> Vector:
+        total = self.machine.queues.nothing
+        for pool, preemptible, need in self.taken:
+            if pool in pools and not (firm and preemptible):
+                total = add(total, need)
+        return total
+
+
+def _beyond(amount: Vector, most: Vector, need: Vector) -> bool:
+    return any(want and 0 <= least < have for have, least, want in zip(amount, most, need, strict=True))
 
 
 class Watched(World):
-    """Compares each round with the twin, and each preemption with the rules."""
+    """Compares each pass with the twin."""
 
     def quiet(self) -> list[Event]:
-        if not self.machine.asks:
-            expected = naive(self.machine)
+        if not self.machine.commands.asks:
             first = self.machine.decide(self.now, True, self.budget)
-            assert sorted(admitted(first)) == expected
-        shares = self.machine.shares()
+            twin = Twin(self.machine)
+            lent = borrowed(first)
+            assert sorted(set(admitted(first)) - set(lent)) == sorted(twin.entitled)
+            assert sorted(ranked(first, 1)) == sorted(twin.rises)
+            assert sorted(ranked(first, 0)) == sorted(twin.falls)
+            assert not lent or not (twin.entitled or twin.rises or twin.falls)
         said = super().quiet()
-        for event in said:
-            if isinstance(event, PreemptionsOrdered):
-                self.check_preemption(event, shares)
-        for pool, row in self.machine.shares().items():
-            assert all(
-                have <= most or most < 0
-                for have, most in zip(row.allocation, self.machine.pools[pool].limit, strict=True)
-            )
-            firm, reservation = (
-                self.machine.queues.non_preemptible.get(pool, self.machine.queues.nothing),
-                self.machine.pools[pool].reservation,
-            )
-            assert all(have <= most for have, most in zip(firm, reservation, strict=True))
+        self.keeps_the_rules()
         return said
 
-    def check_preemption(self, event: PreemptionsOrdered, shares: Any) -> None:
-        runs = runs_of(event)
-        assert len(set(runs)) == len(runs)
-        giver = self.machine.shares()[event.from_pool]
-        assert any(have > may for have, may in zip(giver.allocation, giver.entitlement, strict=True))
-        for job_id, instance, run in runs:
-            row = self.machine.queues.jobs[job_id]
-            assert row.preemptible
-            assert row.pool == event.from_pool
-            assert self.machine.queues.arena["held"][row.base + instance] == run
-            assert (job_id, instance, run) not in self.asked, "asked twice"
-            self.asked.add((job_id, instance, run))
+    def keeps_the_rules(self) -> None:
+        machine = self.machine
+        for pool, row in machine.pools.items():
+            holding = machine.queues.holdings[pool]
+            assert not _beyond(holding.allocation, row.limit, holding.allocation)
+            if pool != "/":
+                assert not _beyond(holding.firm, row.reservation, holding.firm)
+        for job_id, job in machine.queues.jobs.items():
+            for key, part in job.parts.items():
+                if machine.queues.is_ready(job, key) or (part.queued and part.returned):
+                    assert part.reported, (job_id, "waits and was not told why")
+        root = machine.queues.holdings["/"]
+        room = [most - have for most, have in zip(machine.cell.capacity, root.allocation, strict=True)]
+        for unit in Twin(machine).units:
+            key = machine.queues.part_of(unit.job, unit.slots[0] - unit.job.base)
+            if unit.state != "waits" or not unit.job.preemptible or not machine.queues.lines.waits((unit.job_id, key)):
+                continue
+            backs_off = machine.folds.backoffs.get((unit.job.pool, machine.queues.backoff_key(unit.job, key)))
+            levels = machine.queues.holdings.levels(unit.job.pool)
+            need = machine.queues.unit_need(unit.job, key)
+            limited = any(
+                _beyond(add(machine.queues.holdings[level].allocation, need), machine.pools[level].limit, need)
+                or machine.pools[level].closed
+                for level in levels
+            )
+            credit = machine.pools[unit.job.pool].credit
+            if not limited and backs_off is None and credit is None:
+                assert any(want > have for want, have in zip(need, room, strict=True) if want), "idle"
 
 
 JOBS = st.fixed_dictionaries(
@@ -152,7 +217,7 @@ JOBS = st.fixed_dictionaries(
         "instances": st.integers(1, 6),
         "need": st.fixed_dictionaries({"cpu": st.integers(0, 5), "memory": st.integers(0, 3)}),
         "priority": st.integers(0, 2),
-        "preemptible": st.booleans(),
+        "preemptible": st.sampled_from([True, True, False]),
         "gang_min": st.sampled_from([0, 0, 2, 3]),
         "other": st.sampled_from([None, None, {"cpu": 1}, {"cpu": 4, "memory": 1}, {"memory": 3}]),
     }
@@ -160,9 +225,10 @@ JOBS = st.fixed_dictionaries(
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("submit"), JOBS),
-        st.tuples(st.sampled_from(["end", "retry", "return", "preempted"]), st.integers(0, 1000)),
+        st.tuples(st.sampled_from(["place", "end", "retry", "return", "order", "answer"]), st.integers(0, 1000)),
+        st.tuples(st.sampled_from(["priority", "place all", "close"]), st.integers(0, 1000)),
         st.tuples(st.just("capacity"), st.integers(1, 40)),
-        st.tuples(st.just("wait"), st.integers(1, 4)),
+        st.tuples(st.just("wait"), st.integers(1, 100)),
         st.tuples(st.just("restart"), st.just(0)),
     ),
     max_size=25,
@@ -173,7 +239,6 @@ STEPS = st.lists(
 @given(st.integers(0, 8), st.integers(0, 8), STEPS)
 def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:
     world = Watched({"cpu": 20, "memory": 20})
-    world.asked = set()
     both = {"cpu": reserved_x, "memory": reserved_x}
     world.define("/a", reservation=both, limit={"cpu": 15})
     world.define("/a/x", reservation=both)
@@ -190,35 +255,103 @@ def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: li
         elif step == "capacity":
             world.capacity({"cpu": value, "memory": 20})
         elif step == "wait":
-            world.later(value * 1000, step=500)
+            world.later(value * 1000, step=2000)
         elif step == "restart":
             world.restart()
             world.quiet()
+        elif step == "close":
+            closed = not world.machine.pools["/a"].closed
+            world.define("/a", reservation=both, limit={"cpu": 15}, closed=closed)
+        elif step == "priority":
+            jobs = [*world.machine.queues.jobs]
+            if jobs:
+                job_id = jobs[value % len(jobs)]
+                world.peer("lifecycle", JobPriorityChanged(job_id=job_id, priority=value % 4))
         else:
             act(world, step, value)
 
 
 def act(world: Watched, step: str, value: int) -> None:
-    """Ends, retries or returns one run that holds, its whole gang where it is in one."""
+    """Something happens to one unit that holds, or to all of them."""
+    twin = Twin(world.machine)
     arena = world.machine.queues.arena
-    held = [
-        (job_id, row, slot - row.base, int(arena["held"][slot]))
-        for job_id, row in world.machine.queues.jobs.items()
-        for slot in range(row.base, row.base + row.instances)
-        if arena["held"][slot] and (step != "preempted" or arena["leaving"][slot])
-    ]
+    states = {
+        "place": ("entitled without a place", "borrowed without a place"),
+        "place all": ("entitled without a place", "borrowed without a place"),
+        "return": ("entitled without a place", "borrowed without a place"),
+        "order": ("entitled", "borrowed"),
+    }
+    held = [unit for unit in twin.units if unit.state in states.get(step, ("entitled", "borrowed"))]
+    if step == "answer":
+        answer(world, value)
+        return
     if not held:
         return
-    job_id, row, instance, run = held[value % len(held)]
-    first, count = (0, row.gang_min) if instance < row.gang_min else (instance, 1)
-    runs = [(job_id, at, run) for at in range(first, first + count)]
-    if step == "return":
-        when = 0 if value % 3 == 0 else world.now + 1000 * (value % 5 + 1)
-        world.give_back(job_id, first, count, run, Code.NO_HOST_FITS, when, int(count > 1))
+    unit = held[value % len(held)]
+    first, run = unit.slots[0] - unit.job.base, int(arena["held"][unit.slots[0]])
+    runs = twin._runs(unit, "held")
+    if step == "place":
+        world.place(*runs)
+    elif step == "place all":
+        for _, units in groupby(held, key=lambda unit: unit.job_id):
+            world.place(*(run for unit in units for run in twin._runs(unit, "held")))
+    elif step == "return":
+        lasting = value % 3 == 0 or unit.state == "entitled without a place"
+        code = Code.NEVER_FITS if lasting else Code.NO_HOST_FITS
+        world.give_back(unit.job_id, first, len(unit.slots), run, code, int(len(unit.slots) > 1))
+    elif step == "order":
+        order(world, unit, runs)
+    else:
+        world.end(*runs, kept=int(step == "retry"))
+
+
+def order(world: Watched, unit: Unit, runs: list[Run]) -> None:
+    """Entitlement orders a unit to leave."""
+    some = pack_ints([0] * len(runs))
+    event = PreemptionsOrdered(
+        order=world.machine.cell.orders + 1,
+        **columns(runs),
+        way=some,
+        slice=some,
+        from_pools=(unit.job.pool,),
+        from_pool=some,
+        for_pool="/b",
+        for_job="other",
+        for_first=0,
+        for_count=1,
+        for_run=1,
+        code=Code.BELOW_ENTITLEMENT,
+        host_ids=("h",),
+    )
+    world.decided(event)
+
+
+def answer(world: Watched, value: int) -> None:
+    """Lifecycle answers the first order: all have left, or none does."""
+    number = min(world.machine.folds.orders, default=0)
+    if not number:
         return
-    world.end(*runs, kept=int(step == "retry"))
-    if step == "preempted":
-        if count > 1:
-            world.requeue_gang(job_id, count, run + 1)
-        else:
-            world.requeue(*((job, at, run + 1) for job, at, _ in runs))
+    arena = world.machine.queues.arena
+    left = value % 2 == 0
+    runs = [
+        (job_id, slot - job.base, int(arena["held"][slot]))
+        for job_id, job in world.machine.queues.jobs.items()
+        for slot in range(job.base, job.base + job.instances)
+        if arena["leaving"][slot] == number
+    ]
+    if left and runs:
+        world.end(*runs)
+    stay = [] if left else runs
+    fields = columns(stay)
+    cause = Cause(machine="entitlement", round=1, index=0)
+    code = Code.LEFT if left else Code.DEFERRED
+    answered = PreemptionAnswered(number=number, order=cause, code=code, victims=len(runs), **fields)
+    world.peer("lifecycle", answered)
+
+
+def test_gangs_are_one_part() -> None:
+    world = World(cpu(10))
+    world.define("/p")
+    world.submit("gang", instances=5, gang_min=3)
+    roles = [key % ROLES for key in world.machine.queues.jobs["gang"].parts]
+    assert roles == [GANG, 0]
