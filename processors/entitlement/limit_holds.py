@@ -81,8 +81,7 @@ class LimitHolds:
 
     def _changed(self, row: HoldRow) -> None:
         self._queues.changes += 1
-        for level in self._queues.holdings.levels(row.pool):
-            self._queues.lines.given_back(level)
+        self._queues.lines.changed_at(self._queues.holdings.levels(row.pool))
 
     def _count(self) -> None:
         if self._version == self._queues.changes:

@@ -97,10 +97,6 @@ class Lines:
         """The queues of a pool, to look at."""
         return self._pools.get(pool, self._empty)
 
-    def look_at_all(self) -> None:
-        """Anything may have changed for all pools."""
-        self.dirty.update(dict.fromkeys(self._pools))
-
     def items(self) -> Iterator[tuple[str, PoolLines]]:
         """The pools with work that waits, is borrowed or claims a host; others may be among them."""
         yield from self._pools.items()
@@ -271,6 +267,7 @@ class Lines:
         if waiting == standing.waiting:
             return
         holding = self._queues.holdings.leaf(row.pool)
+        self._queues.numbers += 1
         more = subtract(waiting, standing.waiting)
         standing.waiting = waiting
         if row.preemptible:

@@ -140,7 +140,7 @@ class Entitlement:
 
     def _restored(self) -> None:
         """The queues were restored, or know more kinds."""
-        for part in (self.shares, self.reports, self.idle, self.passes, self.turns, self.rights, self.limits):
+        for part in (self.shares, self.idle, self.passes, self.turns, self.rights, self.limits):
             part.restored()
 
     def apply(self, record: Input) -> None:
@@ -168,13 +168,13 @@ class Entitlement:
         if out or not caught_up:
             return out
         steps: tuple[Callable[[], list[Event]], ...] = (
-            lambda: self.turns.decide(now, budget),
+            lambda: self.turns.decide(now),
             lambda: self.passes.lend(now, budget),
             lambda: self.asks.answers(now, budget),
             lambda: self.limits.decide(now, budget),
             lambda: self.rights.decide(now, budget),
             lambda: self._explain(budget),
-            lambda: self._report(now, budget),
+            lambda: self._report(now, budget) if is_due(self.reports.next_ms(), now) else [],
             lambda: self._pass_time(now),
         )
         return next(filter(None, (step() for step in steps)), [])
@@ -186,26 +186,14 @@ class Entitlement:
         times = [self.turns.next_ms(after), self.rights.next_ms(), self.limits.next_ms(after)]
         if self.queues.lines.waiting:
             times += [self.folds.next_ms(after), self.idle.next_ms()]
-        if self.reports.is_news():
-            times.append(self.reports.due_ms())
+        times.append(self.reports.next_ms())
         return min((at for at in times if at is not None), default=None)
 
     # What follows from the state.
 
     def _follow(self) -> None:
-        """Finds whose entitlement may have changed."""
-        lines = self.queues.lines
-        changed = list(lines.changed)
-        touched = self.shares.follow()
-        if touched is None:
-            lines.look_at_all()
-            self.reports.look_at_all()
-            self.turns.look_at_all()
-        else:
-            lines.dirty.update(dict.fromkeys(touched))
-            changed += touched
-        self.reports.touch(changed)
-        self.turns.touch(changed)
+        """Finds for whom entitlements have changed enough."""
+        self.queues.lines.dirty.update(dict.fromkeys(self.shares.follow()))
 
     def _explain(self, budget: int) -> list[Event]:
         out: list[Event] = []
@@ -223,11 +211,11 @@ class Entitlement:
         return out
 
     def _report(self, now: int, budget: int) -> list[Event]:
-        return [self.reports.report(budget)] if self.reports.due_ms() <= now and self.reports.is_news() else []
+        """What pools save is looked at as often as their numbers are said."""
+        return self.turns.credits(now, budget) or [self.reports.report(budget)]
 
     def _pass_time(self, now: int) -> list[Event]:
-        due = self.next_wakeup()
-        return [TimerPassed(machine=self.name, due_ms=now)] if due is not None and due <= now else []
+        return [TimerPassed(machine=self.name, due_ms=now)] if is_due(self.next_wakeup(), now) else []
 
     def _idle_now(self) -> Vector:
         return subtract(self.cell.capacity, self.queues.holdings["/"].placed)
@@ -241,10 +229,10 @@ class Entitlement:
     def _apply(self, event: Event, now: int) -> None:
         handler = self._on.get(type(event))
         if handler:
-            before = self.queues.changes
+            changes, numbers = self.queues.changes, self.queues.numbers
             handler(event, now)
-            if self.queues.changes != before:
-                self._cell.change("cell").note(event, self._input.cause)
+            if self.queues.changes != changes:
+                self._cell.change("cell").note(event, self._input.cause, self.queues.numbers != numbers)
                 self.idle.note(now)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
@@ -310,7 +298,6 @@ class Entitlement:
             self.folds.widen(self.queues.kinds)
             self._restored()
         self.queues.lines.judge(path, retell=True)
-        self.reports.touch([path])
         self.passes.pools_changed()
         self.rights.look_at_all()
 
@@ -334,3 +321,8 @@ class Entitlement:
         self.folds.passed(now)
         self.holds.expire(now)
         self.rights.passed(now)
+
+
+def is_due(at: int | None, now: int) -> bool:
+    """Whether a time has come; None: it never does."""
+    return at is not None and at <= now

@@ -8,9 +8,11 @@ from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lending import Lending
 from processors.entitlement.limit_holds import LimitHolds
+from processors.entitlement.lines import CONTROLLERS
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.ranking import demoted
+from processors.entitlement.refusals import exceeds
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
@@ -119,6 +121,8 @@ class Passes:
         """Nothing is to be done in a pool before something changes for it."""
         lines = self._queues.lines
         del lines.dirty[pool]
+        if pool in self._pools:
+            self._shares.watch(pool, self._needs(pool, heads), self._least(pool))
         self.settled[pool] = self._to_lend[pool] = None
         if heads:
             self.heads[pool] = heads
@@ -130,6 +134,33 @@ class Passes:
         elif heads:
             rooms = Rooms(self._queues, self._pools, self._holds)
             lines.watch_reason(pool, filter(rooms.bounds, levels[1:]))
+
+    def _needs(self, pool: str, heads: dict[int, Head]) -> tuple[Vector, ...]:
+        """What a pool must be entitled to so that one of those that wait first is."""
+        holding, entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
+        found = []
+        for kind, head in heads.items():
+            job_id, key = head.part
+            row = self._queues.jobs[job_id]
+            need, level = self._queues.unit_need(row, key), holding.level(row.priority)
+            wanted = [have + want if want else 0 for have, want in zip(level, need, strict=True)]
+            percent = self._pools[pool].controllers_percent
+            if kind & CONTROLLERS and 0 < percent < 100:
+                held = [
+                    -(100 * -(have + want) // percent) for have, want in zip(holding.controllers, need, strict=True)
+                ]
+                wanted = [max(have, each) if want else 0 for have, each, want in zip(held, wanted, need, strict=True)]
+            if exceeds(tuple(wanted), entitlement):
+                found.append(tuple(wanted))
+        return tuple(found)
+
+    def _least(self, pool: str) -> Vector:
+        """What a pool must be entitled to so that its claims are."""
+        holding, entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
+        if not self._queues.lines[pool].claims:
+            return self._queues.nothing
+        level = holding.level(min(holding.entitled, default=0))
+        return tuple([have if have <= most else 0 for have, most in zip(level, entitlement, strict=True)])
 
     def _room(self, now: int) -> Vector:
         """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what

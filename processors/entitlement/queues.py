@@ -68,6 +68,8 @@ class Queues:
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
+        self.numbers = 0
+        """The same, but for changes that leave the sums of all pools as they were."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
 
     def restored(self, kinds: Kinds) -> None:
@@ -358,6 +360,7 @@ class Queues:
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
             if "allocation" in amounts:
+                self.numbers += 1
                 self.lines.changed_at(self.holdings.levels(pool))
         self.changes += 1
 

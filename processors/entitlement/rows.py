@@ -202,6 +202,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """What was idle lately."""
     reported_ms: int = 0
     """When EntitlementsSet was said last."""
+    is_news: bool = False
+    """Whether a pool may have other numbers since."""
     served: int = 0
     """Counts admissions."""
     orders: int = 0
@@ -237,9 +239,12 @@ class CellRow(msgspec.Struct, array_like=True):
         self.idle = IdleRow(self.idle.number, [kinds.widened(each) for each in self.idle.least])
         return kinds
 
-    def note(self, event: Event, cause: CauseRow) -> None:
-        """Remembers what changed queues, pools or capacity, for the decisions that it leads to."""
+    def note(self, event: Event, cause: CauseRow, is_news: bool) -> None:
+        """Remembers what changed queues, pools or capacity, for the decisions that it leads to; `is_news`: sums of
+        pools are others.
+        """
         self.last_by = cause
+        self.is_news = self.is_news or is_news
         if isinstance(event, RunsEnded | GangsReturned | JobChanged | PoolAnswered | CapacityChanged):
             self.room_by = cause
         if isinstance(event, PoolAnswered | CapacityChanged):

@@ -4,6 +4,7 @@ from events.resources import Vector, add, subtract
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.share_tree import ShareTree
+from processors.entitlement.watches import Watch
 from processors.state.table import Table
 
 
@@ -15,7 +16,7 @@ class Shares:
         self._pools = pools
         self._cell = cell
         self._tree = ShareTree(queues.kinds)
-        self._seen = -1
+        self._all: tuple[int, dict[str, Vector]] = (-1, {})
         self._anew = True
         """The tree is built anew before it is asked."""
 
@@ -39,8 +40,8 @@ class Shares:
         if not self._anew:
             self._set_floor(path)
 
-    def follow(self) -> list[str] | None:
-        """Brings the tree up to date. Returns the pools whose entitlement may have changed since; None: any pool's."""
+    def follow(self) -> list[str]:
+        """Brings the tree up to date. Returns the pools that are watched and to be looked at since."""
         lines = self._queues.lines
         if self._anew:
             self._build()
@@ -49,9 +50,19 @@ class Shares:
                 self._tree.set_want(path, self.wanted(path))
         lines.changed.clear()
         self._tree.set_capacity(self._cell["cell"].capacity)
-        touched = self._tree.touched(self._seen)
-        self._seen = self._tree.version
-        return touched
+        return self._tree.found()
+
+    def watch(self, path: str, needs: tuple[Vector, ...], least: Vector) -> None:
+        """Looks out for when a pool is entitled to one of the needs, or to less than the least."""
+        self._tree.watch(path, Watch(needs, least) if needs or any(least) else None)
+
+    def all(self) -> dict[str, Vector]:
+        """What each pool may use now."""
+        version, found = self._all
+        if version != self._tree.version:
+            found = self._tree.all()
+            self._all = self._tree.version, found
+        return found
 
     def entitlement(self, path: str) -> Vector:
         """What a pool may use now."""
@@ -70,7 +81,6 @@ class Shares:
         self._tree.set_floor(path, floor)
         entitlement = self._tree.entitlement(path)
         self._set_floor(path)
-        self._seen = self._tree.version  # it is as it was
         return all(have >= want for have, want in zip(entitlement, floor, strict=True))
 
     def wanted(self, path: str) -> Vector:
@@ -93,7 +103,7 @@ class Shares:
         self._tree.set_floor(path, turn and turn.floor)
 
     def _build(self) -> None:
-        self._anew, self._seen = False, -1
+        self._anew, self._all = False, (-1, {})
         self._tree = ShareTree(self._queues.kinds)
         for path in sorted(self._pools, key=lambda path: (path.count("/") if path != "/" else 0, path)):
             self._tree.define(path, self._pools[path])

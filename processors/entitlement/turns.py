@@ -6,7 +6,7 @@ over or has run for its slice. Meanwhile what it uses beyond its share is paid b
 gang of the pool go on at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -70,15 +70,13 @@ class Turns:
         self._displacements = displacements
         self._heads = heads
         self._holds = holds
-        self._changed: dict[str, None] = {}
-        """Pools whose credit may grow otherwise than was said."""
         self._turns: dict[str, None] = {}
         """Pools that have a turn."""
         self._fills: SortedSet[tuple[int, str]] = SortedSet()
         """When the credit of pools that save is full."""
         self._fill_of: dict[str, int] = {}
         self._credits_of: dict[str, None] = {}
-        """Pools that have saved anything, or owe it."""
+        """Pools that have saved something, or owe it."""
 
     def restored(self) -> None:
         """The tables were loaded."""
@@ -86,30 +84,33 @@ class Turns:
         self._fills.clear()
         self._fill_of.clear()
         self._credits_of = {path: None for path, row in self._pools.items() if row.credit is not None}
-        self._changed.update(self._credits_of)
         for path in self._pools:
             self._time(path)
 
-    def touch(self, pools: Iterable[str]) -> None:
-        """Something has changed for pools."""
-        self._changed.update(dict.fromkeys(pools))
-
-    def look_at_all(self) -> None:
-        """Anything may have changed for all pools."""
-        self._changed.update(dict.fromkeys(self._heads))
-        self._changed.update((path, None) for path in self._credits_of)
-
     # What is decided.
 
-    def decide(self, now: int, budget: int) -> list[Event]:
-        """Turns that are over, then credits that grow otherwise than before, then a turn that begins."""
-        over: list[Event] = [event for pool in sorted(self._turns) for event in self._over(pool, now)]
-        if over:
-            return over
-        credits = self._credits(now, budget)
-        if credits:
-            return [credits]
-        return self._begin(now)
+    def decide(self, now: int) -> list[Event]:
+        """Turns that are over, then one that begins."""
+        return [event for pool in sorted(self._turns) for event in self._over(pool, now)] or self._begin(now)
+
+    def credits(self, now: int, budget: int) -> list[Event]:
+        """What has changed of what pools save, of so many pools at most."""
+        changed: list[tuple[str, CreditRow]] = []
+        for pool in sorted({**self._credits_of, **self._turns, **dict.fromkeys(self._beyond())}):
+            row = self._pools.get(pool)
+            new = row and self._credit(pool, row, now)
+            if new is not None:
+                changed.append((pool, new))
+                if len(changed) >= budget:
+                    break
+        if not changed:
+            return []
+        columns = {
+            name: pack_longs([each for _, credit in changed for each in getattr(credit, name)])
+            for name in ("credit", "rate", "full")
+        }
+        pools = tuple(pool for pool, _ in changed)
+        return [CreditsSet(pools=pools, resources=self._queues.kinds.names, **columns)]
 
     def next_ms(self, after: int) -> int | None:
         """The first time after one at which time alone ends a turn, or fills a credit."""
@@ -154,26 +155,15 @@ class Turns:
         used = self._displacements.slices(turn.job_id, range(turn.first, turn.first + turn.count))
         return [placed + slice_ms(settings.turn_for_ms, used, settings.turn_doublings)]
 
-    def _credits(self, now: int, budget: int) -> Event | None:
-        """What has changed of what pools save."""
-        changed: list[tuple[str, CreditRow]] = []
-        for pool in sorted({**self._changed, **self._turns}):
-            if len(changed) >= budget:
-                break
-            row = self._pools.get(pool)
-            new = row and self._credit(pool, row, now)
-            if new is None:
-                self._changed.pop(pool, None)
-            else:
-                changed.append((pool, new))
-        if not changed:
-            return None
-        columns = {
-            name: pack_longs([each for _, credit in changed for each in getattr(credit, name)])
-            for name in ("credit", "rate", "full")
-        }
-        pools = tuple(pool for pool, _ in changed)
-        return CreditsSet(pools=pools, resources=self._queues.kinds.names, **columns)
+    def _beyond(self) -> Iterator[str]:
+        """Pools with a head that needs more than they are entitled to, whatever they hold."""
+        entitlements = self._shares.all()
+        for pool, heads in self._heads.items():
+            for head in heads.values():
+                job_id, key = head.part
+                if exceeds(self._queues.unit_need(self._queues.jobs[job_id], key), entitlements[pool]):
+                    yield pool
+                    break
 
     def _credit(self, pool: str, row: PoolRow, now: int) -> CreditRow | None:
         """What a pool saves from now on; None: as before."""
@@ -314,6 +304,7 @@ class Turns:
         self._shares.turned(event.pool)
         self._queues.lines.touch(event.pool)
         self._queues.changes += 1
+        self._queues.numbers += 1
 
     def set_credits(self, event: CreditsSet, now: int) -> None:
         """Pools save otherwise."""
