@@ -38,6 +38,21 @@ class Outcome(Number):
     """Ended because another member of its gang failed."""
 
 
+class Way(Number):
+    """By what right a run leaves (the column `way` of PreemptionAsked and PreemptionsOrdered)."""
+
+    OWN = 1
+    """It is of the gang's own pool, and of lower priority or borrowed."""
+    GIVE = 2
+    """Its pool holds more than its entitlement, the gang's pool less."""
+    MOVE = 3
+    """It has a place elsewhere at once."""
+    CLEAR = 4
+    """It is of another pool and has run for its slice; so hosts are cleared for what fits between nothing."""
+    LIMIT = 5
+    """It holds what a limit or a licence leaves for the gang."""
+
+
 class TaskState(Number):
     """Where a task is, in lifecycle and in the views."""
 

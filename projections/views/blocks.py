@@ -16,16 +16,22 @@ FRAMES = 2048
 
 
 class Blocks:
-    """int32 columns by name; the first is the state where `live` names states. `place` says where slots are in memory
-    now; that holds until the next `flush`.
+    """int32 columns by name; the first is the state where `live` and `waiting` name states. `place` says where slots
+    are in memory now; that holds until the next `flush`.
     """
 
     def __init__(
-        self, table: Table, columns: tuple[str, ...], live: tuple[int, ...] = (), frames: int = FRAMES
+        self,
+        table: Table,
+        columns: tuple[str, ...],
+        live: tuple[int, ...] = (),
+        waiting: tuple[int, ...] = (),
+        frames: int = FRAMES,
     ) -> None:
         self._name = table.name
         self._index = {name: at for at, name in enumerate(columns)}
         self._live = live
+        self._waiting = waiting
         self._frames_max = frames
         self._matrix: I32 = np.zeros((len(columns), BLOCK), dtype=np.int32)
         self._block_of: I64 = np.full(1, -1, dtype=np.int64)
@@ -95,10 +101,10 @@ class Blocks:
             if not data.any():
                 empty.append((int(self._block_of[frame]),))
                 continue
-            live = int(np.isin(data[0], self._live).sum()) if self._live else 0
-            rows.append((int(self._block_of[frame]), live, data.tobytes()))
+            live, waiting = (int(np.isin(data[0], states).sum()) for states in (self._live, self._waiting))
+            rows.append((int(self._block_of[frame]), live, waiting, data.tobytes()))
         if rows:
-            text = f"INSERT OR REPLACE INTO {self._name} (block, live, data) VALUES (?, ?, ?)"
+            text = f"INSERT OR REPLACE INTO {self._name} (block, live, waiting, data) VALUES (?, ?, ?, ?)"
             self.connection.exec_driver_sql(text, rows)
         if empty:
             self.connection.exec_driver_sql(f"DELETE FROM {self._name} WHERE block = ?", empty)

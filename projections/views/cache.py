@@ -1,20 +1,23 @@
 """Rows between the fold and the file: read when needed, changed in memory, written in one piece per batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Table
 
-from events.codes import LIVE_TASKS
-from projections.views import rows, tables
+from events.codes import LIVE_TASKS, TaskState
+from projections.views import rows, sharing_rows, tables
 from projections.views.blocks import Blocks
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures")
-"""`exit_code` and `outcome` are those of the last run that ended, 0 from the order of the next one on."""
-"""States of tasks that hold something of a host."""
+TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures", "standing", "since_s")
+"""`exit_code` and `outcome` are those of the last run that ended, 0 from the order of the next one on. `standing` is
+what entitlement says (`waiting.py`), `since_s` the second since when a task has its state or, while it waits, that.
+"""
+WAITING_TASKS = (TaskState.QUEUED, TaskState.ORDERED)
+"""Those that wait for admission, a place, or their start."""
 KEPT_MAX = 20_000
 """Rows of one table kept in memory between batches."""
 KEYS_MAX = 400
@@ -28,6 +31,7 @@ class Rows(Generic[R]):
         names = [field.name for field in msgspec.structs.fields(row)]
         self._keys = [column.name for column in table.primary_key]
         self._row = row
+        self._table = table.name
         columns = ", ".join(f'"{name}"' for name in names)
         quoted = ", ".join(f'"{key}"' for key in self._keys)
         marks = ", ".join("?" * len(names))
@@ -78,6 +82,15 @@ class Rows(Generic[R]):
         """Removes a row, if it is there."""
         self._rows[key] = None
         self._changed[key] = None
+
+    def delete(self, condition: str, values: Sequence[tuple[Any, ...]]) -> int:
+        """Removes all rows of which a condition holds, for each of the values; returns how many."""
+        self.flush()
+        assert self.connection is not None
+        done = self.connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE {condition}", list(values)).rowcount
+        if done > 0:
+            self._rows.clear()
+        return max(0, done)
 
     def flush(self) -> None:
         """Writes what changed."""
@@ -142,13 +155,20 @@ class Cache:
         self.positions = Rows(tables.positions, rows.PositionRow)
         self.chains = Rows(tables.chains, rows.ChainRow)
         self.meta = Rows(tables.meta, rows.MetaRow)
+        self.waiting = Rows(tables.waiting, sharing_rows.WaitingRow)
+        self.holds = Rows(tables.holds, sharing_rows.HoldRow)
+        self.orders = Rows(tables.orders, sharing_rows.OrderRow)
+        self.victims = Lines(tables.victims, sharing_rows.VictimsRow)
+        self.reservations = Rows(tables.reservations, sharing_rows.ReservationRow)
+        self.turns = Rows(tables.turns, sharing_rows.TurnRow)
+        self.credits = Rows(tables.credits, sharing_rows.CreditRow)
         self.history = Lines(tables.history, rows.HistoryRow)
         self.answers = Lines(tables.answers, rows.AnswerRow)
         self.rounds = Lines(tables.rounds, rows.RoundRow)
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
         self.task_reasons = Lines(tables.task_reasons, rows.TaskReasonRow)
         self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
-        self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS)
+        self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))
         self._all: tuple[Rows[Any] | Lines[Any] | Blocks, ...] = tuple(
             held for held in vars(self).values() if isinstance(held, Rows | Lines | Blocks)

@@ -21,6 +21,7 @@ from projections.views.reasons import KINDS
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
 from projections.views.tasks import TaskFold
+from projections.views.waiting import Waiting
 
 SUBMITTED = "SUBMITTED"
 REJECTED = "REJECTED"
@@ -32,6 +33,7 @@ class JobFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._tasks = TaskFold(cache)
+        self._waiting = Waiting(cache)
 
     def restore(self, connection: Connection) -> None:
         """Finds again what is derived from rows."""
@@ -105,7 +107,7 @@ class JobFold:
         if row is None or row.base < 0:
             return
         before, row.position = row.tasks, moment.offset + 1
-        self._tasks.change_instances(row, event)
+        self._tasks.change_instances(moment, row, event)
         self._use(row.pool, 0, row.tasks - before)
 
     def _rejected(self, moment: RecordContext, event: JobRejected) -> None:
@@ -141,6 +143,7 @@ class JobFold:
             return
         row.state, row.position = event.state, moment.offset + 1
         if event.state in ENDED_JOBS and not row.ended_ms:
+            self._waiting.leave(row)
             row.ended_ms = moment.now
             self._use(row.pool, -1, -row.tasks)
             for kind in KINDS:

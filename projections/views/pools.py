@@ -1,18 +1,22 @@
-"""Folds what entitlement decides of pools. Facts wait until they are answered; only what was answered DONE shows."""
+"""Folds what entitlement decides of pools, and what the cell has. Facts wait until they are answered; only what was
+answered DONE shows.
+"""
 
 import msgspec
 
 from events.cell_settings import DEFAULTS, Settings, change_of, changed
 from events.codec import decode
 from events.codes import Code
-from events.columns import longs
+from events.columns import ints, longs
 from events.records.base import Event
-from events.records.entitlement import EntitlementsSet, PoolAnswered
+from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswered, PreemptionsOrdered
+from events.records.placement import CapacityChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import in_order
 from projections.views.cache import Cache
+from projections.views.reasons import per_job
 from projections.views.record_context import RecordContext
-from projections.views.rows import SETTINGS_META, MetaRow, PoolFactRow, PoolRow, to_json
+from projections.views.rows import CAPACITY_META, SETTINGS_META, MetaRow, PoolFactRow, PoolRow, to_json
 
 
 class PoolFold:
@@ -36,6 +40,24 @@ class PoolFold:
                 self._answered(moment, event)
             case EntitlementsSet():
                 self._set(moment, event)
+            case GangsAdmitted():
+                self._admitted(event)
+            case PreemptionsOrdered():
+                for at in ints(event.from_pool).tolist():
+                    if (row := self._cache.pools.change(event.from_pools[at])) is not None:
+                        row.preempted += 1
+
+    def capacity(self, event: CapacityChanged) -> None:
+        """Folds what placement says of the cell as a whole."""
+        whole = {"amounts": event.capacity, "hosts": event.hosts}
+        self._cache.meta.put(MetaRow(CAPACITY_META, to_json(whole)))
+
+    def _admitted(self, event: GangsAdmitted) -> None:
+        self._cache.jobs.load(event.job_ids)
+        for job_id, tasks in per_job(event, ints(event.count)):
+            job = self._cache.jobs.get(job_id)
+            if job is not None and (row := self._cache.pools.change(job.pool)) is not None:
+                row.admitted += tasks
 
     def _answered(self, moment: RecordContext, event: PoolAnswered) -> None:
         self._cache.answers.add(
@@ -54,7 +76,8 @@ class PoolFold:
             return
         fact = decode(pending.value)
         if isinstance(fact, PoolRemoved):
-            self._cache.pools.remove(fact.path)
+            for rows in (self._cache.pools, self._cache.turns, self._cache.credits):
+                rows.remove(fact.path)
         elif isinstance(fact, PoolDefined):
             row = self._cache.pools.change(fact.path) or self._cache.pools.put(PoolRow(fact.path, 0, b""))
             row.offset, row.spec, row.at_ms = event.pools_offset, pending.value, moment.now
@@ -71,6 +94,21 @@ class PoolFold:
         }
         for at, path in enumerate(event.pools):
             row = self._cache.pools.change(path)
-            if row is not None:
-                for kind, amounts in kinds.items():
-                    setattr(row, kind, to_json(in_order(dict(zip(event.resources, amounts[at], strict=True)))))
+            if row is None and path == "/":
+                row = self._cache.pools.put(PoolRow(path, 0, b""))
+            if row is None:
+                continue
+            for kind, amounts in kinds.items():
+                setattr(row, kind, to_json(in_order(dict(zip(event.resources, amounts[at], strict=True)))))
+            columns = list(zip(kinds["entitlement"][at], kinds["demand"][at], kinds["allocation"][at], strict=True))
+            _note_times(row, moment.now, columns)
+
+
+def _note_times(row: PoolRow, now: int, columns: list[tuple[int, int, int]]) -> None:
+    """Whether a pool holds more or less than it may; `columns`: entitlement, demand and allocation of each resource."""
+    over = any(held > entitled for entitled, _, held in columns)
+    under = any(held < min(entitled, demand) for entitled, demand, held in columns)
+    if row.over_since_ms and not over:
+        row.over_ms += now - row.over_since_ms
+    row.over_since_ms = (row.over_since_ms or now) if over else 0
+    row.under_since_ms = (row.under_since_ms or now) if under else 0

@@ -23,6 +23,7 @@ from events.error_text import ErrorCause
 from events.log.port import Log, LogFault, LogRecord, LogUnavailable
 from events.records.base import Event
 from events.records.lifecycle import JobsForgotten
+from events.records.placement import CapacityChanged
 from events.records.rounds import RoundCommitted
 from events.records.tasks import RunsReported
 from events.rounds import Delivered, in_log
@@ -32,12 +33,14 @@ from projections.views.cache import Cache
 from projections.views.hosts import HostFold
 from projections.views.jobs import JobFold
 from projections.views.pools import PoolFold
+from projections.views.preemptions import PreemptionFold
 from projections.views.reader import Views
 from projections.views.reasons import ReasonFold
 from projections.views.record_context import RecordContext, of_fact
 from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, PositionRow, to_json
 from projections.views.run_reports import reasons_of
+from projections.views.waiting import WaitingFold
 
 RECORDS = 1000
 """Records read and folded at most in a step."""
@@ -109,6 +112,8 @@ class Projector:
         self._pools = PoolFold(self._cache)
         self._hosts = HostFold(self._cache)
         self._reasons = ReasonFold(self._cache)
+        self._preemptions = PreemptionFold(self._cache)
+        self._waiting = WaitingFold(self._cache)
         self._leaving = JobRetention(self._cache)
         self._retry_ms: int | None = None
         self._blocked = False
@@ -300,12 +305,16 @@ class Projector:
     def _decision(self, moment: RecordContext, event: Event) -> None:
         job_history.record(self._cache, moment, event)
         self._reasons.decision(moment, event)
+        self._preemptions.decision(moment, event)
         if isinstance(event, JobsForgotten):
             self._leaving.forgotten(event, self._chains["lifecycle"].inputs)
         elif moment.machine == "lifecycle":
             self._jobs.decision(moment, event)
         elif moment.machine == "entitlement":
             self._pools.decision(moment, event)
+            self._waiting.decision(moment, event)
+        elif isinstance(event, CapacityChanged):
+            self._pools.capacity(event)
         elif moment.machine == "placement":
             self._hosts.decision(moment, event)
 

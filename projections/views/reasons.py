@@ -1,66 +1,75 @@
-"""Folds why tasks wait: one row per job and kind, each kind said by one machine alone.
+"""Folds what machines say of jobs that wait: one row per job and kind, each kind said by one machine alone.
 
-`held` and `preempted` are entitlement's, `unplaced` placement's, `deferred` lifecycle's, `disruption` sla's. A row goes
-when its machine says that what it was about has come to pass for all its tasks; one of `deferred` says which round's
-preemption was given up, so that `preempted` and `disruption` hold no longer. Rows of WAITS stay then, with 0 tasks:
-a machine says a reason anew only when the code changes, so tasks that came later may still wait for it. All rows of
-a job go with its end.
+`unplaced` and `asked` are placement's, `refused` and `right` entitlement's, `disruption` sla's; `unplaced` is of tasks
+that are placed alone, `unplaced_gang` of a gang. A row goes when its machine says that what it was about has come to
+pass, and with the end of its job; those of WAITS stay then, with 0 tasks: a machine says a reason anew only when it is
+another one, so tasks that came later may still wait for it.
+
+What entitlement says of tasks that wait for admission is in `waiting.py`, orders to preempt are in `preemptions.py`.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from events.columns import ints
+from events.codes import Code
+from events.columns import ints, longs
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted, GangsHeld, PreemptionsOrdered
-from events.records.lifecycle import PreemptionAnswered
-from events.records.placement import GangsReturned, GangsUnplaced, TasksPlaced
+from events.records.entitlement import CreditsSet, PreemptionRefused, PreemptionsOrdered, RightsSet, TurnSet
+from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.views.cache import Cache
 from projections.views.job_history import concerns
 from projections.views.record_context import RecordContext
 from projections.views.rows import ExplanationRow, to_json
+from projections.views.sharing_rows import CreditRow, ReservationRow, TurnRow
 
-WAITS = ("held", "unplaced")
+WAITS = ("unplaced", "unplaced_gang")
+KINDS = (*WAITS, "asked", "refused", "right", "disruption")
 _LEFT_OUT = ("job_id", "job_ids", "code", "tasks", "cause")
-KINDS = ("held", "preempted", "unplaced", "deferred", "disruption")
 
 
 class ReasonFold:
     """See above."""
 
     def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self._rows = cache.explanations
-        self._jobs = cache.jobs
 
     def decision(self, moment: RecordContext, event: Event) -> None:
         """Folds a decision of any machine."""
         match event:
-            case GangsHeld():
-                for job_id, tasks in _per_job(event, ints(event.count)):
-                    self._say(moment, job_id, "held", event.code, tasks, _numbers(event))
-            case GangsAdmitted():
-                self._settle("held", event, ints(event.count))
-                self._settle("preempted", event, ints(event.count))
-            case PreemptionsOrdered():
-                numbers = {"for_pool": event.for_pool, "for_job": event.for_job}
-                for job_id, tasks in _per_job(event):
-                    self._say(moment, job_id, "preempted", event.code, tasks, numbers)
             case GangsUnplaced():
-                self._say(moment, event.job_id, "unplaced", event.code, event.tasks, _numbers(event))
+                kind = WAITS[event.size > 1]
+                self._say(moment, event.job_id, kind, event.code, event.tasks, _numbers(event))
             case GangsReturned():
                 self._returned(moment, event)
             case TasksPlaced():
-                self._settle("unplaced", event)
-            case PreemptionAnswered():
-                for job_id, tasks in _per_job(event):
-                    self._say(moment, job_id, "deferred", event.code, tasks, {"order": event.order.round})
+                for job_id, tasks in per_job(event):
+                    self._settle((*WAITS, "asked"), job_id, tasks)
+            case PreemptionAsked():
+                numbers = {"hosts": len(event.host_ids), "victims": len(ints(event.job)), "spared": event.spared}
+                numbers["from_jobs"] = event.job_ids[:3]
+                self._say(moment, event.job_id, "asked", "", event.count, numbers)
+            case PreemptionRefused():
+                self._say(moment, event.job_id, "refused", event.code, event.count, _numbers(event))
+            case PreemptionsOrdered():
+                self._settle(("refused",), event.for_job, event.for_count)
+            case RightsSet():
+                self._rights(moment, event)
+            case HostsReserved():
+                self._reserved(moment, event)
+            case TurnSet():
+                self._turn(moment, event)
+            case CreditsSet():
+                self._credits(moment, event)
             case DisruptionDeferred():
                 self._say(moment, event.job_id, "disruption", event.code, 1, _numbers(event))
             case DisruptionAllowed():
-                self._settle("disruption", event)
+                for job_id, tasks in per_job(event):
+                    self._settle(("disruption",), job_id, tasks)
 
     def _say(
         self, moment: RecordContext, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None
@@ -69,7 +78,7 @@ class ReasonFold:
 
         A machine that hasn't heard yet that a job is over may still explain it: then there is nothing to explain.
         """
-        job = self._jobs.get(job_id)
+        job = self._cache.jobs.get(job_id)
         if job is None or job.ended_ms or not concerns(job, moment):
             return
         before = self._rows.get((job_id, kind))
@@ -79,16 +88,15 @@ class ReasonFold:
         self._rows.put(ExplanationRow(job_id, kind, moment.machine, code, tasks, since, moment.round, text))
 
     def _returned(self, moment: RecordContext, event: GangsReturned) -> None:
-        for job_id, tasks in _per_job(event, ints(event.count)):
-            before = self._rows.get((job_id, "unplaced"))
-            self._say(moment, job_id, "unplaced", event.code, tasks, None if before else {})
+        gang = ints(event.gang) == 1
+        for kind, mine in zip(WAITS, (~gang, gang), strict=True):
+            for job_id, tasks in per_job(event, np.where(mine, ints(event.count), 0)):
+                if tasks:
+                    self._say(moment, job_id, kind, event.code, tasks, None)
 
-    def _settle(self, kind: str, event: Any, count: Any = None) -> None:
+    def _settle(self, kinds: tuple[str, ...], job_id: str, tasks: int) -> None:
         """So many tasks have what they waited for."""
-        self._rows.load((job_id, kind) for job_id in event.job_ids)
-        if all(self._rows.get((job_id, kind)) is None for job_id in event.job_ids):
-            return
-        for job_id, tasks in _per_job(event, count):
+        for kind in kinds:
             row = self._rows.get((job_id, kind))
             if row is None:
                 continue
@@ -97,15 +105,68 @@ class ReasonFold:
             else:
                 self._rows.put(msgspec.structs.replace(row, tasks=max(0, row.tasks - tasks)))
 
+    def _rights(self, moment: RecordContext, event: RightsSet) -> None:
+        """Takers and what they may take; those that are removed have no right any more."""
+        for at in ints(event.removed_job).tolist():
+            self._rows.remove((event.job_ids[at], "right"))
+        others = longs(event.others).reshape(-1, len(event.resources)).tolist() if event.resources else []
+        columns = (ints(column).tolist() for column in (event.job, event.count, event.flags))
+        for job, count, flags, most in zip(*columns, others, strict=False):
+            numbers = {"others": _some(event.resources, most), "flags": flags}
+            self._say(moment, event.job_ids[job], "right", "", count, numbers)
+
+    def _reserved(self, moment: RecordContext, event: HostsReserved) -> None:
+        rows, key = self._cache.reservations, (event.job_id, event.first)
+        if event.state != Code.RESERVED:
+            rows.remove(key)
+        elif concerns(self._cache.jobs.get(event.job_id), moment):
+            before = rows.get(key)
+            hosts = to_json(event.host_ids)
+            since = before.since_ms if before is not None and before.run == event.run else moment.now
+            rows.put(
+                ReservationRow(
+                    event.job_id,
+                    event.first,
+                    event.count,
+                    event.run,
+                    hosts,
+                    to_json(event.kept),
+                    since,
+                    event.until_ms,
+                    moment.round,
+                )
+            )
+
+    def _turn(self, moment: RecordContext, event: TurnSet) -> None:
+        if event.state != Code.STARTED:
+            self._cache.turns.remove(event.pool)
+            return
+        unit = (event.job_id, event.first, event.count, event.run)
+        self._cache.turns.put(TurnRow(event.pool, *unit, to_json(event.floor), moment.now))
+
+    def _credits(self, moment: RecordContext, event: CreditsSet) -> None:
+        shape = len(event.pools), len(event.resources)
+        columns = [longs(column).reshape(shape).tolist() for column in (event.credit, event.rate, event.full)]
+        for at, pool in enumerate(event.pools):
+            credit, rate, full = (_some(event.resources, column[at]) for column in columns)
+            if full:
+                self._cache.credits.put(CreditRow(pool, to_json(credit), to_json(rate), to_json(full), moment.now))
+            else:
+                self._cache.credits.remove(pool)
+
+
+def per_job(event: Any, count: Any = None) -> Iterator[tuple[str, int]]:
+    """The jobs that a record names, with how many of their tasks."""
+    sums = np.zeros(len(event.job_ids), dtype=np.int64)
+    np.add.at(sums, ints(event.job), 1 if count is None else count)
+    return zip(event.job_ids, sums.tolist(), strict=True)
+
+
+def _some(names: tuple[str, ...], amounts: list[int]) -> dict[str, int]:
+    return {name: amount for name, amount in zip(names, amounts, strict=True) if amount}
+
 
 def _numbers(event: Event) -> dict[str, Any]:
     """What a reason says beside whom it is about."""
     fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _LEFT_OUT}
     return {name: value for name, value in fields.items() if not isinstance(value, bytes)}
-
-
-def _per_job(event: Any, count: Any = None) -> list[tuple[str, int]]:
-    """The jobs that a record names, with how many of their tasks."""
-    sums = np.zeros(len(event.job_ids), dtype=np.int64)
-    np.add.at(sums, ints(event.job), 1 if count is None else count)
-    return list(zip(event.job_ids, sums.tolist(), strict=True))

@@ -102,6 +102,10 @@ class JobRetention:
             before = self._connection.execute(first.order_by(answers.offset).limit(1)).scalar()
             everything = before is None
             self._delete("answers WHERE topic = ? AND (? OR offset < ?)", [(topic, everything, before or 0)])
+        if machine == "entitlement":
+            self._cache.orders.flush()
+            self._delete("victims WHERE number IN (SELECT number FROM orders WHERE at_ms < ?)", [(limit,)])
+            self.removed += self._cache.orders.delete("at_ms < ?", [(limit,)])
         if machine == "lifecycle":
             self._cache.jobs.flush()
             old = select(jobs.job_id).where(jobs.state == REJECTED, jobs.ended_ms < limit)
@@ -132,7 +136,9 @@ class JobRetention:
         newer = f"topic = ? AND ({newer}) OR topic = ? AND offset >= ?"
         facts = (RANK[JOBS.name], jobs, RANK[TASKS.name], tasks)
         self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
-        self._delete("past_runs WHERE job_id = ?", [(each,) for each in ids])
+        for table in ("past_runs", "victims"):
+            self._delete(f"{table} WHERE job_id = ?", [(each,) for each in ids])
+        self.removed += cache.reservations.delete("job_id = ?", [(each,) for each in ids])
         self._delete("task_reasons WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
         for base, size in _stretches((row.base, row.slots) for row in gone):
             cache.tasks.clear(base, size)
@@ -153,7 +159,8 @@ class JobRetention:
                 self._cache.jobs.put(row_of(offset, offset, at_ms, event))
 
     def _delete(self, text: str, values: Sequence[tuple[object, ...]]) -> None:
-        for lines in (self._cache.history, self._cache.past_runs, self._cache.task_reasons):
+        cache = self._cache
+        for lines in (cache.history, cache.past_runs, cache.task_reasons, cache.victims):
             lines.flush()
         done = self._connection.exec_driver_sql(f"DELETE FROM {text}", list(values))
         self.removed += max(0, done.rowcount)

@@ -100,10 +100,13 @@ class JobRow(msgspec.Struct):
 
 
 class BlockRow(msgspec.Struct):
-    """512 slots of task or port columns; `live`: how many of these tasks are on a host."""
+    """512 slots of task or port columns; `live`: how many of these tasks are on a host, `waiting`: how many wait for
+    admission, a place or their start.
+    """
 
     block: int
     live: int
+    waiting: int
     data: bytes
 
 
@@ -127,7 +130,7 @@ class PastRunRow(msgspec.Struct):
 
 
 class PoolRow(msgspec.Struct):
-    """A pool, owned by entitlement. `spec` is the encoded PoolDefined that was answered with DONE."""
+    """A pool, owned by entitlement. `spec` is the encoded PoolDefined that was answered with DONE, of the root empty."""
 
     path: str
     offset: int
@@ -136,6 +139,16 @@ class PoolRow(msgspec.Struct):
     demand: str = "{}"
     allocation: str = "{}"
     at_ms: int = 0
+    admitted: int = 0
+    """Tasks that were admitted, since the pool is there."""
+    preempted: int = 0
+    """Runs that were ordered to leave."""
+    over_since_ms: int = 0
+    """Since when it holds more than it is entitled to; 0: it doesn't."""
+    over_ms: int = 0
+    """How long it did so before that."""
+    under_since_ms: int = 0
+    """Since when it holds less than it is entitled to and demands; 0: it doesn't."""
 
 
 class PoolFactRow(msgspec.Struct):
@@ -267,6 +280,8 @@ class MetaRow(msgspec.Struct):
 
 SETTINGS_META = "settings"
 """The row of `meta` that has the settings of the cell, as JSON."""
+CAPACITY_META = "capacity"
+"""What the cell has, as JSON: `amounts` by name, and the number of `hosts`."""
 
 
 def to_json(value: object) -> str:

@@ -22,9 +22,9 @@ from sqlalchemy import (
 )
 
 from events.topics import RANK, TASKS
-from projections.views import rows
+from projections.views import rows, sharing_rows
 
-FORMAT = "9"
+FORMAT = "10"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -58,6 +58,13 @@ history = _table("history", rows.HistoryRow, "job_id", "at_ms", "depth", "topic"
 answers = _table("answers", rows.AnswerRow, "topic", "offset")
 quarantine = _table("quarantine", rows.QuarantineRow, "topic", "offset")
 meta = _table("meta", rows.MetaRow, "name")
+waiting = _table("waiting", sharing_rows.WaitingRow, "job_id", "standing")
+holds = _table("holds", sharing_rows.HoldRow, "number")
+orders = _table("orders", sharing_rows.OrderRow, "number")
+victims = _table("victims", sharing_rows.VictimsRow, "job_id", "number")
+reservations = _table("reservations", sharing_rows.ReservationRow, "job_id", "first")
+turns = _table("turns", sharing_rows.TurnRow, "pool")
+credits = _table("credits", sharing_rows.CreditRow, "pool")
 
 Index("jobs_by_number", jobs.c.number, unique=True)
 Index("jobs_by_base", jobs.c.base)
@@ -69,6 +76,13 @@ Index("task_reasons_by_offset", task_reasons.c.offset)
 Index("jobs_by_state", jobs.c.state, jobs.c.number)
 Index("jobs_by_pool", jobs.c.pool, jobs.c.number)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)
+Index("waiting_blocks", task_blocks.c.block, sqlite_where=task_blocks.c.waiting > 0)
+Index("waiting_by_standing", waiting.c.standing)
+Index("holds_by_pool", holds.c.pool)
+Index("orders_by_winner", orders.c.for_job)
+Index("orders_by_time", orders.c.at_ms)
+Index("open_orders", orders.c.number, sqlite_where=orders.c.answer == "")
+Index("victims_by_order", victims.c.number)
 Index("live_blocks", task_blocks.c.block, sqlite_where=task_blocks.c.live > 0)
 
 

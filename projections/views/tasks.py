@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from events.codes import LIVE_TASKS, Outcome, TaskState
-from events.columns import I64, distinct, indexed, ints, spread
+from events.columns import I32, I64, distinct, indexed, ints, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -17,6 +17,7 @@ from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amounts_in, to_json
+from projections.views.waiting import Standing, Waiting
 
 STATES = 9
 COUNTS = {
@@ -48,6 +49,7 @@ class TaskFold:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._waiting = Waiting(cache)
         self._host_ids: list[str] = []
         self._ends = {"next_base": 0, "next_port_base": 0}
 
@@ -66,12 +68,12 @@ class TaskFold:
             self._cache.meta.put(MetaRow(name, str(end)))
         return bases
 
-    def change_instances(self, row: JobRow, event: InstancesChanged) -> None:
+    def change_instances(self, moment: RecordContext, row: JobRow, event: InstancesChanged) -> None:
         """Adds and removes instances of a job. Slots behind its last one are never another job's, so they stay its own
         when it shrinks; when it grows beyond them it moves, unless nothing is behind them.
         """
         added, removed, _ = instance_change(event)
-        self._remove(row, removed)
+        self._remove(moment, row, removed)
         row.removed = event.instances - (row.tasks + len(added) - len(removed))
         row.instances = event.instances
         if event.instances <= row.slots:
@@ -86,11 +88,11 @@ class TaskFold:
             row.base, row.port_base = base, port_base
         row.slots = slots
 
-    def _remove(self, row: JobRow, removed: I64) -> None:
+    def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)
         named = NamedTasks([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
         self._keep_hosts(named)
-        self._move(named, TaskState.NONE)
+        self._move(moment, named, TaskState.NONE)
         tasks.zero(row.base + removed)
         if row.ports:
             self._cache.ports.zero(spread(row.port_base + removed * row.ports, np.full(count, row.ports)))
@@ -104,7 +106,7 @@ class TaskFold:
                 self._ordered(moment, event)
             case RunsAvailable():
                 named = self._named(moment, event)
-                self._move(named, TaskState.RUNNING)
+                self._move(moment, named, TaskState.RUNNING)
                 for row in named.jobs:
                     row.started_ms = row.started_ms or moment.now
             case RunsStopping():
@@ -140,20 +142,40 @@ class TaskFold:
             job, instance, at = job[inside], instance[inside], at[inside]
         return NamedTasks(rows, job, instance, self._cache.tasks.place(bases[job] + instance), at)
 
-    def _move(self, named: NamedTasks, after: NDArray[Any] | int) -> None:
-        """Gives tasks new states and counts them in their jobs."""
-        tasks = self._cache.tasks
+    def _move(
+        self, moment: RecordContext, named: NamedTasks, after: NDArray[Any] | int, kept: I64 | None = None
+    ) -> None:
+        """Gives tasks new states and counts them in their jobs; `kept`: 1 where one that is queued stays admitted."""
+        tasks, places = self._cache.tasks, named.places
         state = tasks["state"]
+        before = state[places]
         first = named.job * STATES
         size = len(named.jobs) * STATES
-        counted = np.bincount(first + after, minlength=size) - np.bincount(first + state[named.places], minlength=size)
-        state[named.places] = after
-        tasks.touch(named.places)
+        counted = np.bincount(first + after, minlength=size) - np.bincount(first + before, minlength=size)
+        state[places] = after
+        news = places if kept is not None else places[before != after]
+        tasks["since_s"][news] = moment.now // 1000
+        tasks.touch(places)
+        self._stand(named, before, kept)
         for at in np.flatnonzero(counted).tolist():
             name = COUNTS.get(TaskState(at % STATES))
             if name:
                 row = named.jobs[at // STATES]
                 setattr(row, name, getattr(row, name) + int(counted[at]))
+
+    def _stand(self, named: NamedTasks, before: I32, kept: I64 | None) -> None:
+        """What entitlement has said stays with a task that gets a place, and with one that keeps its admission."""
+        tasks, places = self._cache.tasks, named.places
+        after, standing = tasks["state"][places], tasks["standing"][places]
+        left, came = before == TaskState.QUEUED, after == TaskState.QUEUED
+        if not left.any() and not came.any():
+            return
+        self._waiting.count(named.jobs, named.job[left], standing[left], -1)
+        fresh = np.where(kept == 1, np.minimum(standing, 0), Standing.UNKNOWN) if kept is not None else standing
+        over = left & ~came & (after != TaskState.ORDERED)
+        standing = np.where(came, fresh, np.where(over, Standing.UNKNOWN, standing)).astype(np.int32)
+        tasks["standing"][places] = standing
+        self._waiting.count(named.jobs, named.job[came], standing[came], 1)
 
     def _queued(self, moment: RecordContext, event: GangsQueued) -> None:
         rows = self._jobs(moment, event.job_ids)
@@ -170,7 +192,8 @@ class TaskFold:
         self._keep_hosts(named)
         tasks["run"][named.places] = np.repeat(run, count)
         tasks["host"][named.places] = 0
-        self._move(named, TaskState.QUEUED)
+        kept = np.repeat(ints(event.admitted).astype(np.int64), count)
+        self._move(moment, named, TaskState.QUEUED, kept)
 
     def _keep_hosts(self, named: NamedTasks) -> None:
         """Where runs were that others come after."""
@@ -189,7 +212,7 @@ class TaskFold:
         tasks["host"][named.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
         tasks["exit_code"][named.places] = 0
         tasks["outcome"][named.places] = 0
-        self._move(named, TaskState.ORDERED)
+        self._move(moment, named, TaskState.ORDERED)
         self._allocate(named, hosts, index, 1)
         if event.ports:
             self._note_ports(named, ints(event.ports), ints(event.port_count).astype(np.int64))
@@ -200,7 +223,7 @@ class TaskFold:
         state = tasks["state"][named.places]
         current = tasks["run"][named.places] == ints(event.run)[named.at]
         current &= (state == TaskState.ORDERED) | (state == TaskState.RUNNING)
-        self._move(_some(named, current), TaskState.STOPPING)
+        self._move(moment, _some(named, current), TaskState.STOPPING)
 
     def _ended(self, moment: RecordContext, event: RunsEnded) -> None:
         named = self._named(moment, event)
@@ -216,7 +239,7 @@ class TaskFold:
         tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
         tasks["outcome"][named.places] = outcome
         tasks["failures"][named.places] = failures
-        self._move(named, after)
+        self._move(moment, named, after)
 
     def _after(self, named: NamedTasks, outcome: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The states of tasks whose runs ended, and how often they have failed: as lifecycle says in the records that

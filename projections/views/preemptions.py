@@ -1,0 +1,66 @@
+"""Folds which runs leave for whom: orders with their victims and answers, what was asked and refused before them."""
+
+import numpy as np
+
+from events.columns import ints
+from events.records.base import Event
+from events.records.entitlement import PreemptionsOrdered
+from events.records.lifecycle import PreemptionAnswered
+from projections.views.cache import Cache
+from projections.views.job_history import concerns
+from projections.views.record_context import RecordContext
+from projections.views.rows import to_json
+from projections.views.sharing_rows import OrderRow
+
+JOBS_NAMED = 20
+"""Jobs with victims that an order's row names."""
+
+
+class PreemptionFold:
+    """See above. Victims' rows go with their jobs, orders some time after they were given."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def decision(self, moment: RecordContext, event: Event) -> None:
+        """Folds a decision of entitlement or lifecycle."""
+        match event:
+            case PreemptionsOrdered():
+                self._ordered(moment, event)
+            case PreemptionAnswered():
+                row = self._cache.orders.change(event.number)
+                if row is not None:
+                    row.answer, row.answered_ms = event.code, moment.now
+
+    def _ordered(self, moment: RecordContext, event: PreemptionsOrdered) -> None:
+        job, pool = ints(event.job), ints(event.from_pool)
+        columns = np.stack([ints(event.instance), ints(event.run), ints(event.way), ints(event.slice)])
+        by_job = np.bincount(job, minlength=len(event.job_ids)).tolist()
+        by_pool = np.bincount(pool, minlength=len(event.from_pools)).tolist()
+        named = dict(zip(event.job_ids, by_job, strict=True))
+        self._cache.orders.put(
+            OrderRow(
+                number=event.order,
+                round=moment.round,
+                at_ms=moment.now,
+                code=event.code,
+                for_pool=event.for_pool,
+                for_job=event.for_job,
+                for_first=event.for_first,
+                for_count=event.for_count,
+                for_run=event.for_run,
+                victims=len(job),
+                host_ids=to_json(event.host_ids),
+                spared=to_json(event.spared),
+                from_pools=to_json(dict(zip(event.from_pools, by_pool, strict=True))),
+                from_jobs=to_json(dict(list(named.items())[:JOBS_NAMED])),
+            )
+        )
+        self._cache.jobs.load(event.job_ids)
+        for index, job_id in enumerate(event.job_ids):
+            if not concerns(self._cache.jobs.get(job_id), moment):
+                continue
+            mine = np.flatnonzero(job == index)
+            of = event.from_pools[pool[mine[0]]] if len(mine) else ""
+            runs = np.ascontiguousarray(columns[:, mine]).astype("<i4").tobytes()
+            self._cache.victims.add(job_id, event.order, of, len(mine), runs)

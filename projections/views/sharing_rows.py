@@ -1,0 +1,98 @@
+"""The rows of the views about sharing: why tasks wait, which runs leave for whom, what pools save for.
+
+As in `rows.py` each column has one owning topic. All are entitlement's but for the answers to orders, which are
+lifecycle's, and reservations of hosts, which are placement's.
+"""
+
+import msgspec
+
+
+class WaitingRow(msgspec.Struct):
+    """How many tasks of a job wait with one standing: the number of a `HoldRow`, or one of `Standing`."""
+
+    job_id: str
+    standing: int
+    tasks: int = 0
+
+
+class HoldRow(msgspec.Struct):
+    """A GangsHeld that tasks still wait for; `tasks`: how many. `numbers` is JSON of its amounts."""
+
+    number: int
+    round: int
+    pool: str
+    at: str
+    code: str
+    firm: int
+    controllers: int
+    numbers: str
+    tasks: int = 0
+
+
+class OrderRow(msgspec.Struct):
+    """An order to preempt; `answer` is empty until lifecycle has answered it. Lists and maps are JSON."""
+
+    number: int
+    round: int
+    at_ms: int
+    code: str
+    for_pool: str
+    for_job: str
+    for_first: int
+    for_count: int
+    for_run: int
+    victims: int
+    host_ids: str
+    spared: str
+    from_pools: str
+    """Runs by pool."""
+    from_jobs: str
+    """Runs by job, of the first jobs that it names."""
+    answer: str = ""
+    answered_ms: int = 0
+
+
+class VictimsRow(msgspec.Struct):
+    """The runs of a job that an order names: int32 columns of instance, run, way and slice, one after another."""
+
+    job_id: str
+    number: int
+    pool: str
+    tasks: int
+    runs: bytes
+
+
+class ReservationRow(msgspec.Struct):
+    """Hosts that are drained for a gang. Lists and maps are JSON."""
+
+    job_id: str
+    first: int
+    count: int
+    run: int
+    host_ids: str
+    kept: str
+    since_ms: int
+    until_ms: int
+    round: int
+
+
+class TurnRow(msgspec.Struct):
+    """The gang whose turn it is in a pool; `floor` is JSON."""
+
+    pool: str
+    job_id: str
+    first: int
+    count: int
+    run: int
+    floor: str
+    since_ms: int
+
+
+class CreditRow(msgspec.Struct):
+    """What a pool has saved at `at_ms`, and what is added each millisecond. Maps are JSON."""
+
+    pool: str
+    credit: str
+    rate: str
+    full: str
+    at_ms: int
