@@ -19,54 +19,6 @@ from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow, amounts_in
 
-Json = dict[str, Any]
-R = TypeVar("R")
-PAGE_BYTES_MAX = 1024 * 1024
-"""Of text that users chose, in one page of a list: many readers may take their time over one each."""
-FETCHED = 50
-
-
-class Page(NamedTuple):
-    """Some of a list, and where to go on; None: that was all."""
-
-    items: list[Json]
-    next: Any
-
-
-class RowsPage(NamedTuple, Generic[R]):
-    """The first rows that a query finds, and whether there are more."""
-
-    rows: list[R]
-    more: bool
-
-
-def some(
-    connection: Connection, row: Callable[..., R], query: Select[Any], size: int, weigh: Callable[[R], int]
-) -> RowsPage[R]:
-    """At most `size` rows, and not many more bytes than an answer may have: `weigh` tells those of a row that have no
-    bound of their own.
-    """
-    rows = (row(*values) for part in connection.execute(query.limit(size + 1)).partitions(FETCHED) for values in part)
-    return first_of(rows, size, weigh)
-
-
-def first_of(found: Iterable[R], size: int, weigh: Callable[[R], int]) -> RowsPage[R]:
-    """The same of rows that a query for one more finds."""
-    rows: list[R] = []
-    weight = 0
-    for row in found:
-        if len(rows) == size or weight > PAGE_BYTES_MAX:
-            return RowsPage(rows, True)
-        rows.append(row)
-        weight += weigh(row)
-    return RowsPage(rows, False)
-
-
-def rows_of(connection: Connection, row: Any, query: Select[Any]) -> list[Any]:
-    """The rows that a query of all columns of a table finds."""
-    return [row(*values) for values in connection.execute(query)]
-
-
 def _one(connection: Connection, row: Any, table: Table, key: Any) -> Any:
     column = next(iter(table.primary_key))
     return next(iter(rows_of(connection, row, select(table).where(column == key))), None)
@@ -91,9 +43,9 @@ def submission(connection: Connection, row: JobRow) -> JobSubmitted:
 
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     """Jobs as lists show them: all but their specs."""
-    why = explanations(connection, [row.job_id for row in rows])
+    found = situations(connection, rows)
     kinds = kinds_of(connection)
-    return [_job_json(row, explain.headline(row, why.get(row.job_id, []), kinds)) for row in rows]
+    return [_job_json(row, explain.headline(row, found.get(row.job_id), kinds)) for row in rows]
 
 
 def job_json(connection: Connection, row: JobRow) -> Json:
@@ -136,19 +88,11 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
     }
 
 
-def explanations(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[ExplanationRow]]:
-    """The reasons of jobs."""
-    out: dict[str, list[ExplanationRow]] = {}
-    rows = tables.explanations
-    for row in rows_of(connection, ExplanationRow, select(rows).where(rows.c.job_id.in_(job_ids))):
-        out.setdefault(row.job_id, []).append(row)
-    return out
-
-
 def explanation(connection: Connection, row: JobRow) -> Json:
     """Why a job stands where it stands."""
-    rows = explanations(connection, [row.job_id]).get(row.job_id, [])
-    reasons = explain.reasons(row, rows, kinds_of(connection))
+    situation = situations(connection, [row]).get(row.job_id)
+    more = detail(connection, row, situation) if situation else None
+    reasons = explain.reasons(row, situation, kinds_of(connection), more)
     headline = explain.first(reasons)
     return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": reasons}
 
@@ -184,42 +128,6 @@ def _in_units(detail: Json, units: Mapping[str, Unit]) -> Json:
         if isinstance(amounts := detail.get(name), dict):
             detail[name] = write_amounts(in_order(amounts), units)
     return detail
-
-
-# Pools.
-
-
-def pools_json(connection: Connection, path: str = "") -> list[Json]:
-    """Pools by path, those of other cells among them; one pool where a path is given."""
-    query = select(tables.pools).order_by(tables.pools.c.path)
-    rows: list[PoolRow] = rows_of(connection, PoolRow, query.where(tables.pools.c.path == path) if path else query)
-    uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}
-    kinds = kinds_of(connection)
-    return [_pool_json(row, kinds, *uses.get(row.path, (0, 0))) for row in rows]
-
-
-def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> Json:
-    spec = decode(row.spec)
-    assert isinstance(spec, PoolDefined)
-    amounts = {
-        name: write_amounts(amounts_in(getattr(row, name)), kinds.units)
-        for name in ("entitlement", "demand", "allocation")
-    }
-    return {
-        "path": row.path,
-        "cell": spec.cell,
-        "parent": row.path.rpartition("/")[0] or "/",
-        "reservation": write_amounts(in_order(spec.reservation), kinds.units),
-        "limit": write_amounts(spec.limit, kinds.units),
-        "share": shares_json(spec.share, spec.share_default, kinds),
-        "open_jobs_max": spec.open_jobs_max,
-        "open_tasks_max": spec.open_tasks_max,
-        "open_jobs": open_jobs,
-        "open_tasks": open_tasks,
-        **amounts,
-        "defined_at": at(row.at_ms),
-        "position": f"paceline.pools:{row.offset}",
-    }
 
 
 # Hosts.
@@ -276,12 +184,6 @@ def answer(connection: Connection, topic: str, offset: int) -> AnswerRow | None:
     answers = tables.answers
     query = select(answers).where(answers.c.topic == topic, answers.c.offset == offset)
     return next(iter(rows_of(connection, AnswerRow, query)), None)
-
-
-def pool_pending(connection: Connection, path: str) -> bool:
-    """Whether a fact about a pool isn't answered yet."""
-    facts = tables.pool_facts.c
-    return connection.execute(select(facts.offset).where(facts.path == path).limit(1)).first() is not None
 
 
 def round_offset(connection: Connection, machine: str, number: int) -> int | None:

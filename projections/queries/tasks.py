@@ -8,13 +8,16 @@ import numpy as np
 from sqlalchemy import Connection, Table, select
 
 from events.codes import LIVE_TASKS, Outcome, TaskState
-from projections.queries.entities import Json, Page, rows_of
+from events.columns import I32, I64
+from projections.queries.pages import Json, Page, rows_of
+from projections.record_json import at
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
 from projections.views.cache import TASK_COLUMNS
 from projections.views.rows import HostRow, JobRow
+from projections.views.waiting import Standing
 
-_COLUMN = {name: at for at, name in enumerate(TASK_COLUMNS)}
+_COLUMN = {name: place for place, name in enumerate(TASK_COLUMNS)}
 
 
 def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page:
@@ -50,13 +53,13 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
         if len(slots) > size:
             break
     items: list[Json] = []
-    at = 0
-    while at < min(size, len(slots)):
-        job = _job_of_slot(connection, slots[at])
-        end = bisect_left(slots, job.base + job.instances, at, min(size, len(slots)))
-        some = [{"instance": slots[one] - job.base, "columns": columns[one]} for one in range(at, end)]
+    place = 0
+    while place < min(size, len(slots)):
+        job = _job_of_slot(connection, slots[place])
+        end = bisect_left(slots, job.base + job.instances, place, min(size, len(slots)))
+        some = [{"instance": slots[one] - job.base, "columns": columns[one]} for one in range(place, end)]
         items += [{"job_id": job.job_id, **task} for task in _tasks_json(connection, job, some)]
-        at = end
+        place = end
     return Page(items, slots[size] if len(slots) > size else None)
 
 
@@ -66,6 +69,23 @@ def task(connection: Connection, job: JobRow, instance: int) -> Json | None:
         return None
     page = tasks_page(connection, job, (), 1, instance)
     return next((task for task in page.items if task["instance"] == instance), None)
+
+
+def columns_of(connection: Connection, job: JobRow, instances: I32 | I64) -> I32:
+    """The columns of some tasks of a job, a row for each of `TASK_COLUMNS`."""
+    slots = job.base + instances.astype(np.int64)
+    out = np.zeros((len(TASK_COLUMNS), len(slots)), dtype=np.int32)
+    for number in np.unique(slots // BLOCK).tolist():
+        mine = slots // BLOCK == number
+        out[:, mine] = _block(connection, tables.task_blocks, number, len(TASK_COLUMNS))[:, slots[mine] % BLOCK]
+    return out
+
+
+def waiting_columns(connection: Connection, job: JobRow) -> tuple[I32, I32]:
+    """Of the tasks of a job that are queued, what they wait for (`views/waiting.py`), and the second since when."""
+    found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 and job.queued else 0))
+    queued = found[:, found[0] == TaskState.QUEUED]
+    return queued[_COLUMN["standing"]], queued[_COLUMN["since_s"]]
 
 
 def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> str | None:
@@ -101,7 +121,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     ports = _ports(connection, job, instances)
     out = []
     for item in items:
-        state, run, host, exit_code, outcome, _ = item["columns"]
+        state, run, host, exit_code, outcome, _, standing, since_s = item["columns"]
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
             {
@@ -113,6 +133,8 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "exit_code": exit_code if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
                 "outcome": Outcome(outcome).name if outcome else None,
                 "reason": texts.get((item["instance"], run)),
+                "admission": Standing(standing).name if standing < 0 else None,
+                "since": at(since_s * 1000),
             }
         )
     return out

@@ -1,0 +1,136 @@
+"""What is said of a reason: the sentence, who can act, and what would change it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from events.codes import Code
+from events.quantities import write_amount, write_ms
+from events.resources import Amounts, Kinds, Unit, in_order
+
+YOU = "you"
+POOL_OWNER = "pool owner"
+OPERATOR = "operator"
+WAIT = "nobody, wait"
+
+
+class Remedy(NamedTuple):
+    """Who can act on a reason, and what would change it."""
+
+    actor: str
+    change: str
+
+
+MORE_HOSTS = Remedy(OPERATOR, "add hosts, or ask for less")
+OWN_WORK = Remedy(WAIT, "it goes on when tasks of that pool end; a higher priority goes first")
+REMEDIES: dict[str, Remedy] = {
+    Code.INVALID_SPEC: Remedy(YOU, "submit it again, corrected"),
+    Code.UNKNOWN_RESOURCE: Remedy(YOU, "correct the name, or have the resource added to the cell"),
+    Code.TOO_LARGE: Remedy(YOU, "submit it again, smaller"),
+    Code.ID_TAKEN: Remedy(YOU, "choose another id"),
+    Code.WRONG_CELL: Remedy(YOU, "submit it to the right cell"),
+    Code.RUN_FAILED: Remedy(YOU, "look at the output of the task, or allow retries"),
+    Code.NO_SUCH_POOL: Remedy(YOU, "choose another pool, or define this one"),
+    Code.POOL_NOT_A_LEAF: Remedy(YOU, "choose a pool below it"),
+    Code.OPEN_JOBS_MAX: Remedy(POOL_OWNER, "wait for a job to end, or raise open_jobs_max"),
+    Code.OPEN_TASKS_MAX: Remedy(POOL_OWNER, "wait for jobs to end, or raise open_tasks_max"),
+    Code.LIMIT_REACHED: Remedy(POOL_OWNER, "raise the limit, or wait until tasks of the pool end"),
+    Code.RESERVATION_REACHED: Remedy(POOL_OWNER, "raise the reservation, or make the job preemptible"),
+    Code.POOL_CLOSED: Remedy(POOL_OWNER, "open the pool: `paceline pool open PATH`"),
+    Code.CONTROLLER_LIMIT_REACHED: Remedy(POOL_OWNER, "raise controllers_percent, or wait until controllers end"),
+    Code.ENTITLEMENT_REACHED: Remedy(WAIT, "it goes on when others need less; a larger share or reservation helps"),
+    Code.WAITING_FOR_PREEMPTION: Remedy(WAIT, "it goes on when they have left"),
+    Code.SAVING_FOR_TURN: Remedy(WAIT, "it has its turn when that suffices; a larger share or reservation helps"),
+    Code.SHARE_OF_NOTHING: Remedy(POOL_OWNER, "give the pool a share or a reservation, or wait"),
+    Code.BEHIND_IN_QUEUE: Remedy(WAIT, "its turn comes; a higher priority helps"),
+    Code.NEVER_FITS: Remedy(YOU, "ask for less, or add larger hosts"),
+    Code.CONSTRAINT_MISMATCH: Remedy(YOU, "change the constraints, or add hosts with these attributes"),
+    Code.NO_HOST_FITS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
+    Code.GANG_INCOMPLETE: Remedy(WAIT, "it goes on when there is room for the whole gang; a smaller gang helps"),
+    Code.HELD_FOR_OTHERS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
+    Code.HOSTS_RESERVED: Remedy(WAIT, "it goes on when enough tasks on these hosts have ended"),
+    Code.NO_HOSTS: Remedy(OPERATOR, "connect hosts"),
+    Code.BACKOFF: Remedy(WAIT, "it is tried again by itself"),
+    Code.BELOW_RESERVATION: Remedy(WAIT, "it runs again when its pool is entitled to more"),
+    Code.BELOW_ENTITLEMENT: Remedy(WAIT, "it runs again when its pool is entitled to more"),
+    Code.HIGHER_PRIORITY: Remedy(WAIT, "it runs again when there is room; a higher priority helps"),
+    Code.HOSTS_CLEARED: Remedy(WAIT, "it runs again where there is room"),
+    Code.DEFERRED: Remedy(WAIT, "others are asked meanwhile"),
+    Code.SLA_BUDGET_SPENT: Remedy(WAIT, "it goes on when instances are available again"),
+    Code.NOT_YET_EVALUATED: Remedy(WAIT, "it is looked at in the next rounds"),
+}
+FOR_WHOM: dict[str, str] = {
+    Code.BELOW_RESERVATION: "job {for_job} of pool {for_pool}, which is below its reservation",
+    Code.BELOW_ENTITLEMENT: "job {for_job} of pool {for_pool}, which is below its entitlement",
+    Code.HIGHER_PRIORITY: "job {for_job} of the same pool, {for_pool}, which goes first",
+    Code.HOSTS_CLEARED: "job {for_job} of pool {for_pool}, which fits nowhere else",
+    Code.LIMIT_REACHED: "job {for_job} of pool {for_pool}, under the limit that both share",
+}
+"""By the code of an order, who gets what its runs hold."""
+PROTECTED: dict[str, str] = {
+    Code.NON_PREEMPTIBLE: "it isn't preemptible",
+    Code.CAP_REACHED: "it was preempted as often in this hour as it may be",
+    Code.SLICE_NOT_OVER: "it takes more than its pool holds beyond its entitlement, and its slice isn't over",
+    Code.NO_RIGHT: "its pool need not give so much",
+    Code.NOT_NEEDED: "it fits without that",
+    Code.VICTIM_GONE: "it had left",
+}
+"""Why a run need not leave."""
+
+
+def count_tasks(count: int) -> str:
+    """`1 task`, `2 tasks`."""
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def counted(count: int) -> dict[str, str]:
+    """The words of a sentence about so many tasks."""
+    it, is_, s = ("it", "is", "s") if count == 1 else ("they", "are", "")
+    return {"tasks": count_tasks(count), "s": s, "is": is_, "it": it}
+
+
+def amount(name: str, value: int, kinds: Kinds) -> str:
+    """An amount of a resource in words: `2 cpu`, `4GiB memory`."""
+    return f"{write_amount(value, kinds.units.get(name, Unit.MILLI))} {name}"
+
+
+def amounts(of: Mapping[str, int], kinds: Kinds) -> str:
+    """Amounts in words, those that are 0 left out."""
+    return ", ".join(amount(name, value, kinds) for name, value in in_order(dict(of)).items() if value) or "nothing"
+
+
+def short(asked: Amounts, room: Mapping[str, int]) -> list[str]:
+    """The resources of which more is asked than there is room for; what `room` leaves out isn't bounded."""
+    return [name for name, most in in_order(asked).items() if name in room and most > room[name]]
+
+
+def beyond(asked: Amounts, held: Amounts, bound: Mapping[str, int]) -> list[str]:
+    """The resources in which what is asked goes beyond a bound with what is held."""
+    return [name for name, most in in_order(asked).items() if name in bound and held.get(name, 0) + most > bound[name]]
+
+
+def bound_text(names: list[str], asked: Amounts, held: Amounts, bound: Mapping[str, int], kinds: Kinds) -> str:
+    """What is held of a bound, and what is asked beyond it: ` (4 of 4 cpu held, 1 asked)`."""
+
+    def one(name: str) -> str:
+        unit = kinds.units.get(name, Unit.MILLI)
+        have, most, more = (write_amount(each.get(name, 0), unit) for each in (held, bound, asked))
+        return f"{have} of {most} {name} held, {more} asked"
+
+    return f" ({'; '.join(map(one, names))})" if names else ""
+
+
+def span(ms: int) -> str:
+    """A length of time: `2m`."""
+    return write_ms(ms)
+
+
+def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:
+    """How many hosts failed for which reason, and the one that lacked least."""
+    if "hosts_considered" not in numbers:
+        return ""
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(numbers.get("hosts_by_reason", {}).items()))
+    text = f" ({numbers['hosts_considered']} hosts seen{': ' if counts else ''}{counts})"
+    for near in numbers.get("nearest", ())[:1]:
+        lacks = ", ".join(amount(name, value, kinds) for name, value in near["lacks"].items() if value > 0)
+        text += f"; nearest {near['host_id']}, short of {lacks or 'ports'}"
+    return text

@@ -1,0 +1,223 @@
+"""What the views know of why jobs stand where they stand, gathered for many jobs at once.
+
+`Detail` is what only the explanation of one job tells: it costs a look at the queue, the hosts and the tasks.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, func, select, tuple_
+
+from events.cell_settings import Settings
+from events.codec import decode
+from events.codes import ENDED_JOBS, LIVE_TASKS, Code, TaskState
+from events.columns import ints
+from events.records.pools import PoolDefined
+from events.resources import Amounts
+from projections.queries.resources import settings_of
+from projections.queries.tasks import columns_of, waiting_columns
+from projections.views import tables
+from projections.views.rows import ExplanationRow, JobRow, amounts_in
+from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
+
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
+"""Codes of what stands aside until hosts change: nobody waits behind it."""
+HOLDERS_SHOWN = 3
+
+
+class Wait(NamedTuple):
+    """Tasks of a job that wait with one standing (`views/waiting.py`), and what entitlement holds them for."""
+
+    tasks: int
+    standing: int
+    hold: HoldRow | None
+
+
+class Leaving(NamedTuple):
+    """Runs of a job that an order names: how many aren't over, and how many of their tasks wait since they left."""
+
+    order: OrderRow
+    pool: str
+    live: int
+    waiting: int
+
+
+class Situation(NamedTuple):
+    """What is known of one job."""
+
+    waits: list[Wait]
+    reasons: dict[str, ExplanationRow]
+    """By kind (`views/reasons.py`)."""
+    orders: list[OrderRow]
+    """That runs leave for it: those that aren't answered, and the last one."""
+    leaving: list[Leaving]
+    reservations: list[ReservationRow]
+
+
+class Ahead(NamedTuple):
+    """Who stands before a job in the queue of its pool and class: jobs, tasks, and the first of them with its code."""
+
+    jobs: int
+    tasks: int
+    first: str
+    code: str
+
+
+class Detail(NamedTuple):
+    """What is told of one job beside its situation."""
+
+    settings: Settings
+    since: Mapping[int, int]
+    """By standing, the second since when tasks wait so."""
+    ahead: Mapping[int, Ahead]
+    """By the number of the hold."""
+    holders: Mapping[str, list[tuple[str, Amounts]]]
+    """By pool, the jobs that hold most of it, and what they hold."""
+    largest: Amounts
+    """The most that one host has, of each resource."""
+    credit: CreditRow | None
+    turn: TurnRow | None
+    delay_ms: int
+    """How long it is entitled without a place before others leave for it; -1: they don't."""
+
+
+def situations(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:
+    """The situations of jobs that aren't over, by id."""
+    going = {row.job_id: row for row in rows if row.state not in ENDED_JOBS and row.base >= 0}
+    found = {job_id: Situation([], {}, [], [], []) for job_id in going}
+    if not found:
+        return found
+    ids = list(found)
+    waiting, holds, said = tables.waiting, tables.holds, tables.explanations
+    joined = waiting.outerjoin(holds, waiting.c.standing == holds.c.number)
+    query = select(waiting, holds).select_from(joined).where(waiting.c.job_id.in_(ids))
+    width = len(waiting.c)
+    for values in connection.execute(query.order_by(waiting.c.job_id, waiting.c.standing)):
+        row, hold = WaitingRow(*values[:width]), HoldRow(*values[width:]) if values[width] is not None else None
+        found[row.job_id].waits.append(Wait(row.tasks, row.standing, hold))
+    for values in connection.execute(select(said).where(said.c.job_id.in_(ids))):
+        reason = ExplanationRow(*values)
+        found[reason.job_id].reasons[reason.kind] = reason
+    for order in _orders_for(connection, ids):
+        found[order.for_job].orders.append(order)
+    for values in connection.execute(select(tables.reservations).where(tables.reservations.c.job_id.in_(ids))):
+        reservation = ReservationRow(*values)
+        found[reservation.job_id].reservations.append(reservation)
+    for job_id, leaving in _leaving(connection, going):
+        found[job_id].leaving.append(leaving)
+    return found
+
+
+def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:
+    orders = tables.orders
+    last = select(func.max(orders.c.number)).where(orders.c.for_job.in_(ids)).group_by(orders.c.for_job)
+    query = select(orders).where(orders.c.for_job.in_(ids), (orders.c.answer == "") | orders.c.number.in_(last))
+    return [OrderRow(*values) for values in connection.execute(query.order_by(orders.c.number))]
+
+
+def _leaving(connection: Connection, jobs: Mapping[str, JobRow]) -> list[tuple[str, Leaving]]:
+    """Of the orders that aren't answered, and the last one about each job, how many of the runs that it names are
+    still there.
+    """
+    victims, orders = tables.victims, tables.orders
+    last = (
+        select(victims.c.job_id, func.max(victims.c.number))
+        .where(victims.c.job_id.in_(list(jobs)))
+        .group_by(victims.c.job_id)
+    )
+    query = (
+        select(victims.c.job_id, victims.c.pool, victims.c.runs, orders)
+        .select_from(victims.join(orders, victims.c.number == orders.c.number))
+        .where(victims.c.job_id.in_(list(jobs)))
+        .where((orders.c.answer == "") | tuple_(victims.c.job_id, victims.c.number).in_(last))
+        .order_by(victims.c.job_id, victims.c.number)
+    )
+    out = []
+    for job_id, pool, runs, *values in connection.execute(query):
+        job, order = jobs[job_id], OrderRow(*values)
+        instance, run = ints(runs).reshape(4, -1)[:2]
+        inside = instance < job.instances
+        state, now, *_ = columns_of(connection, job, instance[inside])
+        ahead = now - run[inside]
+        live = np.isin(state, LIVE_TASKS) & (ahead == 0) if order.answer in ("", Code.LEFT) else np.zeros(1)
+        waiting = ((state == TaskState.BACKOFF) & (ahead == 0)) | ((state == TaskState.QUEUED) & (ahead == 1))
+        found = Leaving(order, pool, int(live.sum()), int(waiting.sum()) if order.answer != Code.DEFERRED else 0)
+        if found.live or found.waiting:
+            out.append((job_id, found))
+    return out
+
+
+def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
+    """What is told of one job beside its situation."""
+    settings = settings_of(connection)
+    standing, since = waiting_columns(connection, job)
+    holds = [wait.hold for wait in situation.waits if wait.hold is not None]
+    pools = dict.fromkeys(hold.at for hold in holds if hold.code == Code.ENTITLEMENT_REACHED)
+    credit = connection.execute(select(tables.credits).where(tables.credits.c.pool == job.pool)).first()
+    turn = connection.execute(select(tables.turns).where(tables.turns.c.pool == job.pool)).first()
+    return Detail(
+        settings,
+        {number: int(since[standing == number].min()) for number in np.unique(standing).tolist()},
+        {hold.number: ahead(connection, job, hold) for hold in holds},
+        {pool: _holders(connection, pool) for pool in pools},
+        largest_host(connection) if any(hold.code == Code.LIMIT_REACHED for hold in holds) else {},
+        CreditRow(*credit) if credit else None,
+        TurnRow(*turn) if turn else None,
+        _delay(connection, job.pool, settings),
+    )
+
+
+def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
+    """Who stands before a job in the queue of its pool and class."""
+    jobs, waiting, holds = tables.jobs.c, tables.waiting.c, tables.holds.c
+    joined = tables.waiting.join(tables.holds, waiting.standing == holds.number)
+    before = (
+        select(waiting.job_id, waiting.tasks, holds.code, jobs.priority, jobs.accepted, jobs.offset)
+        .select_from(joined.join(tables.jobs, waiting.job_id == jobs.job_id))
+        .where(holds.pool == hold.pool, holds.firm == hold.firm, holds.controllers == hold.controllers)
+        .where(holds.code.not_in(LASTING))
+        .where(tuple_(-jobs.priority, jobs.accepted, jobs.offset) < tuple_(-job.priority, job.accepted, job.offset))
+        .subquery()
+        .c
+    )
+    counts = select(func.count(before.job_id.distinct()), func.coalesce(func.sum(before.tasks), 0))
+    count, tasks = connection.execute(counts).one()
+    order = (before.priority.desc(), before.accepted, before.offset)
+    head = connection.execute(select(before.job_id, before.code).order_by(*order).limit(1)).first()
+    return Ahead(count, tasks, *(head or ("", "")))
+
+
+def largest_host(connection: Connection) -> Amounts:
+    """The most that one host has, of each resource, of hosts that aren't lost."""
+    hosts = tables.hosts.c
+    lost = (hosts.lost_code != "") & (hosts.lost_session >= hosts.session)
+    found: Amounts = {}
+    for capacity in connection.scalars(select(hosts.capacity).where(~lost).distinct()):
+        for name, amount in amounts_in(capacity).items():
+            found[name] = max(found.get(name, 0), amount)
+    return found
+
+
+def _holders(connection: Connection, pool: str) -> list[tuple[str, Amounts]]:
+    """The jobs that hold most in a pool and below it, those with most tasks on hosts first."""
+    jobs = tables.jobs.c
+    live = jobs.ordered + jobs.running + jobs.stopping_tasks
+    inside = (jobs.pool == pool) | jobs.pool.startswith(f"{pool}/", autoescape=True) if pool != "/" else True
+    query = select(jobs.job_id, jobs.need, live).where(live > 0, jobs.state.not_in(ENDED_JOBS), inside)
+    found = connection.execute(query.order_by(live.desc(), jobs.job_id).limit(HOLDERS_SHOWN))
+    return [(job_id, {name: each * tasks for name, each in amounts_in(need).items()}) for job_id, need, tasks in found]
+
+
+def _delay(connection: Connection, pool: str, settings: Settings) -> int:
+    spec = connection.execute(select(tables.pools.c.spec).where(tables.pools.c.path == pool)).scalar()
+    own = decode(spec) if spec else None
+    if isinstance(own, PoolDefined) and own.preemption_delay_ms is not None:
+        return own.preemption_delay_ms
+    return settings.preemption_delay_ms
+
+
+def victims_of(order: OrderRow) -> dict[str, int]:
+    """The first jobs with runs that leave by an order, and how many."""
+    return msgspec.json.decode(order.from_jobs, type=dict[str, int])
