@@ -13,6 +13,7 @@ from events.resources import Unit, amount_text
 
 _MIB: dict[str, int] = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 _MS: dict[str, int] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+NEVER = "never"
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 
 
@@ -62,6 +63,11 @@ def write_ms(value: int) -> str:
     """90000 -> 90s: in the largest unit that makes it whole."""
     unit, factor = next((unit, factor) for unit, factor in reversed(_MS.items()) if value % factor == 0)
     return f"{value // factor}{unit}" if value else "0ms"
+
+
+def write_ms_or_never(value: int) -> str:
+    """The same, -1: never."""
+    return NEVER if value < 0 else write_ms(value)
 
 
 def _schema(what: str, units: dict[str, int], number: dict[str, Any], unit: str = "") -> WithJsonSchema:
@@ -123,8 +129,17 @@ OtherAmount = Annotated[
     WithJsonSchema({"type": ["number", "string"], "description": _OTHER_TEXT}),
 ]
 """Of a resource beside the four. What isn't written with a unit of size is thousandths."""
-_parse_ms = BeforeValidator(_parser(_MS, None, f"must be {_TIME_TEXT}"))
+_ms_of = _parser(_MS, None, f"must be {_TIME_TEXT}")
+_parse_ms = BeforeValidator(_ms_of)
 _ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, _MS, {"const": 0})
 Milliseconds = Annotated[int, _parse_ms, _bounds(0, MS_MAX, write_ms), *_ms]
 SomeMilliseconds = Annotated[int, _parse_ms, _bounds(1, MS_MAX, write_ms), *_ms]
 """Longer than nothing."""
+MillisecondsOrNever = Annotated[
+    int,
+    BeforeValidator(lambda value: -1 if value == NEVER else _ms_of(value)),
+    AfterValidator(lambda value: value if value == -1 else within(value, 0, MS_MAX, write_ms)),
+    PlainSerializer(write_ms_or_never),
+    WithJsonSchema({"type": "string", "description": f"{_TIME_TEXT}; or {NEVER}"}),
+]
+"""-1: never."""

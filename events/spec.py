@@ -1,4 +1,4 @@
-"""What a user writes: the spec of a job and of a pool, in JSON and YAML, checked before anything is appended.
+"""What a user writes: the spec of a job, in JSON and YAML, checked before anything is appended.
 
 All problems of a spec are found in one go; `problems` names each by a JSON pointer. What lifecycle checks of facts that
 came another way stands there.
@@ -13,42 +13,36 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import (
     BaseModel,
     Field,
-    GetJsonSchemaHandler,
     StringConstraints,
     ValidationError,
     field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
-from pydantic_core.core_schema import CoreSchema, ValidationInfo
+from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import (
     CONSTRAINTS_MAX,
     GANG_PORTS_MAX,
     INSTANCES_MAX,
-    INT_MAX,
     LABELS_MAX,
     PORTS_MAX,
-    SHARE_MAX,
     STRING_BYTES_MAX,
     STRINGS_MAX,
     WORD_MAX,
 )
 from events.codec import encode
 from events.port_names import sharing
-from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, write_amounts, write_ms
+from events.quantities import Milliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint as ConstraintPart
-from events.records.pools import PoolDefined
 from events.resources import STANDARD, Unit, in_order
 from events.spec_parts import (
-    Amounts,
     Constraint,
     EnvName,
     Gang,
     Int32,
     OnSilence,
-    ResourceName,
     Resources,
     Retries,
     ShortText,
@@ -280,99 +274,14 @@ def _short(value: T, strings: list[str]) -> T:
     return value
 
 
-class Reservation(Amounts):
-    """What a pool gets whenever it demands it."""
-
-    __pydantic_extra__: dict[ResourceName, OtherAmount]
-    cpu: Milli = 0
-    memory: Mebibytes = 0
-    disk: Mebibytes = 0
-    gpu: Milli = 0
-
-
-class Limit(Amounts):
-    """What a pool never exceeds; null: no limit."""
-
-    __pydantic_extra__: dict[ResourceName, OtherAmount | None]
-    cpu: Milli | None = None
-    memory: Mebibytes | None = None
-    disk: Mebibytes | None = None
-    gpu: Milli | None = None
-
-
-Weight = Annotated[int, Field(ge=0, le=SHARE_MAX)]
-
-
-class Share(Amounts):
-    """Weights among siblings beyond the reservations. A number alone stands for all resources, later ones too."""
-
-    __pydantic_extra__: dict[ResourceName, Weight]
-    cpu: Weight | None = None
-    memory: Weight | None = None
-    disk: Weight | None = None
-    gpu: Weight | None = None
-    others: Weight = Field(default=1, description="Of each resource that isn't named.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_for_all(cls, value: Any) -> Any:
-        return {"others": value} if isinstance(value, int) and not isinstance(value, bool) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        parts = handler.resolve_ref_schema(handler(core))
-        return {"anyOf": [parts, parts["properties"]["others"] | {"title": "Of all resources"}]}
-
-
-class PoolSpec(Spec):
-    """A pool as admins write it; its path stands beside it."""
-
-    reservation: Reservation = Reservation()
-    limit: Limit = Limit()
-    share: Share = Share()
-    open_jobs_max: Annotated[int, Field(ge=0, le=INT_MAX)] = 100_000
-    open_tasks_max: Annotated[int, Field(ge=0, le=INT_MAX)] = 2_000_000
-    cell: Annotated[int, Field(ge=0, le=INT_MAX)] | None = Field(
-        default=None,
-        description="The cell that the pool belongs to; null: that of the pool as it is, of the pool above, or the "
-        "first that the API serves.",
-    )
-
-    @field_validator("limit")
-    @classmethod
-    def _above_reservation(cls, limit: Limit, info: ValidationInfo) -> Limit:
-        reservation = info.data.get("reservation")
-        reserved = reservation.named() if reservation is not None else {}
-        for name, most in limit.named().items():
-            if most < reserved.get(name, 0):
-                raise at(name, "is below the reservation", most)
-        return limit
-
-    def to_event(self, path: str, command_id: str, cell: int = 0) -> PoolDefined:
-        """The fact to append; `cell` is for a pool that names none."""
-        share = self.share.named()
-        return PoolDefined(
-            path=path,
-            command_id=command_id,
-            reservation=in_order(self.reservation.named()),
-            limit=self.limit.named(),
-            share_default=share.pop("others"),
-            share=share,
-            open_jobs_max=self.open_jobs_max,
-            open_tasks_max=self.open_tasks_max,
-            cell=cell if self.cell is None else self.cell,
-        )
-
-
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a job spec, for editors."""
     return JobSpec.model_json_schema()
 
 
 def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
-    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it's neither job nor pool."""
-    whose = model or (JobSpec if error.title == JobSpec.__name__ else PoolSpec)
-    return [(_pointer(detail["loc"]), _message(whose, detail)) for detail in error.errors(include_url=False)]
+    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it isn't a job."""
+    return [(_pointer(detail["loc"]), _message(model or JobSpec, detail)) for detail in error.errors(include_url=False)]
 
 
 def _pointer(loc: tuple[int | str, ...]) -> str:

@@ -18,7 +18,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from events.codes import no_pool
-from events.spec import POOL_PATTERN, JobSpec, PoolSpec, problems
+from events.pool_spec import PoolSpec
+from events.spec import POOL_PATTERN, JobSpec, problems
 from paceline.client.client import new_id
 from paceline.client.errors import Faults
 

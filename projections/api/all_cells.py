@@ -17,9 +17,9 @@ from projections.api.context import Context, Pages, Paging, Place, as_json, clie
 from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
-from projections.queries import entities
-from projections.queries.entities import RowsPage
+from projections.queries import entities, pool_tree
 from projections.queries.job_list import page_text
+from projections.queries.pages import RowsPage
 from projections.queries.resources import kinds_json, kinds_of
 from projections.views.reader import reached, write_positions
 
@@ -154,7 +154,7 @@ def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
 
 
 def _pools(found: Cells) -> dict[str, Any]:
-    rows = [(cell, pool) for cell, each in found.items() for pool in entities.pools_json(each.connection)]
+    rows = [(cell, pool) for cell, each in found.items() for pool in pool_tree.pools_in_full(each.connection)]
     return {"pools": sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])}
 
 

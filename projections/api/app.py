@@ -6,8 +6,9 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from events.log.port import Log
+from events.pool_spec import PoolSpec
 from events.settings_spec import CellSpec
-from events.spec import JobSpec, PoolSpec
+from events.spec import JobSpec
 from paceline.client.proof import Proving
 from projections.api import hosts, jobs, pools, settings, stream, system
 from projections.api.context import Context, TaskLog, own_cell

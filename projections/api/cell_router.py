@@ -22,7 +22,7 @@ from projections.api.context import Context, client_of, of_cell, spread
 from projections.api.errors import install
 from projections.api.guards import Guards
 from projections.api.problems import Problem, wrong_cell
-from projections.queries import entities
+from projections.queries import entities, pool_tree
 from projections.views.jobs import REJECTED
 
 ABSENT, REMOVED, PRESENT = range(3)
@@ -127,7 +127,7 @@ class Router:
         """The cell that a pool belongs to, as the cells served here know it."""
         found = None
         for cell in self._contexts:
-            known = await self._ask(cell, lambda connection: entities.pools_json(connection, path))
+            known = await self._ask(cell, lambda connection: pool_tree.pools_json(connection, path))
             if known and known[0]["cell"] == cell:
                 return cell
             found = known[0]["cell"] if known else found

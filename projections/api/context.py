@@ -23,7 +23,7 @@ from events.topics import POOLS
 from projections.api.log_loss import Appends
 from projections.api.problems import Problem, wrong_cell
 from projections.api.request_limits import ConcurrencyLimit
-from projections.queries import entities
+from projections.queries import entities, pool_tree
 from projections.queries.job_list import JobTexts
 from projections.views.reader import BadPosition, Views, reached, read_positions, write_positions
 from projections.views.rows import AnswerRow
@@ -119,7 +119,7 @@ class Context:
 
         def has(other: Context) -> bool:
             with other.views.read() as connection:
-                return any(each["cell"] == self.cell for each in entities.pools_json(connection, path))
+                return any(each["cell"] == self.cell for each in pool_tree.pools_json(connection, path))
 
         return [other for other in self.beside if has(other)]
 

@@ -19,7 +19,7 @@ from events.topics import JOBS
 from projections.api.commands import CHANGED, Command, PriorityCommand, carry_out
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
-from projections.queries import entities
+from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
 from projections.queries.job_list import JobFilter, page_text
 from projections.queries.resources import kinds_of
@@ -174,7 +174,7 @@ def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]]) -> l
     path = body.get("pool") if isinstance(body, dict) else None
     if not isinstance(path, str) or "/pool" in dict(found):
         return []
-    known = _read(context, lambda connection: entities.pools_json(connection, path))
+    known = _read(context, lambda connection: pool_tree.pools_json(connection, path))
     return [] if known else [("/pool", no_pool(path))]
 
 
@@ -191,7 +191,7 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
                 return _shown(connection, event.job_id)
             detail = f"another job was submitted under the id {event.job_id}; choose another id"
             raise Problem(409, Code.ID_TAKEN, detail)
-        pool = next(iter(entities.pools_json(connection, event.pool)), None)
+        pool = next(iter(pool_tree.pools_json(connection, event.pool)), None)
     if pool is None:
         return Code.NO_SUCH_POOL
     if pool["cell"] != context.cell:

@@ -11,13 +11,14 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
+from events.pool_spec import PoolSpec
 from events.records.pools import PoolDefined, PoolRemoved
 from events.resources import UnknownResource
-from events.spec import POOL_PATTERN, PoolSpec, problems
+from events.spec import POOL_PATTERN, problems
 from events.topics import POOLS
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
-from projections.queries import entities
+from projections.queries import pool_tree
 from projections.queries.resources import kinds_of
 
 DECIDED_S = 10.0
@@ -34,7 +35,7 @@ def routes(context: Context) -> APIRouter:
         """The pools of the cell, by path."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            return {"pools": [each for each in entities.pools_json(connection) if each["cell"] == context.cell]}
+            return {"pools": [each for each in pool_tree.pools_in_full(connection) if each["cell"] == context.cell]}
 
         return await read(look)
 
@@ -43,7 +44,7 @@ def routes(context: Context) -> APIRouter:
         """One pool."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            found = entities.pools_json(connection, f"/{path}")
+            found = pool_tree.pools_in_full(connection, f"/{path}")
             if not found:
                 raise not_found("pool", f"/{path}")
             _must_be_here(found[0]["cell"], path)
@@ -68,8 +69,8 @@ def routes(context: Context) -> APIRouter:
 
         def exists() -> bool:
             with context.views.read() as connection:
-                found = entities.pools_json(connection, f"/{path}")
-                pending = entities.pool_pending(connection, f"/{path}")
+                found = pool_tree.pools_json(connection, f"/{path}")
+                pending = pool_tree.pool_pending(connection, f"/{path}")
             for each in found:
                 _must_be_here(each["cell"], path)
             return bool(found) or pending
@@ -90,7 +91,7 @@ def _checked(context: Context, body: Any) -> PoolSpec:
     try:
         spec = PoolSpec.model_validate(body)
     except ValidationError as error:
-        raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error)) from error
+        raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error, PoolSpec)) from error
     with context.views.read() as connection:
         kinds = kinds_of(connection)
     units = kinds.units

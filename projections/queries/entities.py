@@ -1,23 +1,24 @@
 """What the API reads: views as JSON values. Each function takes a connection, so that one answer sees one state."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, select, tuple_
+from sqlalchemy import Connection, Table, select, tuple_
 
 from events.codec import decode
 from events.quantities import write_amounts
 from events.records.jobs import JobSubmitted
-from events.records.pools import PoolDefined
 from events.resources import Kinds, Unit, in_order
 from events.spec import from_event
 from events.topics import ALL
-from projections.queries import explain
-from projections.queries.resources import kinds_of, offered_json, shares_json
+from projections.queries import explain, situations
+from projections.queries.pages import Json, Page, RowsPage, rows_of, some
+from projections.queries.resources import kinds_of, offered_json
 from projections.record_json import at
 from projections.views import tables
-from projections.views.rows import AnswerRow, ExplanationRow, HostRow, JobRow, PoolRow, amounts_in
+from projections.views.rows import AnswerRow, HostRow, JobRow, amounts_in
+
 
 def _one(connection: Connection, row: Any, table: Table, key: Any) -> Any:
     column = next(iter(table.primary_key))
@@ -43,7 +44,7 @@ def submission(connection: Connection, row: JobRow) -> JobSubmitted:
 
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     """Jobs as lists show them: all but their specs."""
-    found = situations(connection, rows)
+    found = situations.of_jobs(connection, rows)
     kinds = kinds_of(connection)
     return [_job_json(row, explain.headline(row, found.get(row.job_id), kinds)) for row in rows]
 
@@ -90,8 +91,8 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
 
 def explanation(connection: Connection, row: JobRow) -> Json:
     """Why a job stands where it stands."""
-    situation = situations(connection, [row]).get(row.job_id)
-    more = detail(connection, row, situation) if situation else None
+    situation = situations.of_jobs(connection, [row]).get(row.job_id)
+    more = situations.detail(connection, row, situation) if situation else None
     reasons = explain.reasons(row, situation, kinds_of(connection), more)
     headline = explain.first(reasons)
     return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": reasons}
@@ -122,12 +123,12 @@ def history_page(connection: Connection, job_id: str, size: int, after: Sequence
     return Page(items, list(found.rows[-1][:5]) if found.more else None)
 
 
-def _in_units(detail: Json, units: Mapping[str, Unit]) -> Json:
+def _in_units(said: Json, units: Mapping[str, Unit]) -> Json:
     """What is told of a decision, amounts as users write them."""
     for name in explain.AMOUNTS:
-        if isinstance(amounts := detail.get(name), dict):
-            detail[name] = write_amounts(in_order(amounts), units)
-    return detail
+        if isinstance(amounts := said.get(name), dict):
+            said[name] = write_amounts(in_order(amounts), units)
+    return said
 
 
 # Hosts.

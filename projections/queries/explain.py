@@ -167,7 +167,7 @@ def _held(job: JobRow, wait: Wait, kinds: Kinds, detail: Detail | None) -> Json:
     found = reason(hold.code, told.text, since, "entitlement", told.remedy)
     found |= {"tasks": wait.tasks, "round": hold.round, "pool": hold.at, **told.more}
     for name in ("asked", "allocated", "entitlement", "limit"):
-        found[name] = write_amounts(in_order(numbers[name]), kinds.units) if numbers.get(name) else None
+        found[name] = write_amounts(numbers[name], kinds.units) if numbers.get(name) else None
     found["not_before"] = at(numbers.get("not_before_ms", 0))
     return found
 
@@ -235,4 +235,3 @@ def reason(code: str, text: str, since_ms: int, machine: str, remedy: Remedy | N
         "until": None,
         "not_before": None,
     }
-

@@ -1,6 +1,7 @@
 """What entitlement's reasons say: who says no to tasks that wait for admission, with which numbers, and what helps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,7 +32,7 @@ class Told(NamedTuple):
 
     text: str
     remedy: Remedy | None = None
-    more: dict[str, Any] = {}
+    more: Mapping[str, Any] = MappingProxyType({})
 
 
 def _limit(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:

@@ -12,7 +12,8 @@ import orjson
 from sqlalchemy import Connection, select
 
 from events.codes import ENDED_JOBS
-from projections.queries.entities import RowsPage, first_of, jobs_json, rows_of
+from projections.queries.entities import jobs_json
+from projections.queries.pages import RowsPage, first_of, rows_of
 from projections.views import tables
 from projections.views.reader import rows_as_text
 from projections.views.rows import JobRow

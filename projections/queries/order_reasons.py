@@ -56,7 +56,12 @@ def of_winner(order: OrderRow, detail: Detail | None) -> tuple[str, str, Remedy 
             return Code.WAITING_FOR_PREEMPTION, f"{runs} for it ({named}){kept}{spared}", None, more
         case Code.LEFT:
             runs = "1 run has left" if order.victims == 1 else f"{order.victims} runs have left"
-            return Code.WAITING_FOR_PREEMPTION, f"{runs} for it ({named}){kept}", Remedy(WAIT, "it is placed next"), more
+            return (
+                Code.WAITING_FOR_PREEMPTION,
+                f"{runs} for it ({named}){kept}",
+                Remedy(WAIT, "it is placed next"),
+                more,
+            )
         case Code.DEFERRED:
             again = order.answered_ms + detail.settings.defer_for_ms if detail else 0
             text = f"the SLA of a job wouldn't have its runs leave now ({named})"
@@ -107,4 +112,3 @@ def what_helps(job: JobRow, claims: int, detail: Detail | None, situation: Situa
     if detail.delay_ms < 0:
         return f"{entitled}; nobody is preempted for pool {job.pool}"
     return f"{entitled}; from {at(since + detail.delay_ms)} on others may be preempted for it"
-

@@ -83,7 +83,7 @@ class Detail(NamedTuple):
     """How long it is entitled without a place before others leave for it; -1: they don't."""
 
 
-def situations(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:
+def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:
     """The situations of jobs that aren't over, by id."""
     going = {row.job_id: row for row in rows if row.state not in ENDED_JOBS and row.base >= 0}
     found = {job_id: Situation([], {}, [], [], []) for job_id in going}
@@ -204,8 +204,9 @@ def _holders(connection: Connection, pool: str) -> list[tuple[str, Amounts]]:
     """The jobs that hold most in a pool and below it, those with most tasks on hosts first."""
     jobs = tables.jobs.c
     live = jobs.ordered + jobs.running + jobs.stopping_tasks
-    inside = (jobs.pool == pool) | jobs.pool.startswith(f"{pool}/", autoescape=True) if pool != "/" else True
-    query = select(jobs.job_id, jobs.need, live).where(live > 0, jobs.state.not_in(ENDED_JOBS), inside)
+    query = select(jobs.job_id, jobs.need, live).where(live > 0, jobs.state.not_in(ENDED_JOBS))
+    if pool != "/":
+        query = query.where((jobs.pool == pool) | jobs.pool.startswith(f"{pool}/", autoescape=True))
     found = connection.execute(query.order_by(live.desc(), jobs.job_id).limit(HOLDERS_SHOWN))
     return [(job_id, {name: each * tasks for name, each in amounts_in(need).items()}) for job_id, need, tasks in found]
 

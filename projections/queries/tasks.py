@@ -88,6 +88,21 @@ def waiting_columns(connection: Connection, job: JobRow) -> tuple[I32, I32]:
     return queued[_COLUMN["standing"]], queued[_COLUMN["since_s"]]
 
 
+def waiting_ranges(connection: Connection, job: JobRow, standing: int, most: int) -> list[tuple[int, int, int]]:
+    """The first units of a job that wait with a standing: first instance, tasks, and the second since when. A gang is
+    one unit; of tasks that are admitted alone, neighbours stand together.
+    """
+    found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 else 0))
+    mine = (found[0] == TaskState.QUEUED) & (found[_COLUMN["standing"]] == standing)
+    instances = np.flatnonzero(mine)
+    gang = instances < job.gang_min
+    parts = [instances[gang]] if gang.any() else []
+    alone = instances[~gang]
+    parts += np.split(alone, np.flatnonzero(np.diff(alone) != 1) + 1) if len(alone) else []
+    since = found[_COLUMN["since_s"]]
+    return [(int(part[0]), len(part), int(since[part].min())) for part in parts[:most]]
+
+
 def past_host(connection: Connection, job: JobRow, instance: int, run: int) -> str | None:
     """The host of a run that another one of its task came after; None where it had none."""
     past, hosts = tables.past_runs.c, tables.host_names.c

@@ -130,7 +130,9 @@ class PastRunRow(msgspec.Struct):
 
 
 class PoolRow(msgspec.Struct):
-    """A pool, owned by entitlement. `spec` is the encoded PoolDefined that was answered with DONE, of the root empty."""
+    """A pool, owned by entitlement. `spec` is the encoded PoolDefined that was answered with DONE; of the root it is
+    empty.
+    """
 
     path: str
     offset: int

@@ -12,7 +12,7 @@ from events.id_digests import job_digest
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.records.base import Event
-from events.records.entitlement import GangsAdmitted
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld, PreemptionsOrdered
 from events.records.hosts import HostConnected, HostOffered
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
@@ -25,7 +25,7 @@ from events.records.lifecycle import (
     RunsOrdered,
 )
 from events.records.parts import Seen, Segment, TaskShape
-from events.records.placement import TasksPlaced
+from events.records.placement import GangsUnplaced, TasksPlaced
 from events.records.rounds import EpochStarted, RoundCommitted
 from events.rounds import sealed
 from events.spec import JobSpec
@@ -141,9 +141,7 @@ class Cell:
 
     def run(self, job_id: str = "a", instances: tuple[int, ...] = (0,), run: int = 1, host_id: str = "h1") -> None:
         """Admits, places and orders runs."""
-        self.decide(
-            "entitlement", GangsAdmitted(**ranges(job_id, instances, run), gang=pack_ints([0] * len(instances)))
-        )
+        self.decide("entitlement", admitted(job_id, instances, run))
         self.decide("placement", placed(job_id, instances, run, host_id))
         self.decide("lifecycle", ordered(job_id, instances, run, host_id))
 
@@ -232,6 +230,54 @@ def queued(job_id: str, instances: tuple[int, ...], run: int, admitted: int = 0,
         fields = {**ranges(job_id, instances[:1], run), "count": pack_ints([len(instances)])}
     count = len(fields["job"]) // 4
     return GangsQueued(**fields, gang=pack_ints([gang] * count), admitted=pack_ints([admitted] * count))
+
+
+def held(job_id: str, instances: tuple[int, ...], code: str = "LIMIT_REACHED", run: int = 1, **more: Any) -> GangsHeld:
+    """Why tasks of a job aren't admitted; with `gang` they are one."""
+    gang = more.pop("gang", 0)
+    fields = {"pool": "/p", "at": "/p", "asked": CORE, **gangs(job_id, instances, run, gang), **more}
+    return GangsHeld(code=code, **fields)
+
+
+def unplaced(job_id: str, code: str = "NO_HOST_FITS", tasks: int = 1, **more: Any) -> GangsUnplaced:
+    """Why tasks of a job find no place."""
+    return GangsUnplaced(job_id=job_id, code=code, tasks=tasks, **{"need": CORE, "hosts_considered": 0,
+                                                                   "hosts_by_reason": {}, **more})  # fmt: skip
+
+
+def gangs(job_id: str, instances: tuple[int, ...], run: int = 1, gang: int = 0) -> dict[str, Any]:
+    """Ranges of tasks; with `gang` they are one."""
+    if gang:
+        return {**ranges(job_id, instances[:1], run), "count": pack_ints([len(instances)]), "gang": pack_ints([1])}
+    return {**ranges(job_id, instances, run), "gang": pack_ints([0] * len(instances))}
+
+
+def admitted(job_id: str, instances: tuple[int, ...], run: int = 1, entitled: int = 1, gang: int = 0) -> GangsAdmitted:
+    fields = gangs(job_id, instances, run, gang)
+    return GangsAdmitted(**fields, entitled=pack_ints([entitled] * (len(fields["job"]) // 4)))
+
+
+def ranked(job_id: str, instances: tuple[int, ...], run: int = 1, entitled: int = 1) -> AdmissionsRanked:
+    fields = gangs(job_id, instances, run)
+    return AdmissionsRanked(**fields, entitled=pack_ints([entitled] * len(instances)))
+
+
+def preempted(
+    number: int, victims: dict[str, tuple[int, ...]], for_job: str, run: int = 1, way: int = 2, **more: Any
+) -> PreemptionsOrdered:
+    """An order that runs of jobs leave pool /p for the first task of another job."""
+    job = [at for at, instances in enumerate(victims.values()) for _ in instances]
+    count = len(job)
+    fields = {
+        "for_pool": "/q", "for_first": 0, "for_count": 1, "for_run": 1, "code": "BELOW_ENTITLEMENT",
+        "host_ids": ("h1",), "from_pools": ("/p",), **more,
+    }  # fmt: skip
+    return PreemptionsOrdered(
+        order=number, for_job=for_job, job_ids=tuple(victims), job=pack_ints(job),
+        instance=pack_ints([each for instances in victims.values() for each in instances]),
+        run=pack_ints([run] * count), way=pack_ints([way] * count), slice=pack_ints([0] * count),
+        from_pool=pack_ints([0] * count), **fields,
+    )  # fmt: skip
 
 
 def dump(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:

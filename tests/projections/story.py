@@ -1,14 +1,15 @@
 """Random but lawful histories: jobs come, are held, run, fail, lose their hosts; some bytes are poison."""
 
 import random
+from collections.abc import Iterable
 
+from events.codes import Outcome
 from events.columns import pack_ints
-from events.records.entitlement import GangsHeld
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.tasks import RunsReported
 from tests.machines import instances_changed
-from tests.projections.cell import CORE, Cell, ended, queued, runs
+from tests.projections.cell import Cell, admitted, ended, held, preempted, queued, ranked, runs
 
 
 class LogSummary:
@@ -20,6 +21,8 @@ class LogSummary:
         self.jobs: dict[str, list[int]] = {}
         """Their instances."""
         self.ended: list[str] = []
+        self.queued: dict[tuple[str, int], tuple[int, int]] = {}
+        """Of tasks that wait, their run, and where lifecycle said so."""
         for step in range(60):
             self.cell.ms += self.random.choice([0, 0, 1, 7])
             self.random.choice(
@@ -51,7 +54,8 @@ class LogSummary:
             self.cell.decide("lifecycle", JobRejected(job_id=job_id, jobs_offset=at, code="TOO_LARGE", message="m"))
         else:
             self.jobs[job_id] = list(range(size))
-            self.cell.accept(job_id, at, first_run=step + 1, instances=size, retries={"max": 1})
+            said = self.cell.accept(job_id, at, first_run=step + 1, instances=size, retries={"max": 1})
+            self.queued |= {(job_id, instance): (step + 1, said) for instance in range(size)}
 
     def poison(self, step: int) -> None:
         self.cell.put(self.random.choice(["paceline.jobs", "paceline.hosts", "paceline.sla"]), b"poison")
@@ -65,15 +69,36 @@ class LogSummary:
         return job_id, tuple(sorted(self.random.sample(have, min(len(have), 5))))
 
     def hold(self, step: int) -> None:
-        if self.jobs:
-            code = self.random.choice(["LIMIT_REACHED", "BEHIND_IN_QUEUE"])
-            self.cell.decide("entitlement", GangsHeld(job_id=self.some()[0], pool="/p", code=code, tasks=3, asked=CORE,
-                                                      free={}))  # fmt: skip
+        """Entitlement says something of waiting tasks. It may not have heard what became of them since they wait."""
+        waiting = sorted(key for key in self.queued if key[0] not in self.ended)
+        if not waiting:
+            return
+        job_id, instance = self.random.choice(waiting)
+        run, at = self.queued[job_id, instance]
+        same = [key[1] for key in waiting if key[0] == job_id and self.queued[key][0] == run]
+        instances = tuple(sorted(self.random.sample(same, min(len(same), 5))))
+        entitled = self.random.randint(0, 1)
+        code = self.random.choice(["LIMIT_REACHED", "BEHIND_IN_QUEUE"])
+        said = self.random.choice(
+            [
+                held(job_id, instances, code, run),
+                held(job_id, instances, code, run),
+                admitted(job_id, instances, run, entitled),
+                ranked(job_id, instances, run, entitled),
+                preempted(step + 1, {job_id: instances}, job_id, run),
+            ]
+        )
+        slow = self.cell.slow
+        if self.cell.writers["entitlement"].positions["paceline.lifecycle"] <= at:
+            self.cell.slow = None
+        self.cell.decide("entitlement", said)
+        self.cell.slow = slow
 
     def order(self, step: int) -> None:
         if self.jobs:
             job_id, instances = self.some()
             self.cell.run(job_id, instances, run=step + 1, host_id=f"h{self.random.randrange(3)}")
+            self.leave(job_id, instances)
 
     def change(self, step: int) -> None:
         """A job gets instances, some of them far behind, and loses some that have no run."""
@@ -87,13 +112,26 @@ class LogSummary:
         removed = self.random.sample(have, min(len(have), self.random.choice([0, 2])))
         decisions = [ended(job_id, tuple(removed), 5, run=step)] if removed else []
         changed = instances_changed(job_id, have, added, removed, step + 1)
-        self.cell.decide("lifecycle", *decisions, changed, queued(job_id, tuple(added), step + 1))
+        said = self.cell.decide("lifecycle", *decisions, changed, queued(job_id, tuple(added), step + 1))
+        self.leave(job_id, removed)
+        self.queued |= {(job_id, instance): (step + 1, said) for instance in added}
         self.jobs[job_id] = sorted({*have, *added} - {*removed})
 
     def end(self, step: int) -> None:
         if self.jobs:
             job_id, instances = self.some()
-            self.cell.decide("lifecycle", ended(job_id, instances, self.random.randint(1, 6), run=step))
+            outcome = self.random.randint(1, 6)
+            self.cell.decide("lifecycle", ended(job_id, instances, outcome, run=step))
+            self.leave(job_id, instances)
+            if outcome == Outcome.PREEMPTED and job_id not in self.ended:
+                again = queued(job_id, instances, step + 1, admitted=self.random.randint(0, 1))
+                said = self.cell.decide("lifecycle", again)
+                self.queued |= {(job_id, instance): (step + 1, said) for instance in instances}
+
+    def leave(self, job_id: str, instances: Iterable[int]) -> None:
+        """Tasks don't wait any more."""
+        for instance in instances:
+            self.queued.pop((job_id, instance), None)
 
     def over(self, step: int) -> None:
         going = [job_id for job_id in sorted(self.jobs) if job_id not in self.ended]
@@ -107,7 +145,7 @@ class LogSummary:
         if gone:
             self.cell.forget(*gone, "unknown")
         for job_id in gone:
-            del self.jobs[job_id]
+            self.leave(job_id, self.jobs.pop(job_id))
 
     def stop(self, step: int) -> None:
         """Of a job that there may be, has been, or never was."""

@@ -6,16 +6,18 @@ import pytest
 
 from events.codes import Outcome
 from events.columns import pack_ints
-from events.records.entitlement import GangsHeld
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected
 from events.records.tasks import RunsReported
 from projections.views import projector, retention
 from projections.views.projector import Projector, rebuild
 from projections.views.tables import open_engine
-from tests.projections.cell import CORE, Cell, dump, ended, ordered, queued, runs
+from tests.projections.cell import Cell, admitted, dump, ended, held, ordered, preempted, queued, runs, unplaced
 
-OF_JOBS = ("jobs", "submissions", "history", "task_blocks", "port_blocks", "task_reasons", "past_runs", "explanations")
+OF_JOBS = (
+    "jobs", "submissions", "history", "task_blocks", "port_blocks", "task_reasons", "past_runs", "explanations",
+    "waiting", "holds", "victims", "reservations",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -32,9 +34,9 @@ def rows(cell: Cell, tmp_path) -> dict[str, list]:
         live.stop_reading()
     again = tmp_path / str(random.random())
     again.mkdir()
-    held = dump(engine)
-    assert held == dump(rebuild(cell.log, again))
-    return held
+    found = dump(engine)
+    assert found == dump(rebuild(cell.log, again))
+    return found
 
 
 def reported(job_id: str, run: int) -> RunsReported:
@@ -47,9 +49,10 @@ def life(cell: Cell, job_id: str, first_run: int = 1, **fields: object) -> None:
     """A job with ports whose first run fails, with a reason, and whose second one succeeds."""
     fields = {"ports": ["http"], "retries": {"max": 1}, **fields}
     cell.accept(job_id, first_run=first_run, **fields)
+    cell.decide("entitlement", held(job_id, (0,), run=first_run))
     cell.run(job_id, run=first_run)
-    cell.decide("entitlement", GangsHeld(job_id=job_id, pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE,
-                                         free={}))  # fmt: skip
+    cell.decide("placement", unplaced(job_id))
+    cell.decide("entitlement", preempted(first_run, {job_id: (0,)}, job_id, run=first_run))
     cell.fact(reported(job_id, first_run))
     cell.decide("lifecycle", ended(job_id, (0,), Outcome.FAILED, run=first_run, kept=1))
     cell.decide("lifecycle", queued(job_id, (0,), first_run + 1, admitted=1))
@@ -63,12 +66,12 @@ def test_a_job_that_is_forgotten_leaves_all_views_and_its_neighbours_stay(cell, 
         life(cell, job_id)
     before = rows(cell, tmp_path)
     cell.forget("b")
-    held = rows(cell, tmp_path)
+    left = rows(cell, tmp_path)
     for table in ("jobs", "submissions", "history", "task_reasons", "past_runs"):
-        assert held[table] == [row for row in before[table] if "b" not in row[:2]], table
+        assert left[table] == [row for row in before[table] if "b" not in row[:2]], table
     cell.forget("a", "c")
-    held = rows(cell, tmp_path)
-    assert {table: held[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
+    left = rows(cell, tmp_path)
+    assert {table: left[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
 
 
 def test_a_job_of_many_blocks_leaves_none_of_them(cell, tmp_path):
@@ -85,10 +88,10 @@ def test_an_id_that_returns_shows_the_new_job_alone(cell, tmp_path):
     life(cell, "a")
     cell.forget("a")
     life(cell, "a", first_run=3, instances=2)
-    held = rows(cell, tmp_path)
-    assert [row[:2] + row[6:7] for row in held["jobs"]] == [("a", held["submissions"][0][0], 2)]
-    assert {row[2] for row in held["task_reasons"]} == {3}
-    assert sum("JobAccepted" in row for row in held["history"]) == 1
+    left = rows(cell, tmp_path)
+    assert [row[:2] + row[6:7] for row in left["jobs"]] == [("a", left["submissions"][0][0], 2)]
+    assert {row[2] for row in left["task_reasons"]} == {3}
+    assert sum("JobAccepted" in row for row in left["history"]) == 1
 
 
 def test_a_submission_that_waits_while_its_id_is_forgotten_is_shown(cell, tmp_path):
@@ -98,24 +101,24 @@ def test_a_submission_that_waits_while_its_id_is_forgotten_is_shown(cell, tmp_pa
     at = cell.submit("a", instances=7)
     cell.decide("lifecycle")
     cell.forget("a")
-    held = rows(cell, tmp_path)
-    assert [(row[2], row[6], row[10]) for row in held["jobs"]] == [(at, 7, "SUBMITTED")]
-    assert [row[7] for row in held["history"]] == ["JobSubmitted"]
+    left = rows(cell, tmp_path)
+    assert [(row[2], row[6], "SUBMITTED" in row) for row in left["jobs"]] == [(at, 7, True)]
+    assert [row[7] for row in left["history"]] == ["JobSubmitted"]
     assert lifecycle["paceline.jobs"] > read
 
 
 def test_what_is_said_of_jobs_that_are_no_more_leaves_no_rows(cell, tmp_path):
     life(cell, "a")
     cell.forget("a")
-    late = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free={})
-    cell.decide("entitlement", late)
+    cell.decide("entitlement", held("a", (0,)), admitted("a", (0,)), preempted(7, {"a": (0,)}, "b"))
+    cell.decide("placement", unplaced("a"))
     for job_id in ("a", "typo"):
         cell.fact(reported(job_id, 1))
         at = cell.fact(JobStopRequested(job_id=job_id, command_id="c"))
         cell.decide("lifecycle", CommandAnswered(job_id=job_id, jobs_offset=at, command_id="c", code="NOT_FOUND"))
-    held = rows(cell, tmp_path)
-    assert {table: held[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
-    assert [row[2] for row in held["answers"][-2:]] == ["a", "typo"], "the answers are kept a while"
+    left = rows(cell, tmp_path)
+    assert {table: left[table] for table in OF_JOBS} == {table: [] for table in OF_JOBS}
+    assert [row[2] for row in left["answers"][-2:]] == ["a", "typo"], "the answers are kept a while"
 
 
 class Unread:
@@ -131,10 +134,11 @@ def test_what_a_machine_says_that_has_not_heard_of_the_new_job_is_not_said_of_it
     cell.accept("a", first_run=3)
     before = rows(cell, tmp_path)
     cell.slow = Unread()
-    cell.decide("entitlement", GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE,
-                                         free={}))  # fmt: skip
-    held = rows(cell, tmp_path)
-    assert (held["history"], held["explanations"]) == (before["history"], [])
+    cell.decide("entitlement", held("a", (0,), run=3), admitted("a", (0,), run=3))
+    cell.decide("placement", unplaced("a"))
+    after = rows(cell, tmp_path)
+    same = ("history", "explanations", "waiting", "holds", "task_blocks")
+    assert [after[table] for table in same] == [before[table] for table in same]
 
 
 def test_rejected_jobs_answers_and_rounds_leave_after_a_time(cell, tmp_path, monkeypatch):
@@ -147,10 +151,10 @@ def test_rejected_jobs_answers_and_rounds_leave_after_a_time(cell, tmp_path, mon
     assert "wrong" in str(rows(cell, tmp_path)["jobs"])
     cell.ms += 1
     cell.decide("lifecycle")
-    held = rows(cell, tmp_path)
-    assert [row[0] for row in held["jobs"]] == ["lives on"]
-    assert "wrong" not in str(held)
-    assert [row[1] for row in held["rounds"] if row[0] == "lifecycle"] == [cell.writers["lifecycle"].round - 1,
+    left = rows(cell, tmp_path)
+    assert [row[0] for row in left["jobs"]] == ["lives on"]
+    assert "wrong" not in str(left)
+    assert [row[1] for row in left["rounds"] if row[0] == "lifecycle"] == [cell.writers["lifecycle"].round - 1,
                                                                           cell.writers["lifecycle"].round]  # fmt: skip
 
 

@@ -14,23 +14,44 @@ from events.codes import Outcome
 from events.columns import pack_ints, pack_longs
 from events.log.memory import MemoryReader
 from events.log.port import LogFault, LogGap, LogUnavailable
-from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
+from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered, TurnSet
 from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
-from events.records.lifecycle import CommandAnswered, JobRejected, RunsAvailable, RunsStopping
-from events.records.placement import GangsReturned, GangsUnplaced, HostLost
+from events.records.lifecycle import CommandAnswered, JobRejected, PreemptionAnswered, RunsAvailable, RunsStopping
+from events.records.parts import Cause
+from events.records.placement import GangsReturned, HostLost, HostsReserved
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
-from projections.queries.entities import rows_of
+from projections.queries.pages import rows_of
 from projections.queries.tasks import past_host, tasks_page
 from projections.views import projector as module
 from projections.views import tables
+from projections.views.blocks import unpack
+from projections.views.cache import TASK_COLUMNS
 from projections.views.projector import Projector, rebuild
 from projections.views.rows import JobRow
 from projections.views.tables import open_engine
+from projections.views.waiting import Standing
 from tests.machines import instances_changed
-from tests.projections.cell import CORE, Cell, dump, ended, ordered, placed, queued, ranges, runs
+from tests.projections.cell import (
+    CORE,
+    Cell,
+    admitted,
+    dump,
+    ended,
+    held,
+    ordered,
+    placed,
+    preempted,
+    queued,
+    ranges,
+    ranked,
+    runs,
+    unplaced,
+)
 from tests.projections.story import LogSummary
+
+ENTITLED, BORROWED = Standing.ENTITLED, Standing.BORROWED
 
 
 @pytest.fixture
@@ -68,12 +89,12 @@ def test_tasks_keep_what_they_hold_while_their_job_grows_moves_and_shrinks(cell,
         cell.decide("lifecycle", instances_changed("a", have, [at]), queued("a", (at,), 1))
         have.append(at)
     cell.decide("lifecycle", stopped, instances_changed("a", have, removed=[0, 39]))
-    held = fold(cell, tmp_path)
-    job = held["jobs"][0]
+    found = fold(cell, tmp_path)
+    job = found["jobs"][0]
     assert (job["instances"], job["removed"], job["ordered"], job["queued"], job["killed"]) == (39, 1, 1, 37, 0)
     assert 39 <= job["slots"] <= 60
-    assert (held["pool_use"][0]["open_tasks"], held["hosts"][0]["runs"]) == (638, 1)
-    assert [row["event"] for row in held["history"] if row["job_id"] == "a"].count("InstancesChanged") == 39
+    assert (found["pool_use"][0]["open_tasks"], found["hosts"][0]["runs"]) == (638, 1)
+    assert [row["event"] for row in found["history"] if row["job_id"] == "a"].count("InstancesChanged") == 39
     engine = open_engine(tmp_path / "views.sqlite")
     with engine.connect() as connection:
         row = rows_of(connection, JobRow, select(tables.jobs).where(tables.jobs.c.job_id == "a"))[0]
@@ -84,12 +105,12 @@ def test_tasks_keep_what_they_hold_while_their_job_grows_moves_and_shrinks(cell,
         (at, "QUEUED") for at in range(2, 39)
     ]
     assert (tasks[0]["ports"], tasks[0]["host_id"]) == ([12, 13], "h1")
-    assert sum(len(np.frombuffer(row["data"], "<i4").nonzero()[0]) for row in held["port_blocks"]) == 2
+    assert sum(len(np.frombuffer(row["data"], "<i4").nonzero()[0]) for row in found["port_blocks"]) == 2
     cell.changed("KILLED")
     cell.changed("KILLED", "b")
     cell.forget("a", "b")
-    held = fold(cell, tmp_path)
-    assert held["task_blocks"] == held["port_blocks"] == []
+    found = fold(cell, tmp_path)
+    assert found["task_blocks"] == found["port_blocks"] == []
 
 
 def test_a_job_is_submitted_accepted_run_and_done(cell, tmp_path):
@@ -99,20 +120,20 @@ def test_a_job_is_submitted_accepted_run_and_done(cell, tmp_path):
     cell.ms += 10
     cell.decide("lifecycle", RunsAvailable(**runs("a", (0, 1, 2))))
     cell.changed("RUNNING")
-    held = fold(cell, tmp_path)
-    job = held["jobs"][0]
+    found = fold(cell, tmp_path)
+    job = found["jobs"][0]
     assert (job["state"], job["running"], job["queued"], job["started_ms"]) == ("RUNNING", 3, 0, cell.ms)
-    host = held["hosts"][0]
+    host = found["hosts"][0]
     assert (host["runs"], host["allocated"]) == (3, '{"cpu":3000,"memory":1536}')
     cell.ms += 10
     cell.decide("lifecycle", ended("a", (0, 2), Outcome.SUCCEEDED), ended("a", (1,), Outcome.FAILED, exit_code=3))
     cell.changed("FAILED")
-    held = fold(cell, tmp_path)
-    job, host = held["jobs"][0], held["hosts"][0]
+    found = fold(cell, tmp_path)
+    job, host = found["jobs"][0], found["hosts"][0]
     assert (job["state"], job["succeeded"], job["failed"], job["ended_ms"]) == ("FAILED", 2, 1, cell.ms)
     assert (job["failed_instance"], job["failed_exit_code"]) == (1, 3)
     assert (host["runs"], host["allocated"]) == (0, "{}")
-    assert [row["event"] for row in held["history"]] == [
+    assert [row["event"] for row in found["history"]] == [
         "JobSubmitted", "JobAccepted", "GangsQueued", "GangsAdmitted", "TasksPlaced", "RunsOrdered", "RunsAvailable",
         "JobChanged", "RunsEnded", "RunsEnded", "JobChanged",
     ]  # fmt: skip
@@ -208,10 +229,10 @@ def test_a_rejected_job_shows_its_code_until_the_id_is_accepted(cell, tmp_path):
     job = fold(cell, tmp_path)["jobs"][0]
     assert (job["state"], job["code"], job["pool"]) == ("REJECTED", "NO_SUCH_POOL", "/none")
     cell.accept("a", pool="/p")
-    held = fold(cell, tmp_path)
-    assert len(held["jobs"]) == 1
-    assert (held["jobs"][0]["state"], held["jobs"][0]["code"], held["jobs"][0]["pool"]) == ("PENDING", "", "/p")
-    assert [row["offset"] for row in held["submissions"]] == [held["jobs"][0]["offset"]]
+    found = fold(cell, tmp_path)
+    assert len(found["jobs"]) == 1
+    assert (found["jobs"][0]["state"], found["jobs"][0]["code"], found["jobs"][0]["pool"]) == ("PENDING", "", "/p")
+    assert [row["offset"] for row in found["submissions"]] == [found["jobs"][0]["offset"]]
 
 
 def test_a_repeat_and_a_thief_of_the_id_change_nothing(cell, tmp_path):
@@ -224,10 +245,10 @@ def test_a_repeat_and_a_thief_of_the_id_change_nothing(cell, tmp_path):
         CommandAnswered(job_id="a", jobs_offset=again, command_id="", code="REPEATED"),
         JobRejected(job_id="a", jobs_offset=thief, code="ID_TAKEN", message="taken"),
     )
-    held = fold(cell, tmp_path)
-    assert held["jobs"] == before
-    assert [row["code"] for row in held["answers"]] == ["DONE", "REPEATED", "ID_TAKEN"]
-    assert len(held["submissions"]) == 1
+    found = fold(cell, tmp_path)
+    assert found["jobs"] == before
+    assert [row["code"] for row in found["answers"]] == ["DONE", "REPEATED", "ID_TAKEN"]
+    assert len(found["submissions"]) == 1
 
 
 def test_a_pool_shows_when_it_is_answered_and_goes_when_it_is_removed(cell, tmp_path):
@@ -244,10 +265,10 @@ def test_a_pool_shows_when_it_is_answered_and_goes_when_it_is_removed(cell, tmp_
         for index, kind in enumerate(("entitlement", "demand", "allocation"))
     }
     cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu", "gpu/a100"), **amounts))
-    held = fold(cell, tmp_path)
-    assert [row["path"] for row in held["pools"]] == ["/p"]
-    assert held["pools"][0]["demand"] == '{"cpu":10,"gpu/a100":11}'
-    assert held["pool_facts"] == []
+    found = fold(cell, tmp_path)
+    assert [row["path"] for row in found["pools"]] == ["/p"]
+    assert found["pools"][0]["demand"] == '{"cpu":10,"gpu/a100":11}'
+    assert found["pool_facts"] == []
     gone = cell.fact(PoolRemoved(path="/p", command_id="3"))
     cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=gone, command_id="3", code="DONE"))
     assert fold(cell, tmp_path)["pools"] == []
@@ -280,39 +301,114 @@ def test_ports_stand_with_their_tasks(cell, tmp_path):
     cell.accept("x", instances=2, ports=["one"])
     cell.accept("a", instances=3, ports=["http", "admin"])
     cell.decide("lifecycle", ordered("a", (2, 0), 1, "h1", ports=pack_ints([31002, 31003, 31000, 31001])))
-    held = fold(cell, tmp_path)
-    data = np.frombuffer(held["port_blocks"][0]["data"], dtype="<i4")
+    found = fold(cell, tmp_path)
+    data = np.frombuffer(found["port_blocks"][0]["data"], dtype="<i4")
     assert data[2:8].tolist() == [31000, 31001, 0, 0, 31002, 31003]
 
 
 def test_a_reason_stays_until_what_it_waits_for_has_come(cell, tmp_path):
     cell.host()
     cell.accept("a", instances=3)
-    held_back = {"job_id": "a", "pool": "/p", "asked": CORE, "free": {}}
-    started = cell.ms
-    cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=3, **held_back))
-    cell.ms += 100
-    cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=3, ahead=4, **held_back))
-    row = fold(cell, tmp_path)["explanations"][0]
-    assert (row["code"], row["tasks"], row["since_ms"], row["round"]) == ("ENTITLEMENT_REACHED", 3, started, 2)
+    started = cell.ms // 1000
+    cell.decide("entitlement", held("a", (0, 1, 2), "ENTITLEMENT_REACHED"))
+    cell.ms += 100_000
+    cell.decide("entitlement", held("a", (0, 1, 2), "ENTITLEMENT_REACHED", allocated=CORE))
+    found = fold(cell, tmp_path)
+    assert [(row["code"], row["tasks"], row["round"]) for row in found["holds"]] == [("ENTITLEMENT_REACHED", 3, 2)]
+    assert '"allocated":{"cpu":1000' in found["holds"][0]["numbers"]
+    assert waiting(found, "a") == {2: 3}
+    assert since(found, 0) == since(found, 2) == started, "it waits for the same since then"
+    cell.decide("entitlement", held("a", (2,), "LIMIT_REACHED"))
+    assert since(fold(cell, tmp_path), 2) == cell.ms // 1000
     cell.run("a", (0, 1))
-    assert fold(cell, tmp_path)["explanations"][0]["tasks"] == 1
+    found = fold(cell, tmp_path)
+    assert (waiting(found, "a"), [row["code"] for row in found["holds"]]) == ({3: 1}, ["LIMIT_REACHED"])
     cell.run("a", (2,))
-    assert fold(cell, tmp_path)["explanations"][0]["tasks"] == 0
-    cell.ms += 100
-    cell.decide("entitlement", GangsHeld(code="ENTITLEMENT_REACHED", tasks=1, **held_back))
-    assert fold(cell, tmp_path)["explanations"][0]["since_ms"] == cell.ms
+    found = fold(cell, tmp_path)
+    assert (found["waiting"], found["holds"]) == ([], [])
+
+
+def test_who_is_admitted_and_given_back_stands_where_entitlement_last_said(cell, tmp_path):
+    cell.host()
+    cell.accept("a", instances=4)
+    assert waiting(fold(cell, tmp_path), "a") == {0: 4}, "nobody has said anything"
+    cell.decide("entitlement", admitted("a", (0, 1)), admitted("a", (2,), entitled=0))
+    assert waiting(fold(cell, tmp_path), "a") == {0: 1, ENTITLED: 2, BORROWED: 1}
+    cell.decide("entitlement", ranked("a", (0, 3), entitled=0))
+    assert waiting(fold(cell, tmp_path), "a") == {0: 1, ENTITLED: 1, BORROWED: 2}, "nobody had admitted 3"
+    cell.decide("entitlement", held("a", (0,), "BACKOFF"), held("a", (1,), "LIMIT_REACHED", run=2))
+    assert waiting(fold(cell, tmp_path), "a") == {0: 1, ENTITLED: 1, BORROWED: 1, 1: 1}, "1 is at its first run"
+    cell.run("a", (1,))
+    cell.decide("lifecycle", ended("a", (1,), Outcome.FAILED, kept=1), queued("a", (1,), 2, admitted=1))
+    assert waiting(fold(cell, tmp_path), "a")[ENTITLED] == 1, "it keeps its admission"
+    cell.run("a", (1,), run=2)
+    cell.decide("lifecycle", ended("a", (1,), Outcome.LOST, run=2), queued("a", (1,), 3))
+    assert waiting(fold(cell, tmp_path), "a") == {0: 2, BORROWED: 1, 1: 1}
+    cell.decide("lifecycle", ended("a", (0, 1, 2, 3), Outcome.STOPPED))
+    cell.changed("KILLED")
+    found = fold(cell, tmp_path)
+    assert (found["waiting"], found["holds"]) == ([], [])
+
+
+def waiting(found: dict[str, list], job_id: str) -> dict[int, int]:
+    """How many tasks of a job wait, by their standing."""
+    return {row["standing"]: row["tasks"] for row in found["waiting"] if row["job_id"] == job_id}
+
+
+def since(found: dict[str, list], slot: int) -> int:
+    """The second since when a task is as it is."""
+    return int(unpack(found["task_blocks"][0]["data"], len(TASK_COLUMNS))[TASK_COLUMNS.index("since_s"), slot])
+
+
+def test_an_order_names_winner_and_victims_until_it_is_answered(cell, tmp_path):
+    cell.host()
+    cell.accept("v", instances=3)
+    cell.accept("w", pool="/q")
+    cell.run("v", (0, 1, 2))
+    cell.decide("entitlement", preempted(4, {"v": (0, 2)}, "w"))
+    found = fold(cell, tmp_path)
+    order = found["orders"][0]
+    assert (order["for_job"], order["victims"], order["from_jobs"], order["answer"]) == ("w", 2, '{"v":2}', "")
+    assert [(row["job_id"], row["number"], row["tasks"]) for row in found["victims"]] == [("v", 4, 2)]
+    told = {row["job_id"]: row["detail"] for row in found["history"] if row["event"] == "PreemptionsOrdered"}
+    assert '"for_job":"w"' in told["v"]
+    assert '"from_jobs":{"v":2}' in told["w"]
+    cell.ms += 5
+    answer = PreemptionAnswered(number=4, order=Cause(machine="entitlement", round=2), code="LEFT", victims=2,
+                                job_ids=(), job=b"", instance=b"", run=b"")  # fmt: skip
+    cell.decide("lifecycle", answer)
+    order = fold(cell, tmp_path)["orders"][0]
+    assert (order["answer"], order["answered_ms"]) == ("LEFT", cell.ms)
+
+
+def test_hosts_reserved_and_turns_are_there_until_they_are_over(cell, tmp_path):
+    cell.accept("a", instances=2)
+    unit = {"job_id": "a", "first": 0, "count": 2, "run": 1}
+    reserved = {**unit, "host_ids": ("h1", "h2"), "tasks": pack_ints([1, 1]), "until_ms": cell.ms + 9}
+    cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
+    started = cell.ms
+    cell.ms += 3
+    cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 900}, state="RESERVED"))
+    names, one = ("cpu",), pack_longs([700])
+    saved = CreditsSet(pools=("/p",), resources=names, credit=one, rate=pack_longs([7]), full=pack_longs([900]))
+    cell.decide("entitlement", TurnSet(**unit, pool="/p", floor=CORE, state="STARTED"), saved)
+    found = fold(cell, tmp_path)
+    assert [(row["kept"], row["since_ms"]) for row in found["reservations"]] == [('{"cpu":900}', started)]
+    assert [(row["pool"], row["job_id"], row["count"]) for row in found["turns"]] == [("/p", "a", 2)]
+    assert [(row["credit"], row["full"]) for row in found["credits"]] == [('{"cpu":700}', '{"cpu":900}')]
+    cell.decide("placement", HostsReserved(**reserved, kept={}, state="IN_VAIN"))
+    none = CreditsSet(pools=("/p",), resources=names, credit=one, rate=one, full=pack_longs([0]))
+    cell.decide("entitlement", TurnSet(**unit, pool="/p", floor={}, state="SLICE_USED"), none)
+    found = fold(cell, tmp_path)
+    assert found["reservations"] == found["turns"] == found["credits"] == []
 
 
 def test_a_gang_without_a_place_keeps_its_numbers_when_it_is_returned(cell, tmp_path):
     cell.accept("a", instances=2)
-    cell.decide("placement", GangsUnplaced(job_id="a", code="NO_HOST_FITS", tasks=2, need=CORE, hosts_considered=4,
-                                           hosts_by_reason={"cpu": 4}))  # fmt: skip
-    cell.decide("placement", GangsReturned(**ranges("a", (0, 1)), gang=pack_ints([0, 0]), code="NO_HOST_FITS",
-                                           not_before_ms=cell.ms + 1000))  # fmt: skip
+    cell.decide("placement", unplaced("a", tasks=2, hosts_considered=4, hosts_by_reason={"cpu": 4}))
+    cell.decide("placement", GangsReturned(**ranges("a", (0, 1)), gang=pack_ints([0, 0]), code="NO_HOST_FITS"))
     row = fold(cell, tmp_path)["explanations"][0]
     assert '"hosts_considered":4' in row["numbers"]
-    assert f'"not_before_ms":{cell.ms + 1000}' in row["numbers"]
     cell.decide("placement", placed("a", (0, 1), 1, "h1"))
     assert fold(cell, tmp_path)["explanations"][0]["tasks"] == 0
 
@@ -324,14 +420,14 @@ def test_poison_and_strangers_are_in_quarantine(cell, tmp_path):
     claim = cell.log.topic("paceline.lifecycle").records[0]
     cell.put("paceline.lifecycle", claim.value, claim.key)
     cell.accept("a")
-    held = fold(cell, tmp_path)
-    assert [(row["topic"], row["reason"]) for row in held["quarantine"]] == [
+    found = fold(cell, tmp_path)
+    assert [(row["topic"], row["reason"]) for row in found["quarantine"]] == [
         ("paceline.jobs", "NOT_AVRO"),
         ("paceline.jobs", "WRONG_TOPIC"),
         ("paceline.lifecycle", "NO_KEY"),
         ("paceline.lifecycle", "OLD_EPOCH"),
     ]
-    assert held["jobs"][0]["state"] == "PENDING"
+    assert found["jobs"][0]["state"] == "PENDING"
 
 
 def test_reasons_of_hosts_are_kept_and_torn_columns_are_not(cell, tmp_path):

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schemas
-from events.records.entitlement import GangsHeld
 from events.topics import ALL
 from projections.api import request_limits, stream
 from projections.queries import follow as module
 from projections.queries.follow import BadCursor, Tail, read_cursor
 from projections.record_json import HASHES, is_longs
 from projections.views import projector
-from tests.projections.cell import CORE
+from tests.projections.cell import held
 from tests.projections.conftest import Api
 from tests.projections.story import LogSummary
 
@@ -65,15 +64,15 @@ class Stream:
 
 @asynccontextmanager
 async def opened(api: Api, last_event_id: str = "") -> AsyncIterator[Stream]:
-    held = Stream(api, last_event_id)
-    task = asyncio.create_task(held.app(held.scope, held.receive, held.messages.put))
-    head = await held.messages.get()
+    found = Stream(api, last_event_id)
+    task = asyncio.create_task(found.app(found.scope, found.receive, found.messages.put))
+    head = await found.messages.get()
     assert head["status"] == 200, head
     assert (b"content-type", b"text/event-stream; charset=utf-8") in head["headers"]
     try:
-        yield held
+        yield found
     finally:
-        held.gone.set()
+        found.gone.set()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -99,8 +98,7 @@ def test_a_reader_hears_what_happens_from_now_on(api):
 
 def test_a_reader_goes_on_within_a_round(api):
     async def play() -> None:
-        held = GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=1, asked=CORE, free={})
-        api.cell.decide("entitlement", held, held, held)
+        api.cell.decide("entitlement", *[held("a", (0,))] * 3)
         api.fold()
         last = START
         for index in range(3):

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from events.bounds import AMOUNT_MAX, INT_MAX, MS_MAX
 from events.codec import decode, encode
 from events.codes import Code
+from events.pool_spec import PoolSpec
 from events.resources import STANDARD
-from events.spec import JobSpec, PoolSpec, from_event, json_schema, problems
+from events.spec import JobSpec, from_event, json_schema, problems
 from processors.lifecycle.validation import refusal
 
 MINIMAL = {"pool": "/maps", "command": ["true"]}

@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, StringConstraints, model_validator
 
 from events import spec_parts
+from events.pool_spec import PoolSpec
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, SomeMilli, SomeMilliseconds
 from events.records.jobs import JobSubmitted
 from events.resources import in_order
-from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec, PoolSpec
+from events.spec import ID_PATTERN, POOL_PATTERN, JobSpec
 from events.spec_parts import ResourceName, Sim, Spec, Text, Word, at
 from hostagent.fleet import SimHost
 

@@ -1,0 +1,253 @@
+"""Pools as the API shows them: the tree with what each may use, demands and holds, and who waits in its queues."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from events.codec import decode
+from events.pool_spec import from_event
+from events.quantities import write_amounts
+from events.records.pools import PoolDefined
+from events.resources import Amounts, Kinds, in_order
+from projections.queries.pages import Json, rows_of
+from projections.queries.resources import kinds_of, shares_json
+from projections.queries.sentences import amounts
+from projections.queries.situations import LASTING
+from projections.queries.tasks import waiting_ranges
+from projections.record_json import at
+from projections.views import tables
+from projections.views.rows import CAPACITY_META, JobRow, PoolRow, amounts_in
+from projections.views.sharing_rows import CreditRow, HoldRow, TurnRow
+from projections.views.waiting import Standing
+
+CLASSES = ("preemptible", "controllers", "non_preemptible", "non_preemptible_controllers")
+"""Work that is queued apart: by whether it may be asked to leave, and whether it is a controller."""
+ROOT = "/"
+NOBODY = {"entitled": 0, "borrowed": 0}
+SHARED = ("entitlement", "demand", "allocation")
+
+
+class Capacity(NamedTuple):
+    """What a cell has."""
+
+    amounts: Amounts
+    hosts: int
+
+
+def capacity_of(connection: Connection) -> Capacity:
+    """What the cell has, its hosts together and its licences."""
+    column = tables.meta.c
+    value = connection.execute(select(column.value).where(column.name == CAPACITY_META)).scalar()
+    return msgspec.json.decode(value, type=Capacity) if value else Capacity({}, 0)
+
+
+def class_of(firm: int, controllers: int) -> str:
+    """The name of a class of work."""
+    return CLASSES[2 * firm + controllers]
+
+
+def spec_of(row: PoolRow) -> PoolDefined:
+    """The definition of a pool."""
+    spec = decode(row.spec)
+    assert isinstance(spec, PoolDefined)
+    return spec
+
+
+def pool_rows(connection: Connection, path: str = "") -> list[PoolRow]:
+    """Pools by path but for the root, those of other cells among them; one pool where a path is given."""
+    pools = tables.pools
+    query = select(pools).where(pools.c.path != ROOT).order_by(pools.c.path)
+    return rows_of(connection, PoolRow, query.where(pools.c.path == path) if path else query)
+
+
+def pools_json(connection: Connection, path: str = "") -> list[Json]:
+    """The same as the API shows them, without what waits in them."""
+    uses = {use: (jobs, tasks) for use, jobs, tasks in connection.execute(select(tables.pool_use))}
+    kinds = kinds_of(connection)
+    return [_pool_json(row, kinds, *uses.get(row.path, (0, 0))) for row in pool_rows(connection, path)]
+
+
+def pools_in_full(connection: Connection, path: str = "") -> list[Json]:
+    """The same with their queues, turns and credits."""
+    kinds, queues, placing = kinds_of(connection), _queues(connection, path), _placing(connection, path)
+    turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns))}
+    credits = {row.pool: row for row in rows_of(connection, CreditRow, select(tables.credits))}
+    return [
+        {
+            **pool,
+            "queue": queues.get(pool["path"], {}),
+            "waiting_for_place": placing.get(pool["path"], NOBODY),
+            "turn": _turn_json(turns.get(pool["path"]), kinds),
+            "credit": _credit_json(credits.get(pool["path"]), kinds),
+        }
+        for pool in pools_json(connection, path)
+    ]
+
+
+def cell_json(connection: Connection, cell: int) -> Json:
+    """What a cell has and how much of it is used, and what is wrong with its reservations."""
+    kinds, capacity = kinds_of(connection), capacity_of(connection)
+    root = rows_of(connection, PoolRow, select(tables.pools).where(tables.pools.c.path == ROOT))
+    used = {
+        name: write_amounts(amounts_in(getattr(root[0], name)) if root else {}, kinds.units)
+        for name in ("demand", "allocation")
+    }
+    return {
+        "cell": cell,
+        "hosts": capacity.hosts,
+        "capacity": write_amounts(in_order(capacity.amounts), kinds.units),
+        **used,
+        "warnings": [*_warnings(connection, cell, capacity, kinds)],
+    }
+
+
+def _warnings(connection: Connection, cell: int, capacity: Capacity, kinds: Kinds) -> Iterable[str]:
+    """That pools of the first level reserve more than the cell has."""
+    reserved: Amounts = {}
+    for row in pool_rows(connection):
+        spec = spec_of(row)
+        if row.path.count("/") == 1 and spec.cell == cell:
+            for name, amount in spec.reservation.items():
+                reserved[name] = reserved.get(name, 0) + amount
+    over = {name: amount for name, amount in in_order(reserved).items() if amount > capacity.amounts.get(name, 0)}
+    if over:
+        have = {name: capacity.amounts.get(name, 0) for name in over}
+        yield (
+            f"the pools of the first level reserve {amounts(over, kinds)}, the cell has {amounts(have, kinds)}: until "
+            "hosts come back it is divided by reservation"
+        )
+
+
+def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> Json:
+    spec = spec_of(row)
+    shared = {name: write_amounts(amounts_in(getattr(row, name)), kinds.units) for name in SHARED}
+    return {
+        "path": row.path,
+        "cell": spec.cell,
+        "parent": row.path.rpartition("/")[0] or ROOT,
+        **from_event(spec, kinds.units),
+        "share": shares_json(spec.share, spec.share_default, kinds),
+        "open_jobs": open_jobs,
+        "open_tasks": open_tasks,
+        **shared,
+        "admitted": row.admitted,
+        "preempted": row.preempted,
+        "over_since": at(row.over_since_ms),
+        "under_since": at(row.under_since_ms),
+        "defined_at": at(row.at_ms),
+        "position": f"paceline.pools:{row.offset}",
+    }
+
+
+def _turn_json(row: TurnRow | None, kinds: Kinds) -> Json | None:
+    if row is None:
+        return None
+    floor = write_amounts(in_order(amounts_in(row.floor)), kinds.units)
+    unit = {"job_id": row.job_id, "first": row.first, "count": row.count}
+    return {**unit, "floor": floor, "since": at(row.since_ms)}
+
+
+def _credit_json(row: CreditRow | None, kinds: Kinds) -> Json | None:
+    """What a pool has saved of what a turn costs, in percent of the resource of which it has least, and since when."""
+    if row is None:
+        return None
+    credit, rate, full = (amounts_in(each) for each in (row.credit, row.rate, row.full))
+    least = min((100 * credit.get(name, 0) // most for name, most in full.items() if most), default=100)
+    saves = all(rate.get(name, 0) > 0 for name, most in full.items() if credit.get(name, 0) < most)
+    return {"percent": max(0, min(100, least)), "saves": saves, "at": at(row.at_ms)}
+
+
+_waiting, _holds, _jobs = tables.waiting.c, tables.holds.c, tables.jobs.c
+_IN_LINE = tables.waiting.join(tables.holds, _waiting.standing == _holds.number)
+_IN_LINE = _IN_LINE.join(tables.jobs, _waiting.job_id == _jobs.job_id)
+_ORDER = (_jobs.priority.desc(), _jobs.accepted, _jobs.offset)
+
+
+def _queues(connection: Connection, path: str) -> dict[str, Json]:
+    """By pool and class what waits for admission: jobs, tasks, and the head that isn't let in, with its code. What
+    stands aside until hosts change is no head as long as others wait.
+    """
+    classes = (_holds.pool, _holds.firm, _holds.controllers)
+    aside = _holds.code.in_(LASTING)
+    first = func.row_number().over(partition_by=classes, order_by=(aside, *_ORDER)).label("first")
+    tasks = func.sum(_waiting.tasks).over(partition_by=classes)
+    query = select(*classes, first, _waiting.job_id, _holds.code, _holds.at, tasks.label("tasks")).select_from(_IN_LINE)
+    if path:
+        query = query.where(_holds.pool == path)
+    count = select(*classes, func.count(_waiting.job_id.distinct())).select_from(_IN_LINE).group_by(*classes)
+    jobs = {
+        tuple(key): number for *key, number in connection.execute(count.where(_holds.pool == path) if path else count)
+    }
+    out: dict[str, Json] = {}
+    ranked = query.subquery()
+    for pool, firm, controllers, _, job_id, code, says, number in connection.execute(
+        ranked.select().where(ranked.c.first == 1)
+    ):
+        head = {"job_id": job_id, "code": code, "pool": says}
+        line = {"jobs": jobs[pool, firm, controllers], "tasks": number, "head": head}
+        out.setdefault(pool, {})[class_of(firm, controllers)] = line
+    return out
+
+
+def _placing(connection: Connection, path: str) -> dict[str, Json]:
+    """By pool the tasks that are admitted and have no place."""
+    query = select(_jobs.pool, _waiting.standing, func.sum(_waiting.tasks)).where(_waiting.standing < 0)
+    query = query.select_from(tables.waiting.join(tables.jobs, _waiting.job_id == _jobs.job_id))
+    query = query.group_by(_jobs.pool, _waiting.standing)
+    out: dict[str, Json] = {}
+    for pool, standing, tasks in connection.execute(query.where(_jobs.pool == path) if path else query):
+        out.setdefault(pool, dict(NOBODY))[Standing(standing).name.lower()] = tasks
+    return out
+
+
+def queue_json(connection: Connection, path: str, size: int) -> Json:
+    """The first gangs of each class that wait in a pool, with their codes; those that stand aside at their places."""
+    lines = _queues(connection, path).get(path, {})
+    kinds = kinds_of(connection)
+    classes = {}
+    for firm in (0, 1):
+        for controllers in (0, 1):
+            name = class_of(firm, controllers)
+            if name in lines:
+                gangs = _gangs(connection, kinds, path, (firm, controllers), size)
+                classes[name] = {"jobs": lines[name]["jobs"], "tasks": lines[name]["tasks"], "gangs": gangs}
+    placing = _placing(connection, path).get(path, NOBODY)
+    return {"path": path, "classes": classes, "waiting_for_place": placing}
+
+
+def _gangs(connection: Connection, kinds: Kinds, path: str, of: tuple[int, int], size: int) -> list[Json]:
+    firm, controllers = of
+    query = select(tables.jobs, tables.holds).select_from(_IN_LINE).order_by(*_ORDER, _waiting.standing)
+    query = query.where(_holds.pool == path, _holds.firm == firm, _holds.controllers == controllers)
+    out: list[Json] = []
+    width = len(tables.jobs.c)
+    for values in connection.execute(query.limit(size)):
+        job, hold = JobRow(*values[:width]), HoldRow(*values[width:])
+        for first, count, since_s in waiting_ranges(connection, job, hold.number, size - len(out)):
+            out.append(_gang_json(job, hold, kinds, first, count, since_s))
+        if len(out) >= size:
+            break
+    return out
+
+
+def _gang_json(job: JobRow, hold: HoldRow, kinds: Kinds, first: int, count: int, since_s: int) -> Json:
+    numbers: Mapping[str, Any] = msgspec.json.decode(hold.numbers)
+    return {
+        "job_id": job.job_id,
+        "priority": job.priority,
+        "first": first,
+        "count": count,
+        "code": hold.code,
+        "pool": hold.at,
+        "since": at(since_s * 1000),
+        "asked": write_amounts(in_order(dict(numbers["asked"])), kinds.units),
+        "not_before": at(numbers.get("not_before_ms", 0)),
+    }
+
+
+def pool_pending(connection: Connection, path: str) -> bool:
+    """Whether a fact about a pool isn't answered yet."""
+    facts = tables.pool_facts.c
+    return connection.execute(select(facts.offset).where(facts.path == path).limit(1)).first() is not None
