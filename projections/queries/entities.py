@@ -51,8 +51,9 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
 
 def job_json(connection: Connection, row: JobRow) -> Json:
     """A job as the API shows it, with its spec."""
+    headline = explanation(connection, row)["headline"]
     return {
-        **jobs_json(connection, [row])[0],
+        **_job_json(row, headline),
         "spec": from_event(submission(connection, row), kinds_of(connection).units),
     }
 

@@ -14,7 +14,7 @@ from events.quantities import write_amounts
 from events.resources import Kinds, in_order
 from projections.queries import held_reasons, order_reasons
 from projections.queries.sentences import MORE_HOSTS, REMEDIES, Remedy, count_tasks, counted, funnel
-from projections.queries.situations import Detail, Situation, Wait
+from projections.queries.situations import LASTING, Detail, Situation, Wait
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
@@ -23,6 +23,8 @@ from projections.views.waiting import Standing
 Json = dict[str, Any]
 AMOUNTS = ("asked", "free", "need", "allocated", "entitlement", "limit", "floor", "kept", "wanted")
 """What of records and reasons is amounts by name."""
+OF_PLACEMENT = (*LASTING, Code.NO_HOST_FITS, Code.GANG_INCOMPLETE, Code.HELD_FOR_OTHERS, Code.BACKOFF)
+"""Codes by which entitlement holds what placement gave back: placement has the numbers."""
 _ORDER: dict[str, float] = {code: place for place, code in enumerate(Code)}
 _BEFORE_HOSTS = _ORDER[Code.NEVER_FITS] - 0.5
 _ORDER |= dict.fromkeys((Code.HOSTS_RESERVED, Code.WAITING_FOR_PREEMPTION), _BEFORE_HOSTS)
@@ -95,7 +97,9 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         elif wait.hold is None:
             yield _unknown(wait.tasks, detail.since.get(wait.standing, 0) * 1000 if detail else 0)
         else:
-            placements = unplaced if wait.hold.code in _SENTENCES and not held_reasons.is_beyond_the_cell(wait) else []
+            placements = (
+                unplaced if wait.hold.code in OF_PLACEMENT and not held_reasons.is_beyond_the_cell(wait) else []
+            )
             yield from (_unplaced(row, wait.tasks, kinds) for row in placements)
             if not placements or wait.hold.code == Code.BACKOFF:
                 yield _held(job, wait, kinds, detail)

@@ -130,7 +130,11 @@ def check(world: World, views: Projector) -> None:
             row.block: unpack(row.data, len(TASK_COLUMNS)) for row in connection.execute(tables.task_blocks.select())
         }
         on_hosts = sum(row.runs for row in connection.execute(tables.hosts.select()))
-    shown = np.concatenate([blocks[number] for number in sorted(blocks)], axis=1) if blocks else np.zeros((6, 0))
+    shown = (
+        np.concatenate([blocks[number] for number in sorted(blocks)], axis=1)
+        if blocks
+        else np.zeros((len(TASK_COLUMNS), 0))
+    )
     for row in rows:
         own = world.machine.jobs.get(row.job_id)
         if own is None:

@@ -4,15 +4,14 @@ import pytest
 
 from events.codes import Outcome
 from events.columns import pack_ints
-from events.records.entitlement import GangsHeld
 from events.records.hosts import HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, RunsAvailable
 from events.records.placement import HostLost
 from events.records.tasks import RunsReported
 from events.topics import ALL
 from projections.api import system
-from projections.queries import entities
-from tests.projections.cell import CORE, ended, ordered, queued, runs
+from projections.queries import pages
+from tests.projections.cell import CORE, ended, held, ordered, queued, runs
 
 
 def test_a_running_job_with_all_its_numbers(api):
@@ -87,7 +86,8 @@ def test_tasks_by_state_over_several_blocks(api):
     api.fold()
     task = api.get("/v1/jobs/a/tasks?state=ordered&page_size=1")
     assert task["tasks"] == [{"instance": 3, "state": "ORDERED", "run": 1, "host_id": "h1", "ports": [1, 2],
-                              "exit_code": None, "outcome": None, "reason": None}]  # fmt: skip
+                              "exit_code": None, "outcome": None, "reason": None, "admission": None,
+                              "since": "2023-11-14T22:13:20.000Z"}]  # fmt: skip
     rest = api.get(f"/v1/jobs/a/tasks?state=ordered&page_size=1&page_token={task['next_page_token']}")
     assert [(each["instance"], each["ports"]) for each in rest["tasks"]] == [(1199, [5, 6])]
     assert rest["next_page_token"] == ""
@@ -108,21 +108,18 @@ def test_why_a_job_waits(api):
     api.cell.accept("a", instances=3)
     api.fold()
     assert api.get("/v1/jobs/a/explanation")["headline"]["code"] == "NOT_YET_EVALUATED"
-    api.cell.decide(
-        "entitlement",
-        GangsHeld(job_id="a", pool="/p", code="LIMIT_REACHED", tasks=3, asked=CORE, free={"memory": 600}, ahead=2),
-    )
+    api.cell.decide("entitlement", held("a", (0, 1, 2), limit=CORE, allocated={"cpu": 500}))
     api.fold()
     found = api.get("/v1/jobs/a/explanation")
     assert found["headline"]["code"] == "LIMIT_REACHED"
     assert found["headline"]["actor"] == "pool owner"
     assert found["headline"]["message"] == (
-        "3 tasks would exceed the limit of pool /p (1 cpu asked, 0 cpu free); "
+        "3 tasks would exceed the limit of pool /p (0.5 of 1 cpu held, 1 asked); "
         "raise the limit, or wait until tasks of the pool end"
     )
     reason = found["reasons"][0]
-    assert (reason["tier"], reason["machine"], reason["round"], reason["ahead"]) == ("pool", "entitlement", 1, 2)
-    assert (reason["asked"]["cpu"], reason["free"]["memory"]) == (1, "600MiB")
+    assert (reason["tier"], reason["machine"], reason["round"], reason["pool"]) == ("pool", "entitlement", 1, "/p")
+    assert (reason["asked"]["cpu"], reason["limit"]["memory"], reason["allocated"]) == (1, "512MiB", {"cpu": 0.5})
     assert api.get("/v1/jobs/a")["reason"] == {name: found["headline"][name] for name in ("code", "message")}
 
 
@@ -252,7 +249,7 @@ def test_lists_leave_specs_to_the_jobs_themselves(api):
 
 
 def test_a_page_is_bounded_in_bytes_too(api, monkeypatch):
-    monkeypatch.setattr(entities, "PAGE_BYTES_MAX", 30_000)
+    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 30_000)
     names = [f"job-{each}" for each in range(12)]
     for name in names:
         api.cell.accept(name, labels={f"key-{each}": "v" * 200 for each in range(30)})
@@ -260,7 +257,7 @@ def test_a_page_is_bounded_in_bytes_too(api, monkeypatch):
     heard, token = [], ""
     while True:
         answer = api.client.get("/v1/jobs", params={"page_size": 1000, "page_token": token})
-        assert len(answer.content) < 2 * entities.PAGE_BYTES_MAX
+        assert len(answer.content) < 2 * pages.PAGE_BYTES_MAX
         heard += [each["job_id"] for each in answer.json()["jobs"]]
         token = answer.json()["next_page_token"]
         if not token:
@@ -305,7 +302,7 @@ def test_paths_and_methods_that_are_not(api):
 
 
 def test_a_bug_is_a_problem_too(api, monkeypatch):
-    monkeypatch.setattr("projections.queries.entities.pools_json", lambda *_: 1 / 0)
+    monkeypatch.setattr("projections.queries.pool_tree.pools_in_full", lambda *_: 1 / 0)
     api.problem(api.client.get("/v1/pools"), 500, "INTERNAL")
 
 

@@ -14,7 +14,7 @@ from events.records.lifecycle import JobRejected
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from projections.api.cell_router import create_cells_app
-from projections.queries import entities
+from projections.queries import pages
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN, Api
 
@@ -212,11 +212,11 @@ def test_jobs_of_all_cells_page_by_page(two):
         wanted.insert(0, (f"j{step}", number))
     for each in two.cells:
         each.fold()
-    assert pages(two, "/v1/jobs?page_size=2", "jobs", "job_id") == [wanted[at : at + 2] for at in (0, 2, 4, 6)]
-    assert pages(two, "/v1/jobs?page_size=7", "jobs", "job_id") == [wanted]
-    assert pages(two, "/v1/jobs?label=odd:1", "jobs", "job_id") == [wanted[1::2]]
-    assert pages(two, "/v1/jobs?pool=/p1&page_size=2", "jobs", "job_id") == [[("j5", 1), ("j2", 1)], [("j1", 1)]]
-    assert pages(two, "/v1/jobs?cell=1", "jobs", "job_id") == [[("j5", 1), ("j2", 1), ("j1", 1)]]
+    assert all_pages(two, "/v1/jobs?page_size=2", "jobs", "job_id") == [wanted[at : at + 2] for at in (0, 2, 4, 6)]
+    assert all_pages(two, "/v1/jobs?page_size=7", "jobs", "job_id") == [wanted]
+    assert all_pages(two, "/v1/jobs?label=odd:1", "jobs", "job_id") == [wanted[1::2]]
+    assert all_pages(two, "/v1/jobs?pool=/p1&page_size=2", "jobs", "job_id") == [[("j5", 1), ("j2", 1)], [("j1", 1)]]
+    assert all_pages(two, "/v1/jobs?cell=1", "jobs", "job_id") == [[("j5", 1), ("j2", 1), ("j1", 1)]]
     token = two.get("/v1/jobs?page_size=2")["next_page_token"]
     two.refused(two.client.get(f"/v1/hosts?page_token={token}"), 400, "BAD_PAGE_TOKEN")
 
@@ -227,14 +227,14 @@ def test_hosts_pools_and_skipped_records_of_all_cells(two):
         two.cells[number].cell.put("paceline.jobs", b"poison")
     for each in two.cells:
         each.fold()
-    assert pages(two, "/v1/hosts?page_size=3", "hosts", "host_id") == [[("a", 1), ("b", 0), ("c", 1)], [("d", 0)]]
+    assert all_pages(two, "/v1/hosts?page_size=3", "hosts", "host_id") == [[("a", 1), ("b", 0), ("c", 1)], [("d", 0)]]
     assert [(pool["path"], pool["cell"]) for pool in two.get("/v1/pools")["pools"]] == [("/p0", 0), ("/p1", 1)]
-    skipped = pages(two, "/v1/log/quarantine?page_size=3", "records", "offset")
+    skipped = all_pages(two, "/v1/log/quarantine?page_size=3", "records", "offset")
     assert skipped == [[(0, 0), (0, 1), (1, 0)], [(1, 1)]]
 
 
 def test_a_page_over_cells_that_is_cut_short_loses_nothing(two, monkeypatch):
-    monkeypatch.setattr(entities, "PAGE_BYTES_MAX", 20_000)
+    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 20_000)
     for number, api in enumerate(two.cells):
         for each in range(12):
             api.cell.ms += 7 if number else 10
@@ -253,7 +253,7 @@ def test_a_page_over_cells_that_is_cut_short_loses_nothing(two, monkeypatch):
     assert times == sorted(times, reverse=True)
 
 
-def pages(two: Two, path: str, name: str, key: str) -> list[list[tuple[object, int]]]:
+def all_pages(two: Two, path: str, name: str, key: str) -> list[list[tuple[object, int]]]:
     found, token = [], ""
     while not found or token:
         page = two.get(path, params={**dict(each.split("=") for each in path.split("?")[1].split("&")),

@@ -3,11 +3,12 @@
 import pytest
 
 from events.columns import pack_longs
-from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
+from events.records.entitlement import EntitlementsSet, PoolAnswered
 from events.records.hosts import HostConnected, HostOffered
 from events.records.lifecycle import JobChanged
 from events.records.parts import Cause, ResourceKind
 from events.records.pools import CellConfigured
+from tests.projections.cell import held
 
 KINDS = (ResourceKind("gpu/a100"), ResourceKind("scratch", "MiB"), ResourceKind("matlab", amount=5000))
 SPEC = {"job_id": "a", "pool": "/p", "command": ["true"]}
@@ -61,20 +62,24 @@ def test_a_limit_of_an_unknown_resource_is_refused_though_it_is_none(known):
 @pytest.mark.parametrize(
     ("asked", "remedy"),
     [
-        ({"cpu": 1000, "matlab": 9000}, "(9 matlab asked, 5 matlab free); ask for less, or raise the licence matlab"),
-        ({"cpu": 9000, "matlab": 1000}, "(9 cpu asked, 4 cpu free); ask for less, or add hosts"),
+        (
+            {"cpu": 1000, "matlab": 9000},
+            "(9 matlab asked, the cell has 5 matlab); ask for less, or raise the licence matlab",
+        ),
+        ({"cpu": 9000, "matlab": 1000}, "(9 cpu asked, the cell has 4 cpu); ask for less, or add hosts"),
     ],
 )
 def test_who_asks_for_more_than_the_cell_has_is_told_what_helps(known, asked, remedy):
     known.cell.accept("a")
-    free = {"cpu": 4000, "matlab": 5000}
-    said = GangsHeld(job_id="a", pool="/", code="NEVER_FITS", tasks=1, asked=asked, free=free)
-    known.cell.decide("entitlement", said)
+    capacity = {"cpu": 4000, "matlab": 5000}
+    known.cell.decide("entitlement", held("a", (0,), "NEVER_FITS", at="/", asked=asked, entitlement=capacity))
     known.fold()
     headline = known.get("/v1/jobs/a/explanation")["headline"]["message"]
     assert headline == f"1 task asks for more than the whole cell has {remedy}"
-    (held,) = [each for each in known.get("/v1/jobs/a/history")["events"] if each["event"] == "GangsHeld"]
-    assert held["detail"]["free"] == {"cpu": 4, "matlab": 5}
+    (said,) = [each for each in known.get("/v1/jobs/a/history")["events"] if each["event"] == "GangsHeld"]
+    assert (said["detail"]["code"], said["detail"]["at"]) == ("NEVER_FITS", "/")
+    (reason,) = known.get("/v1/jobs/a/explanation")["reasons"]
+    assert reason["entitlement"] == {"cpu": 4, "matlab": 5}
 
 
 def test_the_history_of_a_job_names_causes_by_where_they_stand(known):

@@ -17,7 +17,7 @@ def change(api, **settings):
 
 def test_a_setting_is_changed_and_all_others_stay(api):
     before = api.get("/v1/cell/settings")
-    assert (before["preemption_delay"], before["resources"]) == ("2s", [])
+    assert (before["preemption_delay"], before["resources"]) == ("2m", [])
     api.answer("paceline.pools", "entitlement", done)
     assert change(api, preemption_delay="500ms", ended_jobs_max=5).json()["code"] == "DONE"
     answer = change(api, resources=[{"name": "gpu/a100"}, {"name": "scratch", "unit": "MiB", "amount": "2TiB"}])
