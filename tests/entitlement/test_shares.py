@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.cell_settings import KindRow
+from events.fairness.certificate import SharedPool, explain, faults
 from events.resources import STANDARD_KINDS, Kinds, Vector
-from paceline.simulate.checker.certificate import SharedPool, explain, faults
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.rows import PoolRow, root_row
 from processors.entitlement.share_tree import ShareTree

@@ -7,6 +7,7 @@ from operator import or_
 
 from events.cell_settings import DEFAULTS, change_of, changed
 from events.columns import longs
+from events.fairness.certificate import SharedPool, faults
 from events.records.entitlement import (
     AdmissionsRanked,
     EntitlementsSet,
@@ -18,7 +19,6 @@ from events.records.lifecycle import JobAccepted
 from events.records.placement import CapacityChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.task_shapes import shape_of
-from paceline.simulate.checker.certificate import SharedPool, faults
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.items import Task, gangs_of, upwards
 from paceline.simulate.checker.units import Units

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from paceline.simulate.checker.levels import Member, Outcome, Unfair, outcome
+from events.fairness.levels import Member, Outcome, Unfair, outcome
 
 Amounts = Mapping[str, int]
 
