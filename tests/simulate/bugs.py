@@ -31,6 +31,7 @@ from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
+from processors.lifecycle.task_table import TaskEvent
 from processors.placement.assignment import Assignment
 from processors.placement.cluster_view import ClusterView
 from processors.placement.hosts import Hosts
@@ -305,8 +306,20 @@ def order_unanswered(patch: pytest.MonkeyPatch) -> None:
 
 def answered_too_early(patch: pytest.MonkeyPatch) -> None:
     """An order to preempt counts a run as over when it is told to stop."""
-    patch.setattr(PreemptionOrders, "touch", PreemptionOrders.ended)
+    patch.setattr(PreemptionOrders, "stopping", PreemptionOrders.ended)
     patch.setattr(PreemptionOrders, "ended", lambda self, slots: None)
+
+
+def half_an_order_goes(patch: pytest.MonkeyPatch) -> None:
+    """Each run of an order to preempt leaves as soon as it may, whatever becomes of the others."""
+    hear = PreemptionOrders._hear
+
+    def at_once(self: PreemptionOrders, number: int) -> None:
+        hear(self, number)
+        slots = self._runs_of(number)
+        self._tasks.record_event(TaskEvent.PREEMPT_GOES, slots[~self._waits(slots)])
+
+    patch.setattr(PreemptionOrders, "_hear", at_once)
 
 
 class Planted(NamedTuple):
@@ -346,5 +359,6 @@ PLANTED: dict[Plant, Planted] = {
     gang_goes_on: Planted("of a gang of which", 2),
     order_unanswered: Planted("have no answer", 4),
     answered_too_early: Planted("have left, and .* are not over"),
+    half_an_order_goes: Planted("were told to stop"),
     stops_what_is_wanted: Planted("which nobody has told to"),
 }
