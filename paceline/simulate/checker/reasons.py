@@ -59,8 +59,10 @@ class Reasons:
         """What of its numbers doesn't agree with its code; empty: all does."""
         defined = self._pools.defined.get(event.at)
         match event.code:
-            case "LIMIT_REACHED" | "RESERVATION_REACHED":
+            case "LIMIT_REACHED":
                 return "" if _exceeds(event.asked, event.allocated, event.limit) else "it would fit within that"
+            case "RESERVATION_REACHED":
+                return "" if _exceeds(event.asked, event.allocated, event.limit, 0) else "it would fit within that"
             case "ENTITLEMENT_REACHED" | "CONTROLLER_LIMIT_REACHED":
                 return (
                     "" if _exceeds(event.asked, event.allocated, event.entitlement, 0) else "it would fit within that"

@@ -4,7 +4,7 @@
     job ID tasks STATE OP N                     job tiles tasks RUNNING >= 3
     job ID waits for CODE [or CODE...]          job big waits for NEVER_FITS
     job ID held at PATH                         the pool that says no
-    job ID held asked|allocated|entitlement|limit RESOURCE OP AMOUNT
+    job ID held asked|allocated|entitlement|limit|largest RESOURCE OP AMOUNT
     job ID fit OP N                             tasks of its gang that would find a place
     job ID missing INSTANCES                    those that would find none: 3-5,9
     job ID preempted OP N                       runs of the job that were preempted
@@ -76,7 +76,7 @@ WAITS = (
 """Why tasks wait."""
 JOB_STATES = (*(state.value for state in JobState), "ABSENT")
 PHASES = tuple(phase.name for phase in Phase)
-HELD = ("asked", "allocated", "entitlement", "limit")
+HELD = ("asked", "allocated", "entitlement", "limit", "largest")
 """The numbers of a reason of entitlement."""
 
 

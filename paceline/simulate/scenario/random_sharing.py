@@ -72,13 +72,14 @@ def _pools(draw: random.Random, cpu: int, plain: bool) -> tuple[list[str], list[
 
 
 def _pool(draw: random.Random, path: str, part: int, plain: bool) -> dict[str, Any]:
-    reserved = 0 if path.count("/") > 1 else draw.choice([0, 0, part // 2, part])
-    pool: dict[str, Any] = {"path": path, "reservation": {"cpu": reserved}, "share": draw.choice([0, 1, 1, 1, 2, 3])}
+    cpu = 0 if path.count("/") > 1 else draw.choice([0, 0, part // 2, part])
+    reserved = {"cpu": cpu, "memory": f"{cpu}GiB"}
+    pool: dict[str, Any] = {"path": path, "reservation": reserved, "share": draw.choice([0, 1, 1, 1, 2, 3])}
     if plain:
         return pool
     if draw.random() < 0.3:
-        pool["limit"] = {"cpu": reserved + draw.randint(2, 6)}
-    if reserved and draw.random() < 0.2:
+        pool["limit"] = {"cpu": cpu + draw.randint(2, 6)}
+    if cpu and draw.random() < 0.2:
         pool["static"] = ["cpu"]
     if draw.random() < 0.2:
         pool["controllers_percent"] = draw.choice([25, 50])
