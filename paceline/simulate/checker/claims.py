@@ -11,7 +11,7 @@ from events.records.lifecycle import JobAccepted
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.hosts import Hosts, meets
-from paceline.simulate.checker.items import Task
+from paceline.simulate.checker.items import Task, upwards
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
 from paceline.simulate.checker.pools import Pools
@@ -40,8 +40,8 @@ class Claims:
         settings = self._pools.settings
         longest = slice_ms(settings.turn_for_ms, settings.turn_doublings, settings.turn_doublings)
         for task, held in units.held.items():
-            if not held.due_ms:
-                continue
+            if not held.due_ms or self._hosts.run_of(task) == held.run:
+                continue  # it has a place: entitlement may not have written a round since
             waits_ms = now - held.due_ms
             if bounded and waits_ms > settings.clear_after_ms + longest + LONG_MS and self._fits_somewhere(task):
                 raise Violation(f"at {now}, {task} is entitled and waits for a place since {waits_ms // 1000} s")
@@ -116,7 +116,7 @@ class Claims:
         for victim in self._hosts.on(host_id):
             its = units.jobs[victim[0]]
             held = units.held.get(victim)
-            if held is None or not held.placed_ms or victim in units.leaving or victim in units.gangs:
+            if held is None or victim in units.leaving or victim in units.gangs:
                 continue
             if not its.preemptible or its.max_unavailable is not None or self._is_spared(victim, now):
                 continue
@@ -128,15 +128,21 @@ class Claims:
             if entitled is None or mine is None:
                 continue
             less = gone.setdefault(its.pool, Counter())
-            placed = units.placed(its.pool)
+            placed = self._placed(its.pool)
             placed.subtract(less)
             amount = units.need(victim)
             giver = Giver(placed, entitled, {})
-            if not why_not(amount, giver, Taker(need, units.placed(job.pool), mine, False), taken, False):
+            if not why_not(amount, giver, Taker(need, self._placed(job.pool), mine, False), taken, False):
                 less.update(amount)
                 taken.update(amount)
                 given.update(amount)
         return given
+
+    def _placed(self, pool: str) -> Counter[str]:
+        """What of a pool has a place and isn't leaving."""
+        units = self._pools.units
+        tasks = (task for task, _ in self._hosts.placed() if task not in units.leaving)
+        return units.needs(task for task in tasks if pool in upwards(units.jobs[task[0]].pool))
 
     def _is_spared(self, task: Task, now: int) -> bool:
         units = self._pools.units

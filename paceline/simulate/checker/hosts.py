@@ -67,6 +67,10 @@ class Hosts:
         """The tasks that wait for a place, each with its run."""
         return list(self._waits.items())
 
+    def placed(self) -> list[tuple[Task, int]]:
+        """The tasks that have a place, each with its run."""
+        return [(task, run) for task, (run, _, _) in self._held.items()]
+
     def is_entitled(self, task: Task) -> bool:
         """Whether an admitted task is entitled."""
         return self._entitled.get(task, False)

@@ -70,7 +70,8 @@ class Idle:
     def _waiting(self, since: int) -> Iterator[tuple[JobAccepted, TaskShape, int, tuple[Task, ...]]]:
         """Of what has waited since a time one of each kind: its job, its shape, how many tasks go together, which."""
         units, found = self._pools.units, set()
-        for task in (*units.queued, *(task for task, held in units.held.items() if not held.placed_ms)):
+        has_none = (task for task, held in units.held.items() if self._hosts.run_of(task) != held.run)
+        for task in (*units.queued, *has_none):
             job = units.jobs[task[0]]
             shape = shape_of(job, task[1])
             tasks = units.unit(task)
@@ -96,7 +97,7 @@ class Idle:
     ) -> list[str]:
         """Some hosts on which a gang would have fitted all the time; none: it wouldn't."""
         held = self._pools.units.held
-        admitted = any(task[0] == job.job_id and not each.placed_ms for task, each in held.items())
+        admitted = any(task[0] == job.job_id and self._hosts.run_of(task) != each.run for task, each in held.items())
         if self._pools.is_closed(job.pool) or (job.controller and self._limits_controllers(job.pool)):
             return []
         for path in ("/", *upwards(job.pool)):
@@ -138,7 +139,7 @@ class Idle:
         names = {name for host in self._hosts.hosts.values() if host.offer for name in host.offer.capacity}
         names |= {*pools.licences}
         used: dict[str, Counter[str]] = {path: Counter() for path in pools.defined}
-        for task in (task for task, held in pools.units.held.items() if held.placed_ms):
+        for task, _ in self._hosts.placed():
             for path in upwards(pools.units.jobs[task[0]].pool):
                 used.setdefault(path, Counter()).update(pools.units.need(task))
         rooms = {
