@@ -9,6 +9,8 @@ from paceline.simulate.checker.items import Task, ranges_of, upwards
 from paceline.simulate.checker.pools import Pools
 
 Amounts = Mapping[str, int]
+LOOK_MS = 10_000
+"""Not each moment is looked at: queues are long."""
 PATIENCE_MS = 5_000
 """So long a gang may wait until it is told why."""
 
@@ -19,6 +21,7 @@ class Reasons:
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
         self._units = pools.units
+        self._looked_ms = 0
         self._told: dict[Task, tuple[int, GangsHeld]] = {}
 
     def round(self, round_: Round) -> None:
@@ -29,13 +32,16 @@ class Reasons:
 
     def at_rest(self, now: int) -> None:
         """For a cell in which nothing happens at this moment. Raises `Violation`."""
-        lines = self._lines()
+        if now - self._looked_ms < LOOK_MS:
+            return
+        self._looked_ms, lines = now, None
         for task, run in self._units.queued.items():
             told, event = self._told.get(task, (0, None))
             if (told != run or event is None) and now - self._units.queued_ms[task] > PATIENCE_MS:
                 raise Violation(f"at {now}, {task} run {run} waits and isn't told why")
             if event is None or event.code != "BEHIND_IN_QUEUE":
                 continue
+            lines = self._lines() if lines is None else lines
             mine, line = self._units.priority[task[0]], lines.get(self._line(task), Counter())
             if line[mine] <= 1 and max(line, default=mine) <= mine:
                 raise Violation(f"at {now}, {task} is told that others come before it, and none does")
@@ -81,8 +87,11 @@ class Reasons:
         lines: dict[tuple[str, bool], Counter[int]] = {}
         borrowed = (task for task, held in self._units.held.items() if not held.entitled)
         for task in (*self._units.queued, *borrowed):
-            if self._units.unit(task)[:1] == (task,):
-                lines.setdefault(self._line(task), Counter())[self._units.priority[task[0]]] += 1
+            if task not in self._units.gangs or self._units.unit(task)[:1] == (task,):
+                line = self._line(task)
+                if line not in lines:
+                    lines[line] = Counter()
+                lines[line][self._units.priority[task[0]]] += 1
         return lines
 
     def _line(self, task: Task) -> tuple[str, bool]:

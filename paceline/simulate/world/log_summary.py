@@ -118,6 +118,8 @@ class LogSummary:
         self.hosts: dict[str, HostSnapshot] = {}
         """Hosts as they were when they last said what they have."""
         self._on_end = on_end
+        self._unplaced: dict[str, int] = {}
+        """Of how many tasks of each job placement has said why they have no place, less those that have found one."""
         self._submitted: dict[int, int] = {}
         """When the jobs came that nobody has answered yet, by the offset of their submission."""
 
@@ -174,6 +176,7 @@ class LogSummary:
             case GangsUnplaced() if self._keep:
                 self.observed.reasons[event.job_id] = event.code
                 self.observed.unplaced[event.job_id] = event
+                self._unplaced[event.job_id] = event.tasks
             case GangsHeld() if self._keep:
                 self.observed.reasons |= dict.fromkeys(event.job_ids, event.code)
                 self.observed.held |= dict.fromkeys(event.job_ids, event)
@@ -241,7 +244,7 @@ class LogSummary:
         if event.state in ENDED_JOBS:
             job.ended_ms = now
             del self.open[event.job_id]
-            for kept in (self.observed.reasons, self.observed.held, self.observed.unplaced):
+            for kept in (self.observed.reasons, self.observed.held, self.observed.unplaced, self._unplaced):
                 kept.pop(event.job_id, None)
             if self._keep:
                 self.observed.ended[event.job_id] = event
@@ -251,8 +254,17 @@ class LogSummary:
         jobs, hosts = ints(event.job), ints(event.host)
         pairs, counts = np.unique(np.stack([jobs, hosts], axis=1), axis=0, return_counts=True)
         for (job, host), count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            self._found_place(event.job_ids[job], count)
             then = self.hosts.get(event.host_ids[host]) or HostSnapshot(event.host_ids[host])
             self.observed.ran_on.setdefault(event.job_ids[job], Counter())[then] += count
+
+    def _found_place(self, job_id: str, tasks: int) -> None:
+        """Once all have a place of whom placement had said why not, the reason that entitlement gave holds."""
+        self._unplaced[job_id] = self._unplaced.get(job_id, 0) - tasks
+        if self._unplaced[job_id] > 0 or self.observed.unplaced.pop(job_id, None) is None:
+            return
+        held = self.observed.held.get(job_id)
+        self.observed.reasons[job_id] = held.code if held is not None else ""
 
 
 class LogSummaryComponent(LogSummary):
