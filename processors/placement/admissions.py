@@ -111,16 +111,17 @@ class Admissions:
     def stop(self, slots: I64) -> None:
         """Tasks need no place now, or have one. Those that don't wait may be among them."""
         slots = slots[self._arena["waiting"][slots] > 0]
+        if not len(slots):
+            return
         for job_id in self._waits.remove(slots):
             if self._jobs[job_id].reported:
                 self._jobs.change(job_id).reported = {}
-        self._arena.set("waiting", slots, 0)
-        self._arena.set("since", slots, 0)
+        self._arena.put(slots, waiting=0, since=0)
 
     def withdraw(self, slots: I64) -> None:
-        """Tasks aren't admitted any more."""
-        self._arena.set("entitled", slots, 0)
-        self._arena.set("admission", slots, 0)
+        """Tasks aren't admitted any more, if they were."""
+        slots = slots[self._arena["entitled"][slots] > 0]
+        self._arena.put(slots, entitled=0, admission=0)
 
     def _wait(self, event: GangsAdmitted | GangsQueued, named: NamedRuns, rank: I64, now: int) -> None:
         arena, slots, run = self._arena, named.slots, named.run
@@ -130,10 +131,8 @@ class Admissions:
             good &= np.repeat(whole, np.diff(np.append(named.starts, len(slots))))
             self._know_gangs(event, named)
         taken = slots[good]
-        arena.set("admission", taken, self._numbers(event, named.range[good], taken))
-        arena.set("entitled", taken, rank[good])
-        arena.set("waiting", taken, run[good])
-        arena.set("since", taken, second(now))
+        numbers = self._numbers(event, named.range[good], taken)
+        arena.put(taken, admission=numbers, entitled=rank[good], waiting=run[good], since=second(now))
         self._waits.add(distinct(taken))
 
     def _know_gangs(self, event: GangsAdmitted | GangsQueued, named: NamedRuns) -> None:

@@ -70,7 +70,8 @@ class Runs:
         self._at.update((row.base, job_id) for job_id, row in self.jobs.items())
         self.waits.restored()
         placed = np.flatnonzero(self.arena["placed"])
-        self._hold(placed, 1)
+        if len(placed):
+            self._hold(placed, 1)
         for (job_id, instance), ports in self.ports.items():
             slot = self.jobs[job_id].base + instance
             self._hosts.hold_ports(int(self.arena["host"][slot]) - 1, ports)
@@ -120,9 +121,7 @@ class Runs:
         slots, _ = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
         numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
         host = numbers[ints(event.host)]
-        self.arena.set("placed", slots, ints(event.run))
-        self.arena.set("host", slots, host + 1)
-        self.arena.set("placed_s", slots, second(now))
+        self.arena.put(slots, placed=ints(event.run), host=host + 1, placed_s=second(now))
         self.admissions.stop(slots)
         self._hold(slots, 1)
         if event.ports:
@@ -149,9 +148,10 @@ class Runs:
         if len(run) != len(slots):
             return
         slots, run, kept = slots[known], run[known], ints(event.kept)[known]
-        order = np.lexsort((run, slots))
-        order = order[np.diff(slots[order], append=-1) != 0]  # of a task named twice, the highest run
-        slots, run, kept = slots[order], run[order], kept[order]
+        if len(slots) > 1:
+            order = np.lexsort((run, slots))
+            order = order[np.diff(slots[order], append=-1) != 0]  # of a task named twice, the highest run
+            slots, run, kept = slots[order], run[order], kept[order]
         arena = self.arena
         last = np.maximum(arena["ended"][slots], run)
         arena.set("ended", slots, last)
@@ -219,14 +219,14 @@ class Runs:
 
     def _hold(self, slots: I64, sign: int) -> None:
         """Placed runs take what they need, ports left out, or (sign -1) give it back."""
-        if not len(slots):
-            return
         shapes, index = indexed(self.arena["shape"][slots])
         needs = np.array([self.shapes[number].need for number in shapes.tolist()], dtype=np.int64)
         host = self.arena["host"][slots].astype(np.int64) - 1
         self._hosts.hold(host, needs[index].T, sign)
 
     def _release(self, slots: I64) -> None:
+        if not len(slots):
+            return
         self._hold(slots, -1)
         for job_id, part in self.waits.by_job(slots) if len(self.ports) else ():
             row = self.jobs[job_id]
@@ -235,8 +235,7 @@ class Runs:
                 if key in self.ports:
                     self._hosts.free_ports(int(self.arena["host"][slot]) - 1, self.ports[key])
                     self.ports.remove(key)
-        for column in ("placed", "host", "placed_s", "available_s", "leaving"):
-            self.arena.set(column, slots, 0)
+        self.arena.put(slots, placed=0, host=0, placed_s=0, available_s=0, leaving=0)
 
     def _take_ports(self, event: TasksPlaced, host: I64) -> None:
         ports, at = ints(event.ports).tolist(), 0

@@ -103,7 +103,9 @@ class Waits:
         """Tasks that wait have these slots now."""
         entitled = self._arena["entitled"][slots]
         for rank, calendar in self.calendars.items():
-            calendar.note(slots[entitled == rank])
+            mine = slots[entitled == rank]
+            if len(mine):
+                calendar.note(mine)
 
     def in_order(self) -> Iterator[tuple[int, Range]]:
         """Ranges in the order in which they are served, each with the rank that is served now."""
@@ -127,6 +129,9 @@ class Waits:
     def _groups(self, slots: I64) -> Iterable[tuple[int, int, int, int, int, int]]:
         """Of slots, by number and rank: these, the base of their job, the first slot, the last, and how many."""
         numbers, ranks = self._arena["admission"][slots], self._arena["entitled"][slots]
+        if len(slots) == 1:
+            slot = int(slots[0])
+            return ((int(numbers[0]), int(ranks[0]), int(self._arena["owner"][slot]) - 1, slot, slot, 1),)
         order = np.lexsort((slots, ranks, numbers))
         slots, numbers, ranks = slots[order], numbers[order], ranks[order]
         news = np.ones(len(slots), dtype=np.bool_)

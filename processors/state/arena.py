@@ -95,6 +95,12 @@ class Arena:
         self._matrix[self._index[column]][slots] = values
         self._mark(slots)
 
+    def put(self, slots: Slots, **columns: Slots | int) -> None:
+        """Sets several columns at slots, as `set`."""
+        for column, values in columns.items():
+            self._matrix[self._index[column]][slots] = values
+        self._mark(slots)
+
     def restored(self) -> None:
         """Puts the loaded rows together."""
         blocks = max(self.table, default=-1) + 1

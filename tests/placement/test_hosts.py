@@ -35,7 +35,8 @@ def silent_cell(hosts: int) -> World:
 def test_a_host_that_connects_adds_its_capacity(world: World) -> None:
     event = one(world.connect("h1", cpu=4000, memory=8000), CapacityChanged)
     offered = Cause(topic="paceline.hosts", offset=1)
-    assert event == CapacityChanged(capacity=amounts(4000, 8000, 10_000), hosts=1, version=1, causes=(offered,))
+    has = amounts(4000, 8000, 10_000)
+    assert event == CapacityChanged(capacity=has, hosts=1, version=1, largest=has, causes=(offered,))
 
 
 def test_a_thousand_hosts_that_connect_change_the_capacity_once(world: World) -> None:

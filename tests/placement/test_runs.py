@@ -268,7 +268,7 @@ def test_what_has_found_a_place_is_forgotten_by_the_calendar(world: World, monke
 def test_a_claim_waits_for_a_place_for_as_long_as_it_takes(world: World) -> None:
     world.run("fill", 12)
     world.run("claim", 2)
-    assert not world.later(100 * PATIENCE_MS)
+    assert not of(world.later(100 * PATIENCE_MS), GangsReturned)
     world.rank(("claim", 1, 1, 1, 0), entitled=0)
     assert ranges_of(one(world.later(PATIENCE_MS + 1000), GangsReturned)) == [("claim", 1, 1, 1, 0)]
     assert hosts_of(world.end(("fill", 0, 1))) == {("claim", 0, 1): "h1"}

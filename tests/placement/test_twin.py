@@ -17,7 +17,7 @@ from processors.placement import cluster_view
 from processors.placement.assignment import Assignment
 from processors.placement.budget import Budget
 from processors.placement.hosts import Hosts
-from processors.placement.kept import KeptRoom, OwnRoom, nothing_kept
+from processors.placement.kept import KeptRoom, OwnRoom
 from tests.machines import Run, ranges
 from tests.placement import twin
 from tests.placement.harness import World, amounts, places, whole
@@ -113,7 +113,7 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
     world, hosts = ready(cluster)
     jobs = admitted(world, specs)
     runs, columns = world.machine.runs, world.machine.hosts
-    kept = nothing_kept(columns)
+    kept = KeptRoom(np.zeros_like(columns.used), {})
     for job in jobs:
         for first in data.draw(st.sets(st.sampled_from([0, *range(job.gang, job.tasks)]), max_size=2)):
             rooms = [tuple(data.draw(st.integers(0, have)) for have in left) for left in left_of(columns, kept)]
