@@ -176,6 +176,6 @@ def test_pages_go_on_under_long_filters(site):
 @pytest.mark.xdist_group("fuzz")
 def test_a_body_is_looked_at_once_its_sender_is_known(site):
     for url in site.urls:
-        for path in ("/v1/jobs", "/v1/jobs/a/stops", "/v1/hosts/h1/loss-confirmations"):
+        for path in ("/v1/jobs", "/v1/jobs/a/stops", "/v1/jobs/a/priorities", "/v1/hosts/h1/loss-confirmations"):
             answer = requests.post(url + path, b"[", headers={"Content-Type": "application/json"})
             assert (answer.status_code, answer.json()["code"]) == (401, "TOKEN_NEEDED")
