@@ -109,7 +109,7 @@ class Rights:
     def next_ms(self) -> int | None:
         """When time alone changes rights next; None: it doesn't."""
         self._collect()
-        after = self._cell["cell"].rights_ms
+        after = self._cell["cell"].timer_ms
         for pool in self._untimed:
             self._set_time(pool, self._claims.next_ms(pool, self._said(pool), after))
         self._untimed = {}
@@ -153,7 +153,6 @@ class Rights:
 
     def passed(self, now: int) -> None:
         """Times up to now have passed, and all that they change was said."""
-        self._cell.change("cell").rights_ms = now
         self._untimed.update((pool, None) for _, pool in self._times.irange(maximum=(now + 1, "")))
 
     def touch(self, pool: str) -> None:

@@ -210,8 +210,6 @@ class CellRow(msgspec.Struct, array_like=True):
     """Counts orders to preempt."""
     timer_ms: int = 0
     """When TimerPassed was said last."""
-    rights_ms: int = 0
-    """Up to when all that time alone does to rights was said."""
     last_by: CauseRow | None = None
     """The last change of queues, pools or capacity."""
     room_by: CauseRow | None = None

@@ -20,6 +20,7 @@ from processors.entitlement.queues import Queues
 from processors.entitlement.reports import Reports
 from processors.entitlement.rights import Rights
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow, root_row
+from processors.entitlement.shares import Shares
 from processors.machine import Decided, Input, PeerRound
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
@@ -46,9 +47,10 @@ class Preempting:
         self.pools.put("/", root_row())
         self.cell: Table[str, CellRow] = struct_table("cell", CellRow)
         self.cell.put("cell", CellRow())
-        self.queues = Queues(lambda pool, kind, need: False)
+        self.queues = Queues(lambda pool, kind, need, tasks: False)
         self.folds = Folds(self.queues, self.pools, self.cell)
-        self.reports = Reports(self.pools, self.cell, self.queues)
+        shares = Shares(self.queues, self.pools, self.cell)
+        self.reports = Reports(self.pools, self.cell, self.queues, shares)
         self.displacements = Displacements()
         self.claims = Claims(self.queues, self.pools, self.cell, self, self.reports.reported, self.displacements)
         self.rights = Rights(self.claims, self.queues, self.cell)
@@ -115,6 +117,7 @@ class Preempting:
                 self.reports.set(event, now)
                 self.rights.reported(event)
             case TimerPassed():
+                self.cell.change("cell").timer_ms = now
                 self.displacements.expire(now)
                 self.rights.passed(now)
 
