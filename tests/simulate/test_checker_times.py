@@ -116,6 +116,7 @@ def test_whoever_waits_is_told_why() -> None:
     with pytest.raises(Violation, match="run 1 waits and isn't told why"):
         world.reasons.at_rest(world.now)
     world.entitlement([], [held("BEHIND_IN_QUEUE")])
+    world.later(MINUTE)
     with pytest.raises(Violation, match="is told that others come before it, and none does"):
         world.reasons.at_rest(world.now)
     world.entitlement([], [held("BACKOFF")])
