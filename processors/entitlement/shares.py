@@ -1,7 +1,10 @@
 """What pools are entitled to as they are now: the share tree is told what changed, and asked along paths."""
 
+from collections.abc import Iterable
+
 from events.resources import Vector, add, subtract
 from processors.entitlement.queues import Queues
+from processors.entitlement.refusals import exceeds
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.entitlement.share_tree import ShareTree
 from processors.entitlement.watches import Watch
@@ -76,12 +79,17 @@ class Shares:
         """What it wants with all below it, within its limit."""
         return self._tree.want(path)
 
-    def holds_floor(self, path: str, floor: Vector) -> bool:
-        """Whether a pool would be entitled to a floor, beside the reservations and turns of others."""
+    def holds_floor(self, path: str, floor: Vector, turns: Iterable[str]) -> bool:
+        """Whether a pool would be entitled to a floor beside the reservations of others, and beside their turns."""
+        floors = {path: floor}
+        for other in turns:
+            turn = self._pools[other].turn
+            if turn is not None:
+                floors[other] = tuple(map(min, turn.floor, self._tree.want(other)))
         self._tree.set_floor(path, floor)
-        entitlement = self._tree.entitlement(path)
+        holds = not any(exceeds(each, self._tree.entitlement(pool)) for pool, each in floors.items())
         self._set_floor(path)
-        return all(have >= want for have, want in zip(entitlement, floor, strict=True))
+        return holds
 
     def wanted(self, path: str) -> Vector:
         """What a pool itself wants: what it holds, and what waits and may be admitted; of work that isn't preemptible

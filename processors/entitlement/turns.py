@@ -210,9 +210,19 @@ class Turns:
             return None
         _, job_id, key, row = found
         need = self._queues.unit_need(row, key)
-        if not exceeds(need, self._shares.share(pool)):
+        if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need):
             return None
         return Saver(job_id, key, row, need, self._queues.holdings[pool].level(row.priority))
+
+    def _is_last(self, pool: str, need: Vector) -> bool:
+        """Whether a pool is served after all others in what it is short of: then its share is what they leave."""
+        share = self._shares.share(pool)
+        levels = self._queues.holdings.levels(pool)[:-1]
+        return any(
+            want > have and not self._pools[level].share[kind]
+            for kind, (want, have) in enumerate(zip(need, share, strict=True))
+            for level in levels
+        )
 
     def _used(self, pool: str, turn: TurnRow) -> Vector:
         """What a pool uses during its turn: what it has placed, and what stands idle for its gang."""
@@ -243,8 +253,10 @@ class Turns:
             return credit.since_ms
         latest = credit.since_ms
         for have, rate, full in zip(credit.credit, credit.rate, credit.full, strict=True):
+            if full and rate < 0:
+                return 0  # it was used since
             if full and have < full:
-                if rate <= 0:
+                if not rate:
                     return 0
                 latest = max(latest, credit.since_ms - (-(full - have) // rate))
         return latest
@@ -259,7 +271,7 @@ class Turns:
             floor = tuple([each if want else 0 for each, want in zip(floor, saver.need, strict=True)])
             if exceeds(saver.need, Rooms(self._queues, self._pools, self._holds).limit(pool)):
                 continue
-            if self._shares.holds_floor(pool, floor):
+            if self._shares.holds_floor(pool, floor, self._turns):
                 gang = saver.key % ROLES == GANG
                 slots = self._queues.gang(saver.row) if gang else self._queues.slots(saver.row, saver.key, "queued")[:1]
                 run = int(self._queues.arena["queued"][slots[0]])
