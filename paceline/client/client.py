@@ -13,7 +13,20 @@ import httpx2
 from paceline.client import cell_file
 from paceline.client.errors import ApiError, NotAuthorised, NotFound, Refused, Unavailable, Unreachable
 from paceline.client.lines import Lines
-from paceline.client.models import Answer, Explanation, HistoryEntry, Host, Job, Output, Pool, StreamEvent, Task
+from paceline.client.models import (
+    Answer,
+    Entitlement,
+    Explanation,
+    HistoryEntry,
+    Host,
+    Job,
+    Output,
+    Pool,
+    PoolTree,
+    Queue,
+    StreamEvent,
+    Task,
+)
 from paceline.client.proven_transport import ProvenTransport, UnprovenServer
 
 TIMEOUT_S = 15.0
@@ -153,8 +166,28 @@ class Client:
         return cast(Pool, self._get(_pool(path)))
 
     def define_pool(self, path: str, spec: Mapping[str, Any], wait: float = 0) -> Answer:
-        """Creates or changes a pool: reservation, limit, share, open_jobs_max, open_tasks_max, cell."""
+        """Creates or changes a pool: reservation, limit, share, static and so on, as pool files have them."""
         return cast(Answer, self._write("PUT", _pool(path), dict(spec), wait))
+
+    def pool_tree(self) -> PoolTree:
+        """All pools, by path, and what the cells have."""
+        return cast(PoolTree, self._get("/v1/pools"))
+
+    def change_pool(self, path: str, changes: Mapping[str, Any], wait: float = 0) -> Answer:
+        """Changes what is named of a pool, such as `closed`; all else stays."""
+        return cast(Answer, self._write("PATCH", _pool(path), dict(changes), wait))
+
+    def plan_pools(self, pools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What defining these pools would do in each of their cells, without doing it. Each has its `path`."""
+        return cast(dict[str, Any], self._send("POST", "/v1/pool-plans", **_json({"pools": list(pools)})).json())
+
+    def queue(self, path: str, size: int = 10) -> Queue:
+        """The first gangs of each class that wait in a pool."""
+        return cast(Queue, self._get(_pool(path, "queues"), {"size": size}))
+
+    def entitlement(self, path: str) -> Entitlement:
+        """What a pool may use, and how that came about."""
+        return cast(Entitlement, self._get(_pool(path, "entitlements")))
 
     def remove_pool(self, path: str, wait: float = 0) -> Answer:
         """Removes a pool that is not in use."""
@@ -288,8 +321,8 @@ def _path(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _pool(path: str) -> str:
-    return "/v1/pools/" + quote(path.strip("/"))
+def _pool(path: str, noun: str = "pools") -> str:
+    return f"/v1/{noun}/{quote(path.strip('/'))}"
 
 
 def _json(body: Mapping[str, Any] | None) -> dict[str, Any]:

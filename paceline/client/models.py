@@ -58,6 +58,10 @@ class Task(TypedDict):
     exit_code: int | None
     outcome: str | None
     reason: str | None
+    admission: NotRequired[str | None]
+    """ENTITLED or BORROWED; null: it isn't admitted."""
+    since: NotRequired[str | None]
+    """Since when it has its state or, while it is queued, waits for what it waits for."""
 
 
 Amounts = dict[str, float | str]
@@ -74,9 +78,23 @@ class WaitReason(TypedDict):
     tier: NotRequired[str]
     actor: NotRequired[str]
     since: NotRequired[str | None]
+    tasks: NotRequired[int | None]
+    pool: NotRequired[str | None]
+    """The pool that says no."""
     asked: NotRequired[Amounts | None]
-    free: NotRequired[Amounts | None]
+    allocated: NotRequired[Amounts | None]
+    entitlement: NotRequired[Amounts | None]
+    limit: NotRequired[Amounts | None]
     ahead: NotRequired[int | None]
+    jobs_ahead: NotRequired[int | None]
+    order: NotRequired[int | None]
+    """The number of an order to preempt."""
+    for_job: NotRequired[str | None]
+    from_jobs: NotRequired[dict[str, int] | None]
+    hosts: NotRequired[list[str] | None]
+    until: NotRequired[str | None]
+    fit: NotRequired[int | None]
+    missing: NotRequired[str | None]
     hosts_considered: NotRequired[int | None]
     hosts_by_reason: NotRequired[dict[str, int] | None]
     nearest: NotRequired[list[dict[str, Any]] | None]
@@ -123,6 +141,14 @@ class Answer(TypedDict):
     message: NotRequired[str]
 
 
+class QueueLine(TypedDict):
+    """What waits in a pool of one class of work; `head`: the first job, its code, and the pool that says no."""
+
+    jobs: int
+    tasks: int
+    head: dict[str, str]
+
+
 class Pool(TypedDict):
     """A pool: what was defined, and what it may use, demands and holds. What `limit` leaves out has no limit; `share`
     has weights, `others` that of resources to come. `cell`: see `Job`.
@@ -134,6 +160,12 @@ class Pool(TypedDict):
     reservation: Amounts
     limit: Amounts
     share: dict[str, int]
+    static: NotRequired[list[str]]
+    preemption_delay: NotRequired[str | None]
+    controllers_percent: NotRequired[int]
+    closed: NotRequired[bool]
+    owners: NotRequired[list[str]]
+    description: NotRequired[str]
     open_jobs_max: int
     open_tasks_max: int
     open_jobs: int
@@ -141,8 +173,45 @@ class Pool(TypedDict):
     entitlement: Amounts
     demand: Amounts
     allocation: Amounts
+    queue: NotRequired[dict[str, QueueLine]]
+    """By class of work."""
+    waiting_for_place: NotRequired[dict[str, int]]
+    turn: NotRequired[dict[str, Any] | None]
+    credit: NotRequired[dict[str, Any] | None]
+    admitted: NotRequired[int]
+    preempted: NotRequired[int]
+    over_since: NotRequired[str | None]
+    under_since: NotRequired[str | None]
     defined_at: str | None
     position: str
+
+
+class PoolTree(TypedDict):
+    """All pools by path, and of each cell what it has, holds and demands, with warnings."""
+
+    pools: list[Pool]
+    cells: list[dict[str, Any]]
+
+
+class Queue(TypedDict):
+    """Who waits in a pool: by class of work, how many jobs and tasks, and the first `gangs`."""
+
+    path: str
+    classes: dict[str, dict[str, Any]]
+    waiting_for_place: dict[str, int]
+
+
+class Entitlement(TypedDict):
+    """What a pool may use, and how that came about: lines by resource."""
+
+    path: str
+    cell: int
+    capacity: Amounts
+    entitlement: Amounts
+    demand: Amounts
+    allocation: Amounts
+    lines: dict[str, list[str]]
+    note: str | None
 
 
 class Host(TypedDict):

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from events.bounds import INT_MAX
 from projections.api.context import Context, Pages, Paging, Place, as_json, client_of, next_token, of_cell, spread
 from projections.api.jobs import JobsQuery, JobsRequest
+from projections.api.pool_views import PoolPlan, plan_json
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
 from projections.queries import entities, pool_tree
@@ -124,8 +125,19 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
 
     @router.get("/v1/pools")
     async def pools(read: Annotated[Any, Depends(cells)]) -> Response:
-        """Pools of all cells, by path."""
+        """Pools of all cells, by path, and what each cell has."""
         return await read(_pools)  # type: ignore[no-any-return]
+
+    @router.post("/v1/pool-plans")
+    async def plan(body: PoolPlan, read: Annotated[Any, Depends(cells)]) -> Response:
+        """What a change of pools would do in each cell, without doing it."""
+
+        def look(found: Cells) -> dict[str, Any]:
+            return plan_json(
+                body, [each.context for each in found.values()], [each.connection for each in found.values()]
+            )
+
+        return await read(look)  # type: ignore[no-any-return]
 
     @router.get("/v1/log/quarantine")
     async def quarantine(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
@@ -155,7 +167,9 @@ def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
 
 def _pools(found: Cells) -> dict[str, Any]:
     rows = [(cell, pool) for cell, each in found.items() for pool in pool_tree.pools_in_full(each.connection)]
-    return {"pools": sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])}
+    cells_ = [pool_tree.cell_json(each.connection, cell) for cell, each in found.items()]
+    pools = sorted((pool for cell, pool in rows if pool["cell"] == cell), key=lambda pool: pool["path"])
+    return {"pools": pools, "cells": cells_}
 
 
 def _quarantine(found: Cells, page: Paging, at: dict[int, tuple[str, int]]) -> dict[str, Any]:

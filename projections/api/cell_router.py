@@ -83,7 +83,7 @@ class Router:
                 return await self._cell_with(lambda connection: _job(connection, job_id))
             case ["v1", "hosts", host_id, *_]:
                 return await self._cell_with(lambda connection: _host(connection, host_id))
-            case ["v1", "pools", *parts]:
+            case ["v1", "pools" | "queues" | "entitlements", *parts]:
                 cell = await self._pool_cell("/" + "/".join(parts))
                 return self._first if cell is None else cell
             case ["v1", "events"] | ["v1", "rounds", *_] | ["v1", "cell", "settings"] if len(self._contexts) > 1:

@@ -1,4 +1,4 @@
-"""Routes of pools: the tree as it stands, define, remove."""
+"""Routes of pools: the tree as it stands, define, change, remove."""
 
 import re
 import uuid
@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.codes import Code
-from events.pool_spec import PoolSpec
+from events.pool_spec import PoolSpec, from_event
 from events.records.pools import PoolDefined, PoolRemoved
-from events.resources import UnknownResource
+from events.resources import Kinds, UnknownResource
 from events.spec import POOL_PATTERN, problems
 from events.topics import POOLS
 from projections.api.context import Context, Reading, Wait
@@ -23,7 +23,7 @@ from projections.queries.resources import kinds_of
 
 DECIDED_S = 10.0
 """How long the cell of a pool has to decide before the other cells are told."""
-_PATH = re.compile(POOL_PATTERN)
+PATH = re.compile(POOL_PATTERN)
 
 
 def routes(context: Context) -> APIRouter:
@@ -32,10 +32,11 @@ def routes(context: Context) -> APIRouter:
 
     @router.get("")
     async def pools(read: Reading) -> Response:
-        """The pools of the cell, by path."""
+        """The pools of the cell, by path, and what the cell has."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            return {"pools": [each for each in pool_tree.pools_in_full(connection) if each["cell"] == context.cell]}
+            pools = [each for each in pool_tree.pools_in_full(connection) if each["cell"] == context.cell]
+            return {"pools": pools, "cells": [pool_tree.cell_json(connection, context.cell)]}
 
         return await read(look)
 
@@ -55,12 +56,29 @@ def routes(context: Context) -> APIRouter:
     @router.put("/{path:path}", status_code=202, responses=ANSWERED)
     async def define(path: str, body: Annotated[Any, Body()], wait: Wait) -> Response:
         """Creates a pool or changes it; what is left out gets its default."""
-        if not _PATH.fullmatch(f"/{path}"):
+        if not PATH.fullmatch(f"/{path}"):
             raise Problem(422, Code.INVALID_POOL, f"/{path[:100]} is no path of a pool, such as /maps/tiles")
-        spec = await run_in_threadpool(_checked, context, body)
+        spec = await run_in_threadpool(_read, context, body)
         fact = spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell)
         _must_be_here(fact.cell, path)
         return await _write(context, fact, wait)
+
+    @router.patch("/{path:path}", status_code=202, responses=ANSWERED)
+    async def change(path: str, body: Annotated[dict[str, Any], Body()], wait: Wait) -> Response:
+        """Changes what the body names; all else stays as the views have it. `closed` closes a pool, or opens it."""
+
+        def merged() -> PoolSpec:
+            with context.views.read() as connection:
+                found = pool_tree.pool_rows(connection, f"/{path}")
+                kinds = kinds_of(connection)
+            if not found:
+                raise not_found("pool", f"/{path}")
+            present = pool_tree.spec_of(found[0])
+            _must_be_here(present.cell, path)
+            return checked({**from_event(present, kinds.units), "cell": present.cell, **body}, kinds)
+
+        spec = await run_in_threadpool(merged)
+        return await _write(context, spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell), wait)
 
     @router.delete("/{path:path}", status_code=202, responses=ANSWERED)
     async def remove(path: str, wait: Wait) -> Response:
@@ -86,22 +104,28 @@ def routes(context: Context) -> APIRouter:
     return router
 
 
-def _checked(context: Context, body: Any) -> PoolSpec:
-    """The spec in a body. Raises a problem, also where an amount isn't in the unit that the cell has for it."""
+def _read(context: Context, body: Any) -> PoolSpec:
+    with context.views.read() as connection:
+        return checked(body, kinds_of(connection))
+
+
+def checked(body: Any, kinds: Kinds, at: str = "") -> PoolSpec:
+    """The spec in a body, which stands `at` a pointer. Raises a problem, also where an amount isn't in the unit that
+    the cell has for it.
+    """
     try:
         spec = PoolSpec.model_validate(body)
     except ValidationError as error:
-        raise Problem(422, Code.INVALID_POOL, "the pool has problems", problems(error, PoolSpec)) from error
-    with context.views.read() as connection:
-        kinds = kinds_of(connection)
-    units = kinds.units
+        found = [(f"{at}{pointer}", text) for pointer, text in problems(error, PoolSpec)]
+        raise Problem(422, Code.INVALID_POOL, "the pool has problems", found) from error
     if unknown := kinds.unknown(name for name, value in spec.limit if value is None):
         told = str(UnknownResource(unknown, kinds.names))
-        raise Problem(422, Code.UNKNOWN_RESOURCE, told, [(f"/limit/{unknown[0].replace('/', '~1')}", told)])
+        pointer = f"{at}/limit/{unknown[0].replace('/', '~1')}"
+        raise Problem(422, Code.UNKNOWN_RESOURCE, told, [(pointer, told)])
     parts = {"reservation": spec.reservation, "limit": spec.limit}
-    found = [(part, name, text) for part, amounts in parts.items() for name, text in amounts.misfits(units)]
-    if found:
-        pointers = [(f"/{part}/{name.replace('/', '~1')}", text) for part, name, text in found]
+    misfits = [(part, name, text) for part, amounts in parts.items() for name, text in amounts.misfits(kinds.units)]
+    if misfits:
+        pointers = [(f"{at}/{part}/{name.replace('/', '~1')}", text) for part, name, text in misfits]
         raise Problem(422, Code.INVALID_POOL, "the pool has problems", pointers)
     return spec
 

@@ -1,7 +1,7 @@
 """Pools as the API shows them: the tree with what each may use, demands and holds, and who waits in its queues."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -29,7 +29,7 @@ NOBODY = {"entitled": 0, "borrowed": 0}
 SHARED = ("entitlement", "demand", "allocation")
 
 
-class Capacity(NamedTuple):
+class Capacity(msgspec.Struct, frozen=True):
     """What a cell has."""
 
     amounts: Amounts

@@ -3,7 +3,7 @@
 from tests.face.test_commands import POOL
 
 SETTINGS = {
-    "preemption_delay": "2s",
+    "preemption_delay": "2m",
     "ended_jobs_max": 5,
     "resources": [{"name": "matlab", "unit": "milli", "amount": 20}],
 }
@@ -15,7 +15,7 @@ def test_settings_are_shown_with_their_meaning_and_resources_with_their_unit(cel
     cell.answer("GET", "/v1/cell/settings", SETTINGS)
     code, out, _ = cli("cell", "get")
     assert code == 0
-    assert "preemption_delay     2s  How long a pool must be below its reservation" in out
+    assert "preemption_delay     2m  How long entitled work is without a place before" in out
     assert "cpu       number, such as 1.5                  -" in out
     assert "matlab    number, such as 1.5                 20" in out
 

@@ -15,13 +15,14 @@ EXPLANATION = {
     "reasons": [
         {
             "code": "ENTITLEMENT_REACHED", "tier": "pool", "message": "3 tasks wait", "actor": "nobody, wait",
-            "since": "2026-08-21T10:41:07.000Z", "machine": "entitlement", "round": 12, "ahead": 7, "tasks": 3,
-            "asked": {"cpu": 0.5}, "free": {"cpu": 0.1}, "hosts_considered": None,
+            "since": "2026-08-21T10:41:07.000Z", "machine": "entitlement", "round": 12, "ahead": 7, "jobs_ahead": 2,
+            "tasks": 3, "pool": "/maps", "asked": {"cpu": 0.5}, "allocated": {"cpu": 3.9}, "entitlement": {"cpu": 4},
+            "limit": None, "until": "2026-08-21T10:44:19.000Z", "order": 7, "hosts": ["h1"], "hosts_considered": None,
             "hosts_by_reason": None, "nearest": None, "not_before": None,
         },
         {
             "code": "NO_HOST_FITS", "tier": "now", "message": "1 task finds no room", "actor": "nobody, wait",
-            "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "free": None,
+            "since": None, "machine": "placement", "round": 40, "ahead": None, "asked": None, "missing": "3-5",
             "hosts_considered": 412, "hosts_by_reason": {"CPU": 400, "SILENT": 12},
             "nearest": [{"host_id": "h17", "lacks": {"cpu": 0.1}}], "not_before": None,
         },
@@ -138,13 +139,19 @@ def test_why_a_job_waits(cli, cell):
 job a  PENDING  ENTITLEMENT_REACHED  3 tasks wait
   who can act: nobody, wait
   since    3m12s ago
+  pool     /maps
   asked    cpu 0.5
-  free     cpu 0.1
-  ahead    7 tasks
+  held     cpu 3.9
+  may use  cpu 4
+  ahead    7 tasks of 2 jobs
+  hosts    h1
+  order    7
+  until    2026-08-21T10:44:19Z
   round    entitlement 12
   also NO_HOST_FITS  1 task finds no room
   hosts    412 seen, 400 CPU, 12 SILENT
   nearest  h17 short of cpu 0.1
+  missing  3-5
   round    placement 40
 """, "")  # fmt: skip
 

@@ -71,11 +71,18 @@ def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
     nearest = (f"{each['host_id']} short of {_amounts(each['lacks'])}" for each in cause.get("nearest") or ())
     lines = (
         ("since", when(cause.get("since"), zone)),
+        ("pool", cause.get("pool") or "-"),
         ("asked", _amounts(cause.get("asked"))),
-        ("free", _amounts(cause.get("free"))),
-        ("ahead", "-" if ahead is None else f"{ahead} tasks"),
+        ("held", _amounts(cause.get("allocated"))),
+        ("may use", _amounts(cause.get("entitlement"))),
+        ("limit", _amounts(cause.get("limit"))),
+        ("ahead", "-" if ahead is None else f"{ahead} tasks of {cause.get('jobs_ahead')} jobs"),
         ("hosts", "-" if considered is None else funnel),
+        ("hosts", ", ".join(cause.get("hosts") or ()) or "-"),
         ("nearest", " · ".join(nearest) or "-"),
+        ("missing", cause.get("missing") or "-"),
+        ("order", str(cause.get("order") or "-")),
+        ("until", when(cause.get("until"), "utc")),
         ("again at", when(cause.get("not_before"), "utc")),
         ("round", f"{cause.get('machine')} {cause.get('round')}" if cause.get("round") else "-"),
     )

@@ -14,7 +14,9 @@ from paceline.cli.commands.common import (
     output_option,
     pool_paths,
     with_client,
+    zone_option,
 )
+from paceline.cli.commands.pool_views import print_entitlement, print_plan, print_queue, print_tree
 from paceline.output import (
     Column,
     TableOptions,
@@ -43,22 +45,33 @@ def pool() -> None:
 
 @pool.command(epilog=examples("paceline pool apply examples/pools.yaml", "cat pools.yaml | paceline pool apply -"))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--dry-run", is_flag=True, help="Only show what would change, be let in and be preempted.")
 @output_option
 @cell_option
 @with_client
-def apply(client: "Client", files: tuple[str, ...], form: str) -> None:
+def apply(client: "Client", files: tuple[str, ...], dry_run: bool, form: str) -> int:
     """Create or update the pools in files, folders or standard input (-).
 
     All files are validated first. A pool that already matches its file is unchanged. A pool belongs to the cell that
     its file names, or else to the cell of its parent.
+
+    With --dry-run nothing is written: the cell says which pools it would create, change or refuse, what each pool
+    could use then, and which work it could let in. Which runs leave for that depends on hosts; those shown are the
+    first that may.
     """
     from paceline.job_files import read_pools
 
     pools = read_pools(files)
+    if dry_run:
+        body = client.plan_pools([{"path": each.path, **each.body} for each in pools])
+        changes = [each for plan in body["cells"] for each in plan["changes"]]
+        show(form, body, (each["path"] for each in changes), lambda: print_plan(body))
+        return int(any(each["change"] == "refuse" for each in changes))
     with answers(form, len(pools)) as report:
         for each in pools:
             answer, done = _apply(client, each)
             report(answer, each.path, f"pool {each.path} {done}")
+    return 0
 
 
 def _apply(client: "Client", file: "PoolFile") -> "tuple[Any, str]":
@@ -108,6 +121,69 @@ def get(client: "Client", path: str, form: str) -> None:
     """Show a pool."""
     body = client.pool(path)
     show(form, body, [body["path"]], lambda: _print(body))
+
+
+@pool.command(epilog=examples("paceline pool tree", "paceline pool tree --resource memory"))
+@click.option("--resource", metavar="NAME", default="", help="Show this resource. [default: the one most asked for]")
+@list_options
+@cell_option
+@with_client
+def tree(client: "Client", resource: str, form: str, shape: TableOptions) -> None:
+    """Show the tree of pools with what each may use, holds and wants, and who waits.
+
+    The first line of a cell is its capacity. QUEUE counts tasks that wait for admission; HEAD is the first job that
+    is not let in, with its reason code; NOTE says that a pool is closed, saves for a turn, or has one.
+    """
+    body = client.pool_tree()
+    names = (each["path"] for each in body["pools"])
+    show(form, body, names, lambda: print_tree(body, resource, shape))
+
+
+@pool.command(epilog=examples("paceline pool queue /maps/tiles", "paceline pool queue /maps/tiles --size 50"))
+@click.argument("path", shell_complete=complete(pool_paths))
+@click.option("--size", type=click.IntRange(1, 1000), default=10, show_default=True, help="Gangs of each class.")
+@zone_option
+@list_options
+@cell_option
+@with_client
+def queue(client: "Client", path: str, size: int, zone: str, form: str, shape: TableOptions) -> None:
+    """Show the first gangs that wait in a pool, by class of work, with their reason codes."""
+    body = client.queue(path, size)
+    jobs = dict.fromkeys(each["job_id"] for line in body["classes"].values() for each in line["gangs"])
+    show(form, body, jobs, lambda: print_queue(body, zone, shape))
+
+
+@pool.command(epilog=examples("paceline pool explain /maps/tiles"))
+@click.argument("path", shell_complete=complete(pool_paths))
+@output_option
+@cell_option
+@with_client
+def explain(client: "Client", path: str, form: str) -> None:
+    """Explain how what a pool may use came about, line by line from the capacity of the cell down."""
+    body = client.entitlement(path)
+    show(form, body, [body["path"]], lambda: print_entitlement(body))
+
+
+@pool.command(epilog=examples("paceline pool close /maps/tiles"))
+@click.argument("path", shell_complete=complete(pool_paths))
+@output_option
+@cell_option
+@with_client
+def close(client: "Client", path: str, form: str) -> None:
+    """Close a pool: nothing more of it is admitted, what runs goes on."""
+    answer = client.change_pool(path, {"closed": True}, wait=DECIDED_S)
+    show(form, answer, [path], lambda: say(f"pool {path} is closed"))
+
+
+@pool.command("open", epilog=examples("paceline pool open /maps/tiles"))
+@click.argument("path", shell_complete=complete(pool_paths))
+@output_option
+@cell_option
+@with_client
+def open_(client: "Client", path: str, form: str) -> None:
+    """Open a pool that was closed."""
+    answer = client.change_pool(path, {"closed": False}, wait=DECIDED_S)
+    show(form, answer, [path], lambda: say(f"pool {path} is open"))
 
 
 @pool.command(epilog=examples("paceline pool remove /maps/tiles"))

@@ -1,0 +1,187 @@
+"""How pools are shown to people."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.output import Column, TableOptions, note, say, table, when, words
+
+if TYPE_CHECKING:
+    from paceline.client.models import Entitlement, Pool, PoolTree, Queue
+
+SHOWN = ("reservation", "limit", "entitlement", "allocation", "demand")
+FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
+JOBS_SHOWN = 10
+
+
+def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
+    """The tree of pools in one resource, a line each."""
+    cells = body["cells"]
+    known = dict.fromkeys(name for each in (*cells, *body["pools"]) for name in _names(each))
+    if resource and resource not in known:
+        raise click.BadParameter(f"no pool has {resource}; there are {', '.join(known)}", param_hint="--resource")
+    name = resource or _most_wanted(cells)
+    several = len(cells) > 1
+    rows = [row for cell in cells for row in _rows(cell, body["pools"], several)]
+    columns = [Column("POOL", lambda each: each["title"], order=lambda each: each["path"])]
+    titles = {"reservation": "RESERVED", "share": "SHARE", "limit": "LIMIT", "entitlement": "ENTITLED"}
+    titles |= {"allocation": "HELD", "demand": "DEMAND"}
+    for field, title in titles.items():
+        columns.append(_amount_column(title, field, name))
+    columns.append(Column("QUEUE", lambda each: each.get("waiting"), right=True))
+    columns.append(Column("HEAD", lambda each: each.get("head")))
+    columns.append(Column("NOTE", lambda each: each.get("note")))
+    table(rows, columns, shape)
+    others = ", ".join(other for other in known if other != name)
+    note(f"in {name}" + (f"; of others: paceline pool tree --resource {others}" if others else ""))
+    for cell in cells:
+        for warning in cell["warnings"]:
+            note(f"cell {cell['cell']}: {warning}" if several else warning)
+
+
+def _names(each: Mapping[str, Any]) -> Iterator[str]:
+    for field in (*SHOWN, "capacity"):
+        yield from (name for name, amount in each.get(field, {}).items() if number(amount))
+
+
+def _most_wanted(cells: "list[dict[str, Any]]") -> str:
+    """The resource of which most is asked for what there is; cpu where nothing is asked."""
+    wanted: dict[str, float] = {}
+    for cell in cells:
+        for name, amount in cell["demand"].items():
+            have = number(cell["capacity"].get(name, 0))
+            wanted[name] = max(wanted.get(name, 0), number(amount) / have if have else number(amount) and float("inf"))
+    return max(wanted, key=lambda name: wanted[name]) if any(wanted.values()) else "cpu"
+
+
+def _rows(cell: "dict[str, Any]", pools: "list[Pool]", several: bool) -> "Iterator[dict[str, Any]]":
+    """The lines of a cell: its capacity, then its pools, each below the one above it."""
+    mine = [each for each in pools if each.get("cell", cell["cell"]) == cell["cell"]]
+    title = f"/  (cell {cell['cell']})" if several else "/"
+    waiting = sum(line["tasks"] for each in mine for line in each.get("queue", {}).values())
+    yield {**cell, "path": "/", "title": title, "entitlement": cell["capacity"], "waiting": waiting or None}
+    for each in sorted(mine, key=lambda pool: pool["path"].split("/")):
+        depth = each["path"].count("/")
+        lines = each.get("queue", {})
+        heads = (f"{line['head']['job_id']} {line['head']['code']}" for line in lines.values())
+        yield {
+            **each,
+            "title": f"{'  ' * (depth - 1)}{each['path'] if depth == 1 else each['path'].rpartition('/')[2]}",
+            "waiting": sum(line["tasks"] for line in lines.values()) or None,
+            "head": ", ".join(heads),
+            "note": ", ".join(_notes(each)),
+        }
+
+
+def _notes(each: "Pool") -> Iterator[str]:
+    if each.get("closed"):
+        yield "closed"
+    if turn := each.get("turn"):
+        yield f"turn of {turn['job_id']}"
+    elif credit := each.get("credit"):
+        yield f"saved {credit['percent']} % of a turn" if credit["saves"] else "saves nothing for a turn now"
+    placing = sum(each.get("waiting_for_place", {}).values())
+    if placing:
+        yield f"{placing} without a place"
+
+
+def _amount_column(title: str, field: str, name: str) -> Column:
+    def cell(row: "dict[str, Any]") -> object:
+        amounts = row.get(field)
+        if amounts is None:
+            return None
+        if field == "share":
+            return amounts.get(name, amounts.get("others"))
+        return amounts.get(name, None if field == "limit" else 0)
+
+    return Column(title, cell, right=True, order=lambda row: number(cell(row) or 0))
+
+
+def number(amount: object) -> float:
+    """An amount as the API has it, to compare it."""
+    text = str(amount)
+    return float(text[:-3]) * FACTORS[text[-3:]] if text[-3:] in FACTORS else float(text)
+
+
+def print_queue(body: "Queue", zone: str, shape: TableOptions) -> None:
+    """Who waits, in the order of the queue of each class."""
+    rows = [{"class": name, **gang} for name, line in body["classes"].items() for gang in line["gangs"]]
+
+    def tasks(each: "dict[str, Any]") -> str:
+        first, count = each["first"], each["count"]
+        return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+    columns = [
+        Column("CLASS", lambda each: each["class"].replace("_", "-")),
+        Column("JOB", lambda each: each["job_id"]),
+        Column("TASKS", tasks, right=True),
+        Column("PRIORITY", lambda each: each["priority"], right=True),
+        Column("CODE", lambda each: each["code"]),
+        Column("BY", lambda each: each["pool"]),
+        Column("ASKED", lambda each: words(each["asked"])),
+        Column("SINCE", lambda each: when(each["since"], zone), order=lambda each: each["since"]),
+    ]
+    table(rows, columns, shape)
+    for name, line in body["classes"].items():
+        tasks_ = _count(line["tasks"], "task")
+        say(f"{name.replace('_', '-')}: {tasks_} of {_count(line['jobs'], 'job')} wait{'s' * (line['tasks'] == 1)}")
+    placing = {name: tasks for name, tasks in body["waiting_for_place"].items() if tasks}
+    if placing:
+        say(f"admitted and without a place: {words(placing)}")
+    if not body["classes"] and not placing:
+        say(f"nothing waits in pool {body['path']}")
+
+
+def print_entitlement(body: "Entitlement") -> None:
+    """What a pool may use, holds and wants, and why."""
+    say(f"pool {body['path']} may use {words(body['entitlement'])}")
+    say(f"  holds    {words(body['allocation'])}")
+    say(f"  demands  {words(body['demand'])}")
+    for name, lines in body["lines"].items():
+        say(name)
+        for line in lines:
+            say(f"  {line}")
+    if body["note"]:
+        note(body["note"])
+
+
+def print_plan(body: "dict[str, Any]") -> None:
+    """What a change of pools would do."""
+    for plan in body["cells"]:
+        for change in plan["changes"]:
+            say(_change(change))
+            for name, field in change["fields"].items() if change["change"] == "change" else ():
+                say(f"  {name}: {_value(field['before'])} -> {_value(field['after'])}")
+        for each in plan["pools"]:
+            before, after = (words(each["entitlement"][when_]) for when_ in ("before", "after"))
+            say(f"{each['path']} may use {after} instead of {before}, holds {words(each['allocation'])}")
+        _print_work(plan["lets_in"], "could be let in")
+        _print_work(plan["preempts"], "may have to leave")
+    note("nothing was changed")
+
+
+def _change(change: "dict[str, Any]") -> str:
+    done = {"create": "would be created", "change": "would be changed", "unchanged": "unchanged"}
+    if change["change"] == "refuse":
+        return f"pool {change['path']} would be refused: {change['message']} ({change['code']})"
+    warning = f"; {change['message']}" if change["message"] and change["code"] == "DONE" else ""
+    return f"pool {change['path']} {done[change['change']]}{warning}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return words(value)
+    return ", ".join(map(str, value)) or "-" if isinstance(value, list) else str(value)
+
+
+def _print_work(work: "Iterable[dict[str, Any]]", what: str) -> None:
+    listed = list(work)
+    for each in listed[:JOBS_SHOWN]:
+        say(f"{_count(each['tasks'], 'task')} of job {each['job_id']} in {each['pool']} {what}")
+    if len(listed) > JOBS_SHOWN:
+        say(f"and those of {_count(len(listed) - JOBS_SHOWN, 'more job')} {what}")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

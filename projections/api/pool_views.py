@@ -1,0 +1,107 @@
+"""Routes that look into pools: who waits, how what a pool may use came about, what a change would do."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Connection
+
+from events.codes import Code
+from projections.api.context import Context, Reading
+from projections.api.pools import PATH, checked
+from projections.api.problems import Problem, not_found, wrong_cell
+from projections.queries import entitlements, pool_plans, pool_tree
+from projections.queries.pool_plans import PoolWish
+from projections.queries.resources import kinds_of
+
+GANGS_MAX = 1000
+PLANNED_MAX = 1000
+
+
+class PoolPlan(BaseModel):
+    """Pools as they shall be, each with its path; parents before what is below them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pools: Annotated[list[dict[str, Any]], Field(max_length=PLANNED_MAX)]
+
+
+def routes(context: Context) -> APIRouter:
+    """The routes under /v1/queues, /v1/entitlements and /v1/pool-plans; paths are written without leading slash."""
+    router = APIRouter(tags=["pools"])
+
+    def known(connection: Connection, path: str) -> str:
+        found = pool_tree.pool_rows(connection, f"/{path}")
+        if not found:
+            raise not_found("pool", f"/{path}")
+        cell = pool_tree.spec_of(found[0]).cell
+        if cell != context.cell:
+            raise wrong_cell(f"pool /{path}", cell, [context.cell])
+        return f"/{path}"
+
+    @router.get("/v1/queues/{path:path}")
+    async def queue(path: str, read: Reading, size: Annotated[int, Query(ge=1, le=GANGS_MAX)] = 10) -> Response:
+        """The first gangs of each class that wait in a pool, with their codes."""
+        return await read(lambda connection: pool_tree.queue_json(connection, known(connection, path), size))
+
+    @router.get("/v1/entitlements/{path:path}")
+    async def entitlement(path: str, read: Reading) -> Response:
+        """What a pool may use, and how that came about: for each resource a line for each pool down to it."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            return entitlements.entitlement_json(connection, context.cell, known(connection, path))
+
+        return await read(look)
+
+    @router.post("/v1/pool-plans")
+    async def plan(body: PoolPlan, read: Reading) -> Response:
+        """What a change of pools would do, without doing it."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            return plan_json(body, [context], [connection])
+
+        return await read(look)
+
+    return router
+
+
+def plan_json(body: PoolPlan, contexts: Sequence[Context], connections: Sequence[Connection]) -> dict[str, Any]:
+    """The plans of some cells. Raises a problem, also for a pool of another cell."""
+    wishes = [_wish(number, pool, connections) for number, pool in enumerate(body.pools)]
+    cells = [context.cell for context in contexts]
+    found: dict[str, int] = {}
+    for wish in wishes:
+        found[wish.path] = cell = _cell_of(wish, found, connections, cells)
+        if cell not in cells:
+            raise wrong_cell(f"pool {wish.path}", cell, cells)
+    plans = []
+    for context, connection in zip(contexts, connections, strict=True):
+        own = [wish for wish in wishes if found[wish.path] == context.cell]
+        if own or len(contexts) == 1:
+            plans.append(pool_plans.plan(connection, context.cell, own))
+    return {"cells": plans}
+
+
+def _wish(number: int, pool: dict[str, Any], connections: Sequence[Connection]) -> PoolWish:
+    path = pool.get("path")
+    if not isinstance(path, str) or not PATH.fullmatch(path):
+        told = "must be the path of a pool, such as /maps/tiles"
+        raise Problem(422, Code.INVALID_POOL, "a pool has problems", [(f"/pools/{number}/path", told)])
+    body = {name: value for name, value in pool.items() if name != "path"}
+    return PoolWish(path, checked(body, kinds_of(connections[0]), f"/pools/{number}"))
+
+
+def _cell_of(wish: PoolWish, found: dict[str, int], connections: Sequence[Connection], cells: Sequence[int]) -> int:
+    """The cell that a pool names, or that it belongs to, or the one above it; the first where nothing says which."""
+    if wish.spec.cell is not None:
+        return wish.spec.cell
+    path = wish.path
+    while path:
+        if path in found:
+            return found[path]
+        for connection in connections:
+            if rows := pool_tree.pool_rows(connection, path):
+                return pool_tree.spec_of(rows[0]).cell
+        path = path.rpartition("/")[0]
+    return cells[0]

@@ -1,0 +1,267 @@
+"""What the API says of pools: who waits where, how a number came about, what a change would do."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from events.codes import Outcome
+from events.columns import pack_longs
+from events.records.entitlement import CreditsSet, EntitlementsSet, PoolAnswered, TurnSet
+from events.records.placement import CapacityChanged
+from projections.api.cell_router import create_cells_app
+from tests.projections.cell import CORE, admitted, ended, held, preempted, queued, unplaced
+from tests.projections.conftest import LISTEN, TOKEN, Api
+
+CPU = ("cpu",)
+
+
+def shared(api: Api, **of: tuple[int, int, int]) -> None:
+    """Entitlement, demand and allocation of pools right below the root, in thousandths of a CPU."""
+    columns = {name: pack_longs([each[at] for each in of.values()]) for at, name in
+               enumerate(("entitlement", "demand", "allocation"))}  # fmt: skip
+    api.cell.decide("entitlement", EntitlementsSet(pools=tuple(f"/{name}" for name in of), resources=CPU, **columns))
+    api.fold()
+
+
+def capacity(api: Api, cpu: int) -> None:
+    api.cell.decide("placement", CapacityChanged(capacity={"cpu": cpu, "memory": 4096}, hosts=3, version=1))
+    api.fold()
+
+
+def test_a_pool_shows_who_waits_by_class_and_the_first_that_is_not_let_in(api):
+    api.pool("/p")
+    for job_id, priority in (("low", 0), ("aside", 9), ("high", 5)):
+        api.cell.accept(job_id, instances=3, priority=priority)
+    api.cell.accept("firm", preemptible=False)
+    api.cell.decide(
+        "entitlement",
+        held("low", (0, 1, 2), "BEHIND_IN_QUEUE"),
+        held("aside", (0, 1, 2), "NEVER_FITS"),
+        held("high", (1, 2), "ENTITLEMENT_REACHED"),
+        held("firm", (0,), "RESERVATION_REACHED", firm=True),
+        admitted("high", (0,)),
+    )
+    api.fold()
+    pool = api.get("/v1/pools/p")
+    assert pool["queue"] == {
+        "preemptible": {"jobs": 3, "tasks": 8,
+                        "head": {"job_id": "high", "code": "ENTITLEMENT_REACHED", "pool": "/p"}},
+        "non_preemptible": {"jobs": 1, "tasks": 1,
+                            "head": {"job_id": "firm", "code": "RESERVATION_REACHED", "pool": "/p"}},
+    }  # fmt: skip
+    assert pool["waiting_for_place"] == {"entitled": 1, "borrowed": 0}
+    lines = api.get("/v1/queues/p?size=2")["classes"]
+    assert [(each["job_id"], each["first"], each["count"], each["code"], each["priority"])
+            for each in lines["preemptible"]["gangs"]] == [
+        ("aside", 0, 3, "NEVER_FITS", 9),
+        ("high", 1, 2, "ENTITLEMENT_REACHED", 5),
+    ]  # fmt: skip
+    assert lines["non_preemptible"]["gangs"][0]["asked"] == {"cpu": 1, "memory": "512MiB"}
+    api.problem(api.client.get("/v1/queues/none"), 404, "NOT_FOUND")
+
+
+def test_what_was_preempted_or_given_back_stands_at_its_place_by_priority_and_submission(api):
+    api.pool("/p")
+    api.cell.host()
+    for job_id in ("first", "second", "third"):
+        api.cell.accept(job_id, instances=2)
+    api.cell.run("first", (0, 1))
+    api.cell.decide("entitlement", held("second", (0, 1)), held("third", (0, 1)))
+    api.cell.decide("lifecycle", ended("first", (1,), Outcome.PREEMPTED), queued("first", (1,), 2))
+    api.cell.decide("entitlement", held("first", (1,), run=2))
+    api.fold()
+    gangs = api.get("/v1/queues/p")["classes"]["preemptible"]["gangs"]
+    assert [(each["job_id"], each["first"], each["count"]) for each in gangs] == [
+        ("first", 1, 1),
+        ("second", 0, 2),
+        ("third", 0, 2),
+    ]
+
+
+def test_the_tree_says_what_the_cell_has_and_that_more_is_reserved_than_that(api):
+    api.pool("/p", reservation={"cpu": 6000})
+    capacity(api, 8000)
+    assert api.get("/v1/pools")["cells"] == [
+        {"cell": 0, "hosts": 3, "capacity": {"cpu": 8, "memory": "4GiB"}, "demand": {}, "allocation": {},
+         "warnings": []}
+    ]  # fmt: skip
+    api.pool("/q", reservation={"cpu": 3000})
+    [cell] = api.get("/v1/pools")["cells"]
+    assert cell["warnings"] == [
+        "the pools of the first level reserve 9 cpu, the cell has 8 cpu: until hosts come back it is divided by "
+        "reservation"
+    ]
+
+
+def test_how_long_a_pool_holds_more_than_it_may_is_counted(api):
+    api.pool("/p")
+    start = api.cell.ms
+    shared(api, p=(1000, 4000, 3000))
+    assert api.get("/v1/pools/p")["over_since"] == "2023-11-14T22:13:20.000Z"
+    api.cell.ms += 5000
+    shared(api, p=(3000, 4000, 3000))
+    assert (api.get("/v1/pools/p")["over_since"], api.get("/v1/pools/p")["under_since"]) == (None, None)
+    api.cell.ms += 1000
+    shared(api, p=(4000, 4000, 3000))
+    assert api.get("/v1/pools/p")["under_since"] == "2023-11-14T22:13:26.000Z"
+    assert api.cell.ms == start + 6000
+
+
+def test_turns_and_credits_are_shown(api):
+    api.pool("/p")
+    api.cell.accept("a", instances=2)
+    saved = CreditsSet(pools=("/p",), resources=CPU, credit=pack_longs([400]), rate=pack_longs([1]),
+                       full=pack_longs([1000]))  # fmt: skip
+    api.cell.decide("entitlement", saved)
+    api.fold()
+    assert api.get("/v1/pools/p")["credit"] == {"percent": 40, "saves": True, "at": "2023-11-14T22:13:20.000Z"}
+    turn = TurnSet(pool="/p", job_id="a", first=0, count=2, run=1, floor=CORE, state="STARTED")
+    api.cell.decide("entitlement", turn)
+    api.fold()
+    assert api.get("/v1/pools/p")["turn"] == {
+        "job_id": "a",
+        "first": 0,
+        "count": 2,
+        "floor": {"cpu": 1, "memory": "512MiB"},
+        "since": "2023-11-14T22:13:20.000Z",
+    }
+
+
+def test_a_pool_says_line_by_line_how_what_it_may_use_came_about(api):
+    capacity(api, 10_000)
+    api.pool("/a", share_default=3)
+    api.pool("/b")
+    shared(api, a=(7500, 20_000, 0), b=(2500, 9000, 0))
+    found = api.get("/v1/entitlements/a")
+    assert found["lines"] == {
+        "cpu": [
+            "/a may use 7.5 cpu of the cell's 10 cpu: 7.5 cpu for its share of 3, at 2.5 cpu for each unit of share; "
+            "it wants 20 cpu"
+        ]
+    }
+    assert (found["entitlement"], found["note"]) == ({"cpu": 7.5}, None)
+    shared(api, a=(1000, 20_000, 0))
+    found = api.get("/v1/entitlements/a")
+    assert (found["lines"], found["note"]) == (
+        {},
+        "what pools may use is being counted anew after a change; ask again in a moment",
+    )
+
+
+def done(offset: int, fact: Any) -> tuple[PoolAnswered]:
+    return (PoolAnswered(path=fact.path, pools_offset=offset, command_id=fact.command_id, code="DONE"),)
+
+
+def test_a_pool_is_closed_and_all_else_stays(api):
+    more = {"reservation": {"cpu": 500}, "limit": {"cpu": 900}, "share": {"cpu": 3}, "share_default": 2}
+    texts = {"static": ("cpu",), "owners": ("ann",), "description": "tiles", "preemption_delay_ms": -1}
+    api.pool("/p", **more, **texts, controllers_percent=50)
+    before = api.get("/v1/pools/p")
+    assert (before["preemption_delay"], before["static"], before["owners"]) == ("never", ["cpu"], ["ann"])
+    api.answer("paceline.pools", "entitlement", done)
+    assert api.client.patch("/v1/pools/p?wait=30s", json={"closed": True}).json()["code"] == "DONE"
+    after = api.get("/v1/pools/p")
+    assert {name: value for name, value in after.items() if before[name] != value} == {
+        "closed": True,
+        "position": "paceline.pools:1",
+    }
+    assert api.client.patch("/v1/pools/p?wait=30s", json={"preemption_delay": "5m"}).status_code == 200
+    assert api.get("/v1/pools/p")["preemption_delay"] == "5m"
+    api.problem(api.client.patch("/v1/pools/none", json={"closed": True}), 404, "NOT_FOUND")
+    body = api.problem(api.client.patch("/v1/pools/p", json={"clsoed": True}), 422, "INVALID_POOL")
+    assert "did you mean closed?" in body["errors"][0]["message"]
+
+
+def planned(api: Api, *pools: dict[str, Any]) -> dict[str, Any]:
+    api.fold()
+    answer = api.client.post("/v1/pool-plans", json={"pools": list(pools)})
+    assert answer.status_code == 200, answer.text
+    [plan] = answer.json()["cells"]
+    return plan
+
+
+@pytest.fixture
+def shared_cell(api: Api) -> Api:
+    """Ten cores; /a runs on all, /b waits."""
+    capacity(api, 10_000)
+    api.cell.host(cpu=10_000)
+    api.pool("/a", reservation={"cpu": 4000})
+    api.pool("/b")
+    for job_id, priority in (("old", 0), ("high", 9), ("firm", 0), ("young", 0)):
+        api.cell.accept(job_id, pool="/a", instances=3 if job_id == "young" else 2, priority=priority,
+                        preemptible=job_id != "firm", resources={"cpu": 1, "memory": "0MiB"})  # fmt: skip
+    for job_id, count in (("old", 2), ("high", 2), ("firm", 2), ("young", 3)):
+        api.cell.run(job_id, tuple(range(count)))
+    api.cell.accept("w", pool="/b", instances=5, resources={"cpu": 1, "memory": "0MiB"})
+    api.cell.decide("entitlement", held("w", (0, 1, 2, 3, 4), "ENTITLEMENT_REACHED"))
+    return api
+
+
+def test_a_dry_run_shows_the_difference_and_what_it_would_let_in_and_preempt(shared_cell):
+    before = shared_cell.cell.log.ends(["paceline.pools"])
+    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 5}})
+    [change] = plan["changes"]
+    assert (change["change"], change["code"]) == ("change", "DONE")
+    assert change["fields"] == {"reservation": {"before": {}, "after": {"cpu": 5}}}
+    assert {each["path"]: (each["entitlement"]["before"], each["entitlement"]["after"], each["allocation"])
+            for each in plan["pools"]} == {
+        "/a": ({"cpu": 7}, {"cpu": 5}, {"cpu": 9}),
+        "/b": ({"cpu": 3}, {"cpu": 5}, {}),
+    }  # fmt: skip
+    assert plan["lets_in"] == [{"job_id": "w", "pool": "/b", "priority": 0, "tasks": 5}]
+    assert plan["preempts"] == [
+        {"job_id": "young", "pool": "/a", "priority": 0, "tasks": 3},
+        {"job_id": "old", "pool": "/a", "priority": 0, "tasks": 1},
+    ], "the youngest of lowest priority first, nothing that isn't preemptible, and one core is idle"
+    assert shared_cell.cell.log.ends(["paceline.pools"]) == before, "nothing is written"
+
+
+def test_a_dry_run_says_what_entitlement_would_refuse_in_its_words(shared_cell):
+    plan = planned(
+        shared_cell,
+        {"path": "/c", "reservation": {"cpu": 9}},
+        {"path": "/c/d", "limit": {"cpu": 2}, "reservation": {"cpu": 10}} | {"limit": {"cpu": 20}},
+        {"path": "/a", "reservation": {"cpu": 4}},
+        {"path": "/x/y"},
+    )
+    told = {each["path"]: (each["change"], each["code"], each["message"]) for each in plan["changes"]}
+    assert told["/c"][:2] == ("create", "DONE")
+    assert "the pools of the cell reserve 13 of cpu, of which there is 10" in told["/c"][2]
+    assert told["/c/d"] == ("refuse", "INVALID_POOL", "cpu: the pools of /c would reserve 10, it has 9")
+    assert told["/a"][:2] == ("unchanged", "REPEATED")
+    assert told["/x/y"][:2] == ("refuse", "NO_SUCH_POOL")
+    body = {"pools": [{"path": "/a"}, {"path": "/b", "limit": {"cpu": "much"}}, {"path": "b"}]}
+    errors = shared_cell.problem(shared_cell.client.post("/v1/pool-plans", json=body), 422, "INVALID_POOL")["errors"]
+    assert [each["pointer"] for each in errors] == ["/pools/1/limit/cpu"]
+
+
+def test_a_claim_and_work_that_stands_aside_are_not_let_in_again(shared_cell):
+    cell = shared_cell.cell
+    cell.decide("entitlement", admitted("w", (0, 1)), held("w", (2,), "NEVER_FITS"))
+    cell.decide("placement", unplaced("w"))
+    plan = planned(shared_cell, {"path": "/b", "share": 9, "reservation": {"cpu": 6}})
+    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("w", 2)]
+    cell.decide("entitlement", preempted(1, {"old": (0,)}, "w"))
+    assert planned(shared_cell, {"path": "/b"})["changes"][0]["change"] == "unchanged"
+
+
+def test_pools_of_several_cells_are_planned_each_in_its_own(tmp_path_factory):
+    cells = [Api(tmp_path_factory.mktemp("views"), number) for number in (0, 1)]
+    apps = {each.cell.log.cell: each.app for each in cells}
+    client = TestClient(create_cells_app(apps), f"http://{LISTEN}", headers={"Authorization": f"Bearer {TOKEN}"})
+    for each in cells:
+        each.pool("/far", cell=1)
+        capacity(each, 1000)
+    pools = [{"path": "/far/new"}, {"path": "/here", "cell": 0}]
+    plans = client.post("/v1/pool-plans", json={"pools": pools}).json()["cells"]
+    assert {plan["cell"]: [each["path"] for each in plan["changes"]] for plan in plans} == {
+        0: ["/here"],
+        1: ["/far/new"],
+    }
+    assert [each["cell"] for each in client.get("/v1/pools").json()["cells"]] == [0, 1]
+    assert client.get("/v1/queues/far").headers["log-cell"] == "1"
+    assert client.get("/v1/entitlements/far").json()["cell"] == 1
+    assert client.post("/v1/pool-plans", json={"pools": [{"path": "/x", "cell": 7}]}).status_code == 409
+    for each in cells:
+        each.close()
