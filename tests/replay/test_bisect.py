@@ -69,6 +69,7 @@ def test_what_is_found_is_told_with_round_position_time_and_what_was_seen(cli, d
 
 
 STRETCH = {
+    "cell": {"preemption_delay": "2s"},
     "hosts": [{"name": "h", "resources": {"cpu": 4}}],
     "pools": [{"path": "/p"}, {"path": "/q", "reservation": {"cpu": 2}}],
     "jobs": [

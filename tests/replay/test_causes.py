@@ -6,7 +6,7 @@ from events.codec import decode
 from events.codes import Outcome
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
-from events.records.lifecycle import JobChanged, JobsForgotten, RunsEnded
+from events.records.lifecycle import JobChanged, JobsForgotten, PreemptionAnswered, RunsEnded
 from events.records.parts import Cause
 from events.records.placement import CapacityChanged, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined
@@ -40,13 +40,14 @@ def kinds(log: Causes, places: list[Cause]) -> list[str]:
     return [type(log.event(place)).__name__ for place in places]
 
 
-def test_a_placement_is_followed_back_to_the_change_of_a_pool_that_preempted_for_it() -> None:
+def test_a_lost_place_is_followed_back_to_the_pool_that_was_changed_for_the_winner() -> None:
     cell = Cell(hosts=1)  # four cores
+    cell.append(CellConfigured(command_id="quick", preemption_delay_ms=2000))
     cell.pool("/a")
     cell.pool("/b")
     cell.submit("low", pool="/a", instances=4, resources={"cpu": 1000}, duration_ms=1_000_000)
     cell.run(2000)
-    cell.submit("high", pool="/b", resources={"cpu": 1000}, duration_ms=1_000_000)
+    cell.submit("high", pool="/b", resources={"cpu": 1000}, duration_ms=1_000_000, preemptible=False)
     cell.run(10_000)
     assert PreemptionsOrdered not in {type(event) for _, event in decisions(cell)}
     changed = cell.log.bounds("paceline.pools")[1]
@@ -57,30 +58,33 @@ def test_a_placement_is_followed_back_to_the_change_of_a_pool_that_preempted_for
     cell.run(10_000)
     log = Causes(cell.log)
 
-    placed = last(cell, TasksPlaced, ("high", 0, 1))
-    (admitted,) = log.of(placed, ("high", 0, 1))
-    room, queued = log.of(admitted, ("high", 0, 1))
-    assert kinds(log, [admitted, room, queued]) == ["GangsAdmitted", "RunsEnded", "GangsQueued"]
-    (victim,) = runs_of(log.event(room))
+    ended = last(cell, RunsEnded)
+    (victim,) = runs_of(log.event(ended))
     assert victim[0] == "low"
-    assert log.event(room).outcome == Outcome.PREEMPTED.to_bytes(4, "little")
-    (stopping,) = log.of(room)
-    (ordered,) = log.of(stopping)
-    (entitled,) = log.of(ordered)
-    (answered,) = log.of(entitled)
-    assert kinds(log, [stopping, ordered, entitled, answered]) == [
+    assert log.event(ended).outcome == Outcome.PREEMPTED.to_bytes(4, "little")
+    chain = [ended]
+    while log.of(chain[-1]):
+        chain.append(log.of(chain[-1])[0])
+    assert kinds(log, chain) == [
+        "RunsEnded",
         "RunsStopping",
         "PreemptionsOrdered",
-        "EntitlementsSet",
+        "PreemptionAsked",
+        "RightsSet",
+        "GangsAdmitted",
         "PoolAnswered",
+        "PoolDefined",
     ]
-    assert runs_of(log.event(ordered)) == [victim]
-    assert log.of(answered) == [Cause(topic="paceline.pools", offset=changed)]
-    fact = log.event(log.of(answered)[0])
-    assert fact.command_id == "raise"
-    assert log.of(log.of(answered)[0]) == [], "a fact has no cause in the log"
+    assert chain[-1] == Cause(topic="paceline.pools", offset=changed)
+    assert log.event(chain[-1]).command_id == "raise"
+    order = log.event(chain[2])
+    assert (runs_of(order), order.for_job, order.from_pools) == ([victim], "high", ("/a",))
+
+    answered = last(cell, PreemptionAnswered)
+    assert log.of(answered) == [chain[2]]
+    placed = last(cell, TasksPlaced, ("high", 0, 1))
     reached = {link.cause for link in log.back(placed, ("high", 0, 1))}
-    assert {room, stopping, ordered, entitled, answered, *log.of(answered)} <= reached
+    assert {*chain[5:]} <= reached
     assert Cause(topic="paceline.jobs", offset=1) in reached, "it was submitted, too"
     assert Cause(topic="paceline.jobs", offset=2) not in reached, "what came later led to nothing"
     cell.verify()
