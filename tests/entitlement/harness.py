@@ -90,7 +90,7 @@ class World(Alone[Entitlement]):
         gang = int(spec.get("gang_min", 0))
         need = need or cpu(1)
         accepted = JobAccepted(
-            job_id=job_id, jobs_offset=0, pool=pool, kind="batch", **({"instances": instances} | shaped(need) | spec)
+            job_id=job_id, jobs_offset=0, pool=pool, **({"kind": "batch", "instances": instances} | shaped(need) | spec)
         )
         instances = accepted.instances
         parts = [(job_id, 0, gang, 1, 1)] if gang > 1 else []
