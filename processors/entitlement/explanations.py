@@ -124,7 +124,8 @@ class Explanations:
             return {}
         if code == Code.RESERVATION_REACHED:
             return self._amounts(row.reservation)
-        return self._queues.kinds.amounts(row.limit, UNLIMITED)
+        licences = self._queues.kinds.licences if at == "/" else {}
+        return self._queues.kinds.amounts(row.limit, UNLIMITED) | licences
 
     def _largest(self, tasks: list[Vector]) -> Amounts:
         """Of kinds of which no host has enough for one of these tasks the most that one has."""

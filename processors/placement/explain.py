@@ -18,6 +18,7 @@ from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.gang_search import Part, in_turn, together
 from processors.placement.hosts import Phase
+from processors.placement.kept import OwnRoom
 from processors.placement.packing import fits, scores
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
@@ -45,21 +46,32 @@ class Reason(NamedTuple):
     """How many tasks of each part would: now; of NEVER_FITS, on hosts that are empty."""
 
 
-def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], waits_for: Code | None = None) -> Reason:
-    """Why so many tasks of each shape found no place together. `waits_for`: what a unit waits for that has room kept
-    for it.
-    """
+def reason(view: ClusterView, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom | None = None) -> Reason:
+    """Why so many tasks of each shape found no place together; `own`: what is kept for them."""
     empty = _when_empty(view, parts)
     if empty is not None:
         return empty
     tasks = sum(size for _, size in parts)
-    fit = _fit(view.free, view.score, [shape.part(size) for shape, size in parts])
+    free, _ = _seen(view, own)
+    fit = _fit(
+        free, view.score if own is None else scores(free, view.weight), [shape.part(size) for shape, size in parts]
+    )
     part = next((at for at, (_, size) in enumerate(parts) if fit[at] < size), 0)
-    if waits_for is not None:
-        return Reason(waits_for, part, fit)
+    if own is not None:
+        return Reason(own.code, part, fit)
     if _fits_in_kept(view, parts):
         return Reason(Code.HELD_FOR_OTHERS, part, fit)
     return Reason(Code.GANG_INCOMPLETE if tasks > 1 and any(fit) else Code.NO_HOST_FITS, part, fit)
+
+
+def _seen(view: ClusterView, own: OwnRoom | None) -> tuple[I64, I64]:
+    """What is free for a unit, and what is kept for others."""
+    if own is None:
+        return view.free, view.kept
+    free, kept = view.free.copy(), view.kept.copy()
+    free[:, own.hosts] += own.amounts
+    kept[:, own.hosts] -= own.amounts
+    return free, kept
 
 
 def _when_empty(view: ClusterView, parts: Sequence[tuple[ShapeView, int]]) -> Reason | None:
@@ -104,12 +116,14 @@ def instances_text(instances: I64) -> str:
     return ",".join(texts) + (",..." if len(parts) > RANGES_MAX else "")
 
 
-def explanation(view: ClusterView, shape: ShapeView, size: int, code: Code) -> GangsUnplaced:
+def explanation(
+    view: ClusterView, shape: ShapeView, size: int, code: Code, own: OwnRoom | None = None
+) -> GangsUnplaced:
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = view.hosts
-    free = hosts.capacity if code in LASTING else view.free
+    free, kept = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
-    reasons = _reasons(view, shape, code, left)
+    reasons = _reasons(view, shape, code, left, kept)
     values, counts = counted(reasons[hosts.present > 0])
     by_reason = zip((_name(view, shape, value) for value in values.tolist()), counts.tolist(), strict=True)
     total: dict[str, int] = {}
@@ -129,8 +143,10 @@ def explanation(view: ClusterView, shape: ShapeView, size: int, code: Code) -> G
     )
 
 
-def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64) -> NDArray[np.int64]:
-    """The first reason of each host; `left` is what is left when as many tasks as possible were put there."""
+def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64, kept: I64) -> NDArray[np.int64]:
+    """The first reason of each host; `left` is what is left when as many tasks as possible were put there, `kept` what
+    is kept for others.
+    """
     hosts = view.hosts
     phase = hosts.phase
     if code in LASTING:  # silence passes: what a silent host offers is judged like any other
@@ -140,8 +156,8 @@ def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64) -> NDAr
     for at in reversed(range(len(shape.need))):
         if shape.need[at]:
             short[left[at] < shape.need[at]] = at
-    if code not in LASTING and view.kept.any():
-        enough = ((left + view.kept >= shape.column) | (shape.column == 0)).all(axis=0)
+    if code not in LASTING and kept.any():
+        enough = ((left + kept >= shape.column) | (shape.column == 0)).all(axis=0)
         short[(short < OPEN) & enough] = KEPT
     unmet = shape.unmet >= 0
     if code == Code.NEVER_FITS:

@@ -59,11 +59,10 @@ class Reports:
         return parts
 
     def _reason(self, unplaced: Unplaced) -> Reason:
-        waits_for = unplaced.own.code if unplaced.own else None
-        key = (*unplaced.parts, waits_for)
+        key = (*unplaced.parts, int(self._assignment.slots(unplaced)[0]) if unplaced.own else None)
         found = self._reasons.get(key)
         if found is None:
-            found = self._reasons[key] = reason(self._assignment.view, unplaced.parts, waits_for)
+            found = self._reasons[key] = reason(self._assignment.view, unplaced.parts, unplaced.own)
         return found
 
     def _explain(self, parts: list[Unplaced]) -> GangsUnplaced:
@@ -71,9 +70,10 @@ class Reports:
         why, slots, row = self._reason(first), self._assignment.slots(first), first.row
         shape, size = first.parts[why.part]
         key = (shape, UNBOUNDED if len(first.parts) > 1 else size)
-        found = self._explained.get(key)
+        found = self._explained.get(key) if first.own is None else None
         if found is None:
-            found = self._explained[key] = explanation(self._assignment.view, *key, why.code)
+            found = explanation(self._assignment.view, *key, why.code, first.own)
+            self._explained |= {} if first.own else {key: found}
         instances = slots - row.base
         shapes = self._runs.arena["shape"][slots]
         of_shape = instances[shapes == shape.number]
