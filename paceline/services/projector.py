@@ -18,6 +18,7 @@ from paceline.services.cell_log import with_archive
 from paceline.services.data_folder import CannotStart
 from paceline.services.settings import Settings
 from paceline.services.startup import Start, begin, folder_of
+from projections.queries.pool_metrics import WATCHED
 from projections.views.projector import Projector
 
 PACE = {"fetch.min.bytes": 65536, "fetch.wait.max.ms": 50}
@@ -37,6 +38,7 @@ class ViewsPart:
             # views that are made anew begin before the log where that was cut
             self._projector = Projector(with_archive(self._log, settings.archive), folder_of(settings, cell))
             opened.pop_all()
+        self._unwatch = WATCHED.add(cell, self._projector.views)
 
     def step(self) -> bool:
         """See `Part.step`."""
@@ -49,6 +51,7 @@ class ViewsPart:
 
     def close(self) -> None:
         """See `Part.close`."""
+        self._unwatch()
         with closing(self._log):
             self._projector.close()
 

@@ -13,6 +13,7 @@ import paceline.services.agent
 import processors.runtime.metrics
 import projections.fanout.cells
 import projections.fanout.follower
+import projections.queries.pool_metrics
 import projections.views.projector
 from tests.deploy.files import DEPLOY, OPERATIONS, documents, of_procfile
 
@@ -24,6 +25,7 @@ SOURCES = (
     processors.runtime.metrics,
     projections.fanout.cells,
     projections.fanout.follower,
+    projections.queries.pool_metrics,
     projections.views.projector,
 )
 """Whose import registers the metrics."""
