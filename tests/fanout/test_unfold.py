@@ -138,6 +138,26 @@ def test_a_range_of_gangs_is_unfolded_and_a_gang_stays_whole(items: list[tuple[i
     assert_ids(outs)
 
 
+def test_an_admission_says_whether_it_is_entitled_and_a_preemption_for_whom() -> None:
+    ranges_ = {"job": [0, 1], "first": [0, 4], "count": [2, 1], "run": [1, 1], "gang": [1, 0]}
+    each: dict[str, Any] = {name: pack_ints(values) for name, values in ranges_.items()}
+    said = [GangsAdmitted(job_ids=JOBS, **each, entitled=pack_ints([1, 0])), GangsAdmitted(job_ids=JOBS, **each)]
+    outs = list(unfold(round_of("entitlement", *said), 0))
+    assert [out.event.entitled for out in outs] == [True, False, True, True]
+    items = [(0, 3, 1, 0), (1, 0, 2, 0)]
+    order = PreemptionsOrdered(
+        **columns(items), order=7, way=pack_ints([1, 2]), slice=pack_ints([0, 0]), from_pools=("/p", "/q"),
+        from_pool=pack_ints([1, 0]), for_pool="/w", for_job="w", for_first=0, for_count=1, for_run=1, code="LEFT",
+    )  # fmt: skip
+    outs = list(unfold(round_of("entitlement", order), 0))
+    assert tasks(outs) == [("a", 3, 1), ("b/c", 0, 2)]
+    assert [(out.event.from_pool, out.event.for_pool, out.event.for_job, out.event.order) for out in outs] == [
+        ("/q", "/w", "w", 7),
+        ("/p", "/w", "w", 7),
+    ]
+    assert_ids(outs)
+
+
 def assert_ids(outs: list[OutputMessage]) -> None:
     """Ids are those of the values, in both places, and grow."""
     places = [(out.event.round, out.event.index, out.event.item) for out in outs]
