@@ -2,8 +2,8 @@
 
 from events.codes import Code
 from events.records.entitlement import EntitlementsSet, GangsHeld
-from tests.entitlement.harness import World, admitted, cpu, waits
-from tests.machines import START_MS, one
+from tests.entitlement.harness import World, admitted, borrowed, cpu, ranked, waits
+from tests.machines import of, one, ranges_of
 
 
 def test_a_job_gets_what_fits_and_the_rest_as_runs_end() -> None:
@@ -11,13 +11,8 @@ def test_a_job_gets_what_fits_and_the_rest_as_runs_end() -> None:
     world.define("/p")
     assert world.submit("a", instances=4, need=cpu(4)) == [("a", 0, 1), ("a", 1, 1)]
     held = one(world.said, GangsHeld)
-    assert (held.code, held.pool, held.tasks, held.asked, held.free) == (
-        Code.ENTITLEMENT_REACHED,
-        "/p",
-        2,
-        cpu(4),
-        cpu(2),
-    )
+    assert (held.code, held.at, ranges_of(held)) == (Code.ENTITLEMENT_REACHED, "/p", [("a", 2, 2, 1, 0)])
+    assert (held.asked, held.allocated, held.entitlement) == (cpu(4), cpu(8), cpu(10))
     assert world.end(("a", 0, 1)) == [("a", 2, 1)]
     assert world.end(("a", 0, 1)) == [], "released once"
 
@@ -47,30 +42,52 @@ def test_the_first_that_waits_holds_up_those_behind_it() -> None:
     world.define("/p")
     world.submit("filler", need=cpu(6))
     assert world.submit("big", need=cpu(5)) == []
-    assert world.submit("small", need=cpu(1)) == []
-    assert waits(world.said) == [("big", Code.ENTITLEMENT_REACHED), ("small", Code.BEHIND_IN_QUEUE)]
-    behind = [event for event in world.said if isinstance(event, GangsHeld)][1]
-    assert behind.ahead == 1
-    assert world.end(("filler", 0, 1)) == [("big", 0, 1), ("small", 0, 1)]
+    assert world.submit("wide", need=cpu(5)) == []
+    assert waits(world.said) == [("big", Code.ENTITLEMENT_REACHED), ("wide", Code.BEHIND_IN_QUEUE)]
+    world.submit("small", need=cpu(1))
+    assert borrowed(world.said) == [("small", 0, 1)], "nobody else can use what is idle"
+    assert world.end(("filler", 0, 1)) == [("big", 0, 1), ("wide", 0, 1)]
+    assert ranked(world.said, 1) == [], "it is behind wide, which would need it"
 
 
-def test_many_jobs_behind_are_not_told_each() -> None:
+def test_all_behind_are_told_so_in_one_record_each_time() -> None:
     world = World(cpu(1))
     world.define("/p")
+    world.busy = True
     for number in range(50):
         world.submit(f"j{number:02}")
-    assert len(waits(world.said)) == 1 + 3
+    world.busy = False
+    world.quiet()
+    first, behind = of(world.said, GangsHeld)
+    assert (first.code, first.job_ids) == (Code.ENTITLEMENT_REACHED, ("j01",))
+    assert (behind.code, len(behind.job_ids)) == (Code.BEHIND_IN_QUEUE, 48)
+    world.said.clear()
+    world.end(("j00", 0, 1))
+    assert waits(world.said) == [("j02", Code.ENTITLEMENT_REACHED)], "those behind it hear nothing new"
+
+
+def test_who_comes_first_leaves_its_reason_to_who_comes_before_it() -> None:
+    world = World(cpu(2))
+    world.define("/p", limit=cpu(1))
+    for job_id, priority in (("holds", 1), ("first", 1), ("before", 2)):
+        world.submit(job_id, priority=priority)
+    assert waits(world.said) == [
+        ("first", Code.LIMIT_REACHED),
+        ("before", Code.LIMIT_REACHED),
+        ("first", Code.BEHIND_IN_QUEUE),
+    ]
 
 
 def test_a_gang_is_admitted_whole_or_not_at_all() -> None:
     world = World(cpu(10))
     world.define("/p")
-    world.submit("filler", instances=5)
-    assert world.submit("gang", instances=8, gang_min=6) == []
+    world.submit("filler", instances=8)
+    assert world.submit("gang", instances=8, gang_min=6, need=cpu(1)) == [("gang", 6, 1), ("gang", 7, 1)]
     held = one(world.said, GangsHeld)
-    assert (held.tasks, held.asked, held.free) == (8, cpu(6), cpu(5))
-    assert world.end(("filler", 0, 1)) == [("gang", at, 1) for at in range(6)]
-    assert world.end(("filler", 1, 1)) == [("gang", 6, 1)]
+    assert (held.code, ranges_of(held)) == (Code.ENTITLEMENT_REACHED, [("gang", 0, 6, 1, 1)])
+    assert (held.asked, held.allocated) == (cpu(6), cpu(10))
+    assert world.end(*(("filler", at, 1) for at in range(3))) == []
+    assert world.end(("filler", 3, 1)) == [("gang", at, 1) for at in range(6)]
 
 
 def test_a_gang_whose_members_are_still_ending_waits_for_them() -> None:
@@ -89,7 +106,7 @@ def test_limits_of_the_pools_above_bind() -> None:
     world.define("/a/x")
     assert len(world.submit("j", "/a/x", instances=20)) == 10
     held = one(world.said, GangsHeld)
-    assert held.code == Code.LIMIT_REACHED
+    assert (held.code, held.at, held.pool, held.limit) == (Code.LIMIT_REACHED, "/a", "/a/x", cpu(10))
 
 
 def test_a_gang_above_the_limit_holds_up_nobody_and_goes_when_the_limit_is_raised() -> None:
@@ -99,7 +116,7 @@ def test_a_gang_above_the_limit_holds_up_nobody_and_goes_when_the_limit_is_raise
     assert world.submit("big", need=cpu(20)) == []
     assert world.submit("small", need=cpu(1)) == [("small", 0, 1)]
     held = one(world.said, GangsHeld)
-    assert (held.job_id, held.code, held.free) == ("big", Code.LIMIT_REACHED, {"cpu": 10})
+    assert (held.job_ids, held.code, held.limit) == (("big",), Code.LIMIT_REACHED, {"cpu": 10})
     world.define("/p", limit=forty)
     assert world.holds("/p") == 21
 
@@ -132,17 +149,37 @@ def test_without_hosts_everybody_is_told_so() -> None:
     assert admitted(world.capacity(cpu(1))) == [("a", 0, 1)]
 
 
-def test_a_returned_job_waits_for_its_time_and_holds_up_nobody() -> None:
-    world = World(cpu(10))
-    world.define("/p")
-    world.submit("a", instances=3, need=cpu(3))
-    said = world.give_back("a", 0, 3, 1, Code.NO_HOST_FITS, START_MS + 1000)
-    held = one(said, GangsHeld)
-    assert (held.code, held.tasks, held.not_before_ms) == (Code.BACKOFF, 3, START_MS + 1000)
-    assert world.holds("/p") == 0
-    assert world.submit("b", need=cpu(2)) == [("b", 0, 1)]
-    assert admitted(world.later(750)) == []
-    assert admitted(world.later(250)) == [("a", 0, 1), ("a", 1, 1)]
+def two_pools() -> World:
+    """/a could use the idle two of three cores only as borrowed ones: it holds its one, /b claims the third."""
+    world = World(cpu(3))
+    world.define("/a", share=cpu(1))
+    world.define("/b", share=cpu(2))
+    world.busy = True
+    world.submit("big", "/b", need=cpu(3))
+    world.submit("small", "/a", instances=4)
+    world.busy = False
+    world.quiet()
+    world.place(("small", 0, 1))
+    return world
+
+
+def test_a_shape_of_which_borrowed_work_was_returned_is_lent_again_after_longer_and_longer() -> None:
+    world = two_pools()
+    assert sorted(borrowed(world.said)) == [("small", 1, 1), ("small", 2, 1)]
+    for wait in (20, 40, 80, 120, 120):
+        world.give_back("small", 1, 2, 1, Code.NO_HOST_FITS)
+        assert borrowed(world.later(wait * 1000 - 1000, step=1000)) == []
+        assert sorted(borrowed(world.later(1000))) == [("small", 1, 1), ("small", 2, 1)]
+    world.place(("small", 1, 1))
+    world.give_back("small", 2, 1, 1, Code.NO_HOST_FITS)
+    assert borrowed(world.later(20_000, step=1000)) == [("small", 2, 1)], "one found a host: it begins anew"
+
+
+def test_what_one_shape_backs_off_from_another_may_have() -> None:
+    world = two_pools()
+    world.give_back("small", 1, 2, 1, Code.NO_HOST_FITS)
+    world.submit("tiny", "/a", need=cpu(2))
+    assert borrowed(world.said)[-1] == ("tiny", 0, 1)
 
 
 def test_a_return_of_an_old_run_takes_nothing_from_the_one_that_holds() -> None:
@@ -154,10 +191,10 @@ def test_a_return_of_an_old_run_takes_nothing_from_the_one_that_holds() -> None:
     world.end(("again", 0, 1))
     assert world.requeue(("again", 0, 2)) == [("again", 0, 2)]
     for job_id in ("kept", "again"):
-        assert world.give_back(job_id, 0, 1, 1, Code.NO_HOST_FITS, START_MS + 1000) == []
+        assert world.give_back(job_id, 0, 1, 1, Code.NO_HOST_FITS) == []
     assert world.holds("/p") == 2
     assert admitted(world.later(2000)) == []
-    world.give_back("again", 0, 1, 2, Code.NO_HOST_FITS, 0)
+    world.give_back("again", 0, 1, 2, Code.NEVER_FITS)
     assert world.holds("/p") == 1
 
 
@@ -165,7 +202,7 @@ def test_a_job_that_no_host_can_hold_waits_for_a_change_of_hosts() -> None:
     world = World(cpu(10))
     world.define("/p")
     world.submit("a")
-    said = world.give_back("a", 0, 1, 1, Code.NEVER_FITS, 0)
+    said = world.give_back("a", 0, 1, 1, Code.NEVER_FITS)
     assert one(said, GangsHeld).code == Code.NEVER_FITS
     assert admitted(world.later(100_000, step=10_000)) == []
     assert admitted(world.capacity(cpu(10), hosts=2)) == [("a", 0, 1)]
@@ -176,8 +213,8 @@ def test_an_end_that_comes_first_makes_what_it_ends_void() -> None:
     world.define("/p")
     world.submit("a", instances=2)
     world.end(("a", 0, 1))
-    said = world.give_back("a", 0, 2, 1, Code.NO_HOST_FITS, START_MS + 1000)
-    assert one(said, GangsHeld).tasks == 1, "the ended one isn't queued again"
+    said = world.give_back("a", 0, 2, 1, Code.NEVER_FITS)
+    assert ranges_of(one(said, GangsHeld)) == [("a", 1, 1, 1, 0)], "the ended one isn't queued again"
     assert world.holds("/p") == 0
     world.submit("b")
     world.end(("b", 0, 1), ("b", 0, 2))
@@ -201,12 +238,19 @@ def test_five_pools_with_whole_cores_share_four_cores_in_turns() -> None:
     pools = ["/a", "/b", "/c", "/d", "/e"]
     for pool in pools:
         world.define(pool)
-    running = [run for pool in pools for run in world.submit(f"job{pool[1:]}", pool, instances=10, need=cpu(1000))]
+    world.busy = True
+    for pool in pools:
+        world.submit(f"job{pool[1:]}", pool, instances=10, need=cpu(1000))
+    world.busy = False
+    running = admitted(world.quiet())
     served: set[str] = set()
+    world.place(*running)
     for _ in range(5):
         served |= {job for job, _, _ in running}
         assert len(running) == 4
-        running = running[1:] + world.end(running[0])
+        more = world.end(running[0])
+        world.place(*more)
+        running = running[1:] + more
     assert served == {"joba", "jobb", "jobc", "jobd", "jobe"}
 
 
@@ -217,9 +261,9 @@ def test_numbers_are_said_at_most_once_a_second() -> None:
     world.later(1000)
     world.said.clear()
     for number in range(20):
-        world.submit(f"j{number}")
+        world.place(*world.submit(f"j{number}"))
         world.later(100, step=100)
-    assert sum(isinstance(event, EntitlementsSet) for event in world.said) in (2, 3)
+    assert len(of(world.said, EntitlementsSet)) in (2, 3)
     world.later(2000)
     world.said.clear()
     world.later(10_000)
@@ -239,14 +283,16 @@ def test_a_successor_goes_on_with_the_same_queues() -> None:
     world.define("/p")
     for number in range(6):
         world.submit(f"j{number}", instances=2, priority=number % 2)
-    world.give_back("j1", 0, 2, 1, Code.NO_HOST_FITS, START_MS + 5000)
-    before = world.machine.shares(), world.machine.next_wakeup()
+    world.give_back("j1", 0, 2, 1, Code.NEVER_FITS)
+    before = world.machine.next_wakeup(), world.machine.reports.row("/p")
     world.restart()
-    assert (world.machine.shares(), world.machine.next_wakeup()) == before
+    assert (world.machine.next_wakeup(), world.machine.reports.row("/p")) == before
     assert admitted(world.quiet()) == []
-    assert world.end(("j3", 1, 1)) == [("j5", 0, 1)]
-    assert admitted(world.later(5000)) == []
-    assert world.end(("j3", 0, 1)) == [("j1", 0, 1)], "its time has come, and it stands before j5 and j0"
+    world.end(("j3", 1, 1))
+    assert ranked(world.said, 1)[-1] == ("j0", 0, 1), "it came first, and was borrowed since others came before it"
+    world.capacity(cpu(4), hosts=2)
+    assert admitted(world.said)[-1] == ("j1", 0, 1), "hosts have changed, and it stands before j0"
+    assert ranked(world.said, 0)[-1] == ("j0", 0, 1)
 
 
 def test_jobs_that_have_ended_leave_their_place() -> None:

@@ -17,11 +17,11 @@ def test_a_pool_of_another_cell_is_known_and_gets_nothing_here() -> None:
     world = World(cpu(10))
     told = world.define("/far", cell=3, reservation=cpu(8))
     assert (told.code, told.message) == (Code.DONE, "the pool is known here as one of cell 3")
-    assert dict(world.machine.foreign.items()) == {"/far": 3}
+    assert dict(world.machine.commands.foreign.items()) == {"/far": 3}
     assert world.define("/near", reservation=cpu(1)).code == Code.DONE
-    assert set(world.machine.shares()) == {"/", "/near"}
+    assert set(world.machine.pools) == {"/", "/near"}
     world.restart()
-    assert dict(world.machine.foreign.items()) == {"/far": 3}
+    assert dict(world.machine.commands.foreign.items()) == {"/far": 3}
     assert world.define("/far", cell=3, reservation=cpu(9)).code == Code.DONE, "it may change in its cell"
 
 
@@ -74,7 +74,7 @@ def test_a_pool_is_in_one_cell_and_with_the_pools_around_it(facts: list[tuple[st
             world.remove(path)
         else:
             world.define(path, cell=cell)
-    own, foreign = set(world.machine.pools) - {"/"}, dict(world.machine.foreign.items())
+    own, foreign = set(world.machine.pools) - {"/"}, dict(world.machine.commands.foreign.items())
     assert not own & foreign.keys()
     cells = foreign | dict.fromkeys(own, 0)
     assert all(cells.get(parent_of(path), cell) == cell for path, cell in cells.items())

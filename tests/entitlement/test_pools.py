@@ -160,7 +160,7 @@ def test_resources_that_make_no_sense_are_refused_as_a_whole(kinds: tuple[Resour
     world = World()
     answer = world.configure(preemption_delay_ms=500, resources=kinds)
     assert (answer.code, message in answer.message) == (Code.INVALID_SETTINGS, True), answer.message
-    assert (world.machine.cell.settings.preemption_delay_ms, world.machine.cell.settings.resources) == (2000, ())
+    assert (world.machine.cell.settings.preemption_delay_ms, world.machine.cell.settings.resources) == (120_000, ())
 
 
 def test_a_job_whose_pool_was_removed_in_the_same_moment_is_told_and_goes_on_when_it_is_back() -> None:
