@@ -63,21 +63,22 @@ class Taker(NamedTuple):
     right: Right
 
 
+Order = tuple[Class, int, int, int]
+"""Class, seconds of work lost, tasks, key."""
+
+
 class Pick(NamedTuple):
     """A unit that is to leave."""
 
     unit: Unit
     way: int
+    order: Order
+    """Who leaves first."""
     places: tuple[tuple[int, Sequence[int]], ...] = ()
     """Where it is moved to: hosts, and what it takes there."""
 
-    @property
-    def order(self) -> tuple[Class, int, int, int]:
-        """Who leaves first."""
-        return order_of(self.unit, self.way)
 
-
-def order_of(unit: Unit, way: int) -> tuple[Class, int, int, int]:
+def order_of(unit: Unit, way: int) -> Order:
     """Who leaves first: by class, least work lost, fewest tasks."""
     return (way > Way.GIVE, unit.priority, unit.kind), unit.lost, len(unit.slots), unit.key
 
@@ -116,8 +117,12 @@ class Board:
         self.units_at = units_at
         self.task_of = task_of
         """Of a shape: what a task needs, and the hosts that it may use."""
+        self.may_leave: dict[tuple[object, ...], list[Pick]] = {}
+        """Who could leave a host, kept for those who look again."""
         self.gone: dict[int, None] = {}
         """The units that leave for plans made here, by their keys."""
+        self.changes: dict[int, int] = {}
+        """How often each host has changed."""
         self.work = 0
         """How many units were judged: what planning costs."""
         self.nothing = Giver(*((0,) * (len(free) - 1),) * 3)
@@ -137,13 +142,15 @@ class Draft:
         self.picks: list[Pick] = []
         self.places: dict[tuple[int, int], int] = {}
         """Tasks by host and part."""
+        self.taken_from: dict[int, int] = {}
+        """How often others had to leave each host."""
+        self._gone: dict[int, None] = {}
         self._givers: dict[str, Giver] = {}
         self._taken: Vector = (0,) * len(taker.need)
         self._undo: list[tuple[I64, int, I64] | tuple[None, tuple[int, int], int]] = []
 
     def commit(self) -> None:
         """The plan is made."""
-        self.judge(self.picks)
         self.board.givers.update(self._givers)
         self.board.gone.update((pick.unit.key, None) for pick in self.picks)
 
@@ -166,8 +173,32 @@ class Draft:
             self._taken = tuple([have + one for have, one in zip(self._taken, unit.amount, strict=True)])
 
     def judge(self, picks: Iterable[Pick]) -> bool:
-        """Whether these victims, and no others, may go one after another."""
+        """Whether these victims, and no others, may go one after another; the numbers are what they leave."""
         self.numbers = {}, (0,) * len(self.taker.need)
+        return self._judged(picks)
+
+    def may_take(self, picks: Iterable[Pick]) -> bool:
+        """Whether these may go too, and haven't been taken."""
+        numbers = self.numbers
+        good = not any(self.is_gone(pick.unit) for pick in picks) and self._judged(picks)
+        self.numbers = numbers
+        return good
+
+    def take(self, picks: Sequence[Pick]) -> None:
+        """These leave."""
+        for pick in picks:
+            self.picks.append(pick)
+            self._gone[pick.unit.key] = None
+            self.charge(pick)
+            self.leave(pick)
+        for host in dict.fromkeys(host for pick in picks for host in pick.unit.at):
+            self.taken_from[host] = self.taken_from.get(host, 0) + 1
+
+    def is_gone(self, unit: Unit) -> bool:
+        """Whether a unit leaves for this plan, or one before it."""
+        return unit.key in self._gone or unit.key in self.board.gone
+
+    def _judged(self, picks: Iterable[Pick]) -> bool:
         for pick in picks:
             if not self.verdict(pick.unit, pick.way).goes:
                 return False
@@ -200,6 +231,7 @@ class Draft:
                 self.places[entry[1]] = entry[2]
             else:
                 entry[0][:, entry[1]] = entry[2]
+                self.board.changes[entry[1]] += 1
         del self._undo[mark:]
 
     def put(self, host: int, part: int, need: Sequence[int], tasks: int) -> None:
@@ -247,4 +279,5 @@ class Draft:
 
     def _change(self, matrix: I64, host: int, amounts: Sequence[int], times: int) -> None:
         self._undo.append((matrix, host, matrix[:, host].copy()))
+        self.board.changes[host] = self.board.changes.get(host, 0) + 1
         matrix[:, host] += np.array(amounts, dtype=np.int64) * times

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from events.columns import I64
 from processors.placement.gang_search import Part
-from processors.placement.plan_board import Board, Cost, Draft, Pick, Unit, cost_of
+from processors.placement.plan_board import Board, Cost, Draft, Pick, Unit, cost_of, order_of
 from processors.state.preemption_rules import Way
 
 NEVER = 1 << 30
@@ -19,6 +19,8 @@ NEVER = 1 << 30
 HOSTS_AT_ONCE = 64
 """So many hosts are judged before the cheapest is taken, and two more for each task."""
 
+NOT_OWN, NOT_OTHERS = (Way.GIVE, Way.CLEAR), (Way.OWN,)
+"""The ways in which those of the own pool never leave, and those of others."""
 Ways = tuple[int, ...]
 WAYS: tuple[Ways, ...] = ((Way.OWN, Way.GIVE), (Way.OWN, Way.GIVE, Way.MOVE), (Way.OWN, Way.GIVE, Way.MOVE, Way.CLEAR))
 """What is tried, one after another."""
@@ -31,6 +33,17 @@ class Plan(NamedTuple):
     """Host, index of the part, tasks."""
     picks: list[Pick]
     """In the order in which the rules judge them."""
+
+
+class Host(NamedTuple):
+    """What a host costs."""
+
+    cost: Cost
+    tie: int
+    picks: list[Pick]
+    """Who must leave for one task more."""
+    changes: int
+    """So often the host had changed when that was found."""
 
 
 class Search:
@@ -49,8 +62,7 @@ class Search:
         self._loaded = 0
         self._level = None if level is None or not part.spread else level.copy()
         self._heap: list[tuple[Cost, int, int]] = []
-        self._known: dict[int, tuple[Cost, int]] = {}
-        """Of each host, its entry that counts."""
+        self._known: dict[int, Host] = {}
 
     def extend(self, draft: Draft) -> bool:
         """Finds places for all tasks of the part; False: there aren't enough, and the search is of no more use."""
@@ -58,14 +70,11 @@ class Search:
         if not self._loaded:
             self._load(draft, HOSTS_AT_ONCE + 2 * left)
         while left:
-            found = self._cheapest(draft)
-            if found is None:
+            host = self._cheapest(draft)
+            if host is None:
                 return False
-            host, picks = found
-            for pick in picks:
-                draft.picks.append(pick)
-                draft.charge(pick)
-                draft.leave(pick)
+            picks = self._known[host].picks
+            draft.take(picks)
             tasks = 1 if self._level is not None else min(left, _fit(self._board, host, need))
             draft.put(host, self._index, need, tasks)
             if self._level is not None:
@@ -84,32 +93,33 @@ class Search:
                 self._judge(draft, host)
         return len(batch) > 0
 
-    def _judge(self, draft: Draft, host: int) -> None:
+    def _judge(self, draft: Draft, host: int) -> bool:
+        """Finds what a host costs now; False: it has no place."""
         picks = self._cover(draft, host)
-        self._known.pop(host, None)
-        if picks is not None:
-            entry = self._known[host] = cost_of(picks), self._tie(host)
-            heappush(self._heap, (*entry, host))
+        if picks is None:
+            self._known.pop(host, None)
+            return False
+        changes = self._board.changes.get(host, 0)
+        known = self._known[host] = Host(cost_of(picks), self._tie(host), picks, changes)
+        heappush(self._heap, (known.cost, known.tie, host))
+        return True
 
-    def _cheapest(self, draft: Draft) -> tuple[int, list[Pick]] | None:
-        """The host for which least is lost, and who leaves it."""
+    def _cheapest(self, draft: Draft) -> int | None:
+        """The host for which least is lost; it is out of the heap. None: no host has a place."""
         while True:
             if not self._heap:
                 if not self._load(draft, HOSTS_AT_ONCE):
                     return None
                 continue
             cost, tie, host = heappop(self._heap)
-            if self._known.get(host) != (cost, tie):
+            known = self._known.get(host)
+            if known is None or (known.cost, known.tie) != (cost, tie):
                 continue
-            picks = self._cover(draft, host)
-            if picks is None:
-                del self._known[host]
-                continue
-            now = cost_of(picks), self._tie(host)
-            if not self._heap or now <= self._heap[0][:2]:
-                return host, picks
-            self._known[host] = now
-            heappush(self._heap, (*now, host))
+            if known.changes == self._board.changes.get(host, 0) and draft.may_take(known.picks):
+                return host
+            if self._judge(draft, host) and self._heap[0][2] == host:
+                heappop(self._heap)
+                return host
 
     def _tie(self, host: int) -> int:
         """Among equal hosts: the one with least free, or where tasks are spread, with fewest of them and most free."""
@@ -122,52 +132,63 @@ class Search:
         lack = [need - one for need, one in zip(self._part.need, have, strict=True)]
         if max(lack) <= 0:
             return []
-        may = self._may_leave(host, lack)
+        gains: dict[int, int] = {}
+        may = []
+        for pick in self._may_leave(draft, host):
+            gain = 0 if draft.is_gone(pick.unit) else _gain(pick.unit, host, lack)
+            if gain:
+                gains[pick.unit.key] = gain
+                may.append(pick)
         found = self._gather(draft, host, lack, may)
-        if found is None or len(found) > 1:  # larger ones first: fewer, or within the rules
-            may.sort(key=lambda pick: (pick.order[0], -_gain(pick.unit, host, lack), pick.order))
+        if (found is None or len(found) > 1) and len(
+            {*gains.values()}
+        ) > 1:  # larger ones first: fewer, or by the rules
+            may.sort(key=lambda pick: (pick.order[0], -gains[pick.unit.key], pick.order))
             other = self._gather(draft, host, lack, may)
             if other is not None and (found is None or cost_of(other) < cost_of(found)):
                 found = other
-        if found is None and len({pick.order[0] for pick in may}) > 1:
-            may.sort(key=lambda pick: (-_gain(pick.unit, host, lack), pick.order))
-            found = self._gather(draft, host, lack, may)
+            if found is None and len({pick.order[0] for pick in may}) > 1:
+                may.sort(key=lambda pick: (-gains[pick.unit.key], pick.order))
+                found = self._gather(draft, host, lack, may)
         return found
 
-    def _may_leave(self, host: int, lack: list[int]) -> list[Pick]:
-        """Who could leave a host and give what lacks, in each way, in order."""
-        found = []
-        for unit in self._board.units_at(host):
-            if not unit.code and unit.key not in self._board.gone and _gain(unit, host, lack):
-                found += [Pick(unit, way) for way in self._ways]
-        return sorted(found, key=lambda pick: (pick.order, pick.way))
+    def _may_leave(self, draft: Draft, host: int) -> list[Pick]:
+        """Who could leave a host, in each way, in order."""
+        key = (host, draft.taker.pool, self._ways)
+        found = self._board.may_leave.get(key)
+        if found is None:
+            found = self._board.may_leave[key] = []
+            for unit in self._board.units_at(host):
+                if unit.preemptible and not unit.code:
+                    never = NOT_OWN if unit.pool == draft.taker.pool else NOT_OTHERS
+                    found += [Pick(unit, way, order_of(unit, way)) for way in self._ways if way not in never]
+            found.sort(key=lambda pick: (pick.order, pick.way))
+        return found
 
     def _gather(self, draft: Draft, host: int, lack: list[int], may: list[Pick]) -> list[Pick] | None:
         """The first who may leave until nothing lacks, less those that aren't needed."""
-        numbers, mark, lack = draft.numbers, draft.mark, [*lack]
-        picks: dict[int, Pick] = {pick.unit.key: pick for pick in draft.picks}
-        before = len(picks)
+        numbers, mark = draft.numbers, draft.mark
+        found: dict[int, Pick] = {}
         for pick in may:
             unit = pick.unit
-            if unit.key in picks or not _gain(unit, host, lack) or not draft.verdict(unit, pick.way).goes:
+            if unit.key in found or not _gain(unit, host, lack) or not draft.verdict(unit, pick.way).goes:
                 continue
             if pick.way == Way.MOVE:
                 pick = pick._replace(places=draft.destination(unit))
                 if not pick.places:
                     continue
                 draft.move(pick)
-            picks[unit.key] = pick
+            found[unit.key] = pick
             draft.charge(pick)
             lack = [one - gives for one, gives in zip(lack, unit.at[host], strict=True)]
             if max(lack) <= 0:
                 break
         draft.back(mark)
-        found = [*picks.values()][before:]
         needed = _needed(host, lack, found) if max(lack) <= 0 else None
-        if needed and len(needed) < len(found) and not draft.judge([*draft.picks, *needed]):
-            needed = found
         draft.numbers = numbers
-        return needed
+        if needed is None or len(needed) == len(found) or draft.may_take(needed):
+            return needed
+        return [*found.values()]
 
 
 def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -> Plan | None:
@@ -178,7 +199,8 @@ def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -
         if not search.extend(draft):
             draft.back()
             return None
-    _spare(draft, parts)
+    if sum(part.size for part in parts) > 1:
+        _spare(draft, parts)
     draft.commit()
     places = [(host, part, tasks) for (host, part), tasks in sorted(draft.places.items()) if tasks]
     return Plan(places, draft.picks)
@@ -191,10 +213,10 @@ def _gain(unit: Unit, host: int, lack: list[int]) -> int:
     )
 
 
-def _needed(host: int, lack: list[int], picks: list[Pick]) -> list[Pick]:
+def _needed(host: int, lack: list[int], picks: dict[int, Pick]) -> list[Pick]:
     """Those without whom a task wouldn't fit; the dearest stays first."""
-    needed = {pick.unit.key: pick for pick in picks}
-    for pick in sorted(picks, key=lambda one: one.order, reverse=True):
+    needed = {**picks}
+    for pick in sorted(picks.values(), key=lambda one: one.order, reverse=True) if len(picks) > 1 else ():
         without = [one + gives for one, gives in zip(lack, pick.unit.at[host], strict=True)]
         if max(without) <= 0:
             lack = without
@@ -209,17 +231,21 @@ def _fit(board: Board, host: int, need: Sequence[int]) -> int:
 
 
 def _spare(draft: Draft, parts: Sequence[Part]) -> None:
-    """Lets stay whoever isn't needed, the dearest first."""
-    if len(draft.picks) < 2:
+    """Lets stay whoever isn't needed, the dearest first. Where others left each host once, nobody left several, and no
+    task more fits on any, all are needed.
+    """
+    once = all(len(pick.unit.at) == 1 for pick in draft.picks) and max(draft.taken_from.values(), default=1) == 1
+    if once and not any(_fit(draft.board, host, parts[part].need) for host, part in draft.places):
         return
     for pick in sorted(draft.picks, key=lambda one: one.order, reverse=True):
-        mark = draft.mark
+        mark, numbers = draft.mark, draft.numbers
         draft.leave(pick, -1)
         if _settle(draft, parts, [*pick.unit.at]):
             rest = [one for one in draft.picks if one is not pick]
             if draft.judge(rest):
                 draft.picks = rest
                 continue
+            draft.numbers = numbers
         draft.back(mark)
 
 

@@ -61,6 +61,7 @@ class Planner:
         self._rights = rights
         self._plans = plans
         self._budget = budget
+        self._own = {hold.slot: hold for hold in seen.holds}
         self._board: Board | None = None
         self._failed: set[tuple[object, ...]] = set()
         self._searches: dict[tuple[object, ...], list[Search]] = {}
@@ -113,7 +114,7 @@ class Planner:
         parts = self._parts(slot, size)
         spread = unit[0] if any(shape.spread for shape, _ in parts) else ""
         alike = (row.pool, job.priority, row.flags, spread, *((shape.number, tasks) for shape, tasks in parts))
-        own = next((hold for hold in self._seen.holds if hold.slot == slot), None)
+        own = self._own.get(slot)
         if alike in self._failed and own is None:
             return None
         needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
@@ -125,7 +126,7 @@ class Planner:
             board.at_once[:, own.hosts] += self._seen.room.own[slot].amounts
         for ways in WAYS[: 3 if row.flags & Flag.CLEAR else 2 if row.flags & Flag.MOVE else 1]:
             draft = Draft(board, taker)
-            searches = self._search(alike, parts, taker, ways, job, alone=size == 1 and own is None)
+            searches = self._search(alike, parts, taker, ways, job, own is None)
             found = find_plan(draft, [shape.part(tasks) for shape, tasks in parts], searches)
             if found is not None:
                 return found, draft
@@ -144,11 +145,11 @@ class Planner:
         return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
 
     def _search(
-        self, alike: tuple[object, ...], parts: Parts, taker: Taker, ways: Ways, job: JobRow, alone: bool
+        self, alike: tuple[object, ...], parts: Parts, taker: Taker, ways: Ways, job: JobRow, goes_on: bool
     ) -> list[Search]:
-        """Searches for the parts of a unit, those that ask most first; for tasks one by one the search goes on."""
+        """Searches for the parts of a unit, those that ask most first; for units that are alike they go on."""
         key = (*alike, ways)
-        if alone and key in self._searches:
+        if goes_on and key in self._searches:
             return self._searches[key]
         board, victims = self._on_board(), self._seen.victims
         level = self._level(job) if any(shape.spread for shape, _ in parts) else None
@@ -157,7 +158,7 @@ class Planner:
         for at in order:
             part = parts[at][0].part(parts[at][1])
             made.append(Search(board, part, at, victims.ranked(board, part, taker, ways), ways, level))
-        if alone:
+        if goes_on:
             self._searches[key] = made
         return made
 
@@ -214,8 +215,12 @@ class Planner:
         for host in dict.fromkeys(host for host, _, _ in plan.places):
             stay.update((unit.key, unit) for unit in self._seen.victims.units_at(host) if unit.key not in leave)
         found: dict[str, int] = {}
+        codes: dict[tuple[object, ...], str] = {}
         for unit in stay.values():
-            way = Way.OWN if unit.pool == draft.taker.pool else Way.GIVE
-            code = unit.code or draft.verdict(unit, way).code or Code.NOT_NEEDED
+            alike = (unit.pool, unit.priority, unit.borrowed, unit.amount, unit.preemptible, unit.capped)
+            code = unit.code or codes.get((*alike, unit.slice_over))
+            if code is None:
+                way = Way.OWN if unit.pool == draft.taker.pool else Way.GIVE
+                code = codes[*alike, unit.slice_over] = draft.verdict(unit, way).code or Code.NOT_NEEDED
             found[code] = found.get(code, 0) + len(unit.slots)
         return dict(sorted(found.items()))

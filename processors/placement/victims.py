@@ -4,6 +4,7 @@ Columns over all runs with a place, from which hosts are compared; and units, wh
 that are looked at closely.
 """
 
+import operator
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -44,8 +45,11 @@ class Victims:
         self._displaced = displaced
         self._settings = settings
         self._now = now
-        self._units: dict[int, Unit] = {}
-        self._on_host: dict[int, list[int]] = {}
+        self._now_s = elapsed(now)
+        self._on_host: dict[int, list[Unit]] = {}
+        self._gangs: dict[int, Unit] = {}
+        self._needs: dict[int, list[int]] = {}
+        self._barred = {job_id for job_id, _ in plans.barred}
 
     # Columns over runs with a place.
 
@@ -140,7 +144,7 @@ class Victims:
     def _lost(self) -> I64:
         """For how many seconds each has been available."""
         since = self._runs.arena["available_s"][self.slots].astype(np.int64)
-        return np.where(since > 0, np.maximum(elapsed(self._now) - since, 0), 0)
+        return np.where(since > 0, np.maximum(self._now_s - since, 0), 0)
 
     # Comparing hosts.
 
@@ -194,71 +198,93 @@ class Victims:
 
     # Looking closely.
 
-    def _look_at(self, hosts: I64) -> None:
-        """Finds the runs on these hosts in one go."""
-        looked = np.zeros(len(self._hosts.ids), dtype=np.bool_)
-        looked[hosts] = True
-        which = np.flatnonzero(looked[self.host])
-        for host in hosts.tolist():
-            self._on_host.setdefault(host, [])
-        new = {host: slots for host, slots in self._on_host.items() if not slots and looked[host]}
-        for slot, host in zip(self.slots[which].tolist(), self.host[which].tolist(), strict=True):
-            if host in new:
-                new[host].append(slot)
-
     def units_at(self, host: int) -> list[Unit]:
         """The units with a place on a host."""
-        slots = self._on_host.get(host)
-        if slots is None:
-            slots = self._on_host[host] = self.slots[self.host == host].tolist()
-        return list({unit.key: unit for unit in map(self._unit, slots)}.values())
+        if host not in self._on_host:
+            self._look_at(np.array([host]))
+        return self._on_host[host]
 
-    def _unit(self, slot: int) -> Unit:
-        unit = self._units.get(slot)
-        if unit is None:
-            arena = self._runs.arena
-            members = [one for one in self._runs.unit(slot).tolist() if arena["placed"][one]]
-            unit = self._made(members)
-            self._units.update(dict.fromkeys(members, unit))
-        return unit
+    def _look_at(self, hosts: I64) -> None:
+        """Finds the units on these hosts in one go."""
+        looked = np.zeros(len(self._hosts.ids), dtype=np.bool_)
+        new = [host for host in hosts.tolist() if host not in self._on_host]
+        looked[new] = True
+        found: dict[int, dict[int, Unit]] = {host: {} for host in new}
+        which = np.flatnonzero(looked[self.host])
+        slots, arena = self.slots[which], self._runs.arena
+        names = ("shape", "entitled", "leaving", "placed_s", "available_s")
+        columns: list[I32 | I64] = [slots, self.host[which], self._job[which]]
+        columns += [arena[name][slots] for name in names]
+        for slot, host, job, *own in zip(*(column.tolist() for column in columns), strict=True):
+            row = self._jobs[job]
+            unit = self._gang(slot) if row.in_gang(slot - row.base) else self._task(slot, host, row, *own)
+            found[host][unit.key] = unit
+        self._on_host.update((host, [*units.values()]) for host, units in found.items())
 
-    def _made(self, members: list[int]) -> Unit:
-        arena, runs = self._runs.arena, self._runs
-        job_id = runs.waits.job_of(members[0])
-        row = runs.jobs[job_id]
-        instances = [slot - row.base for slot in members]
-        controls = row.controller and instances == [0]
-        unit = Unit(members[0], row.pool, row.priority, CONTROLLER if controls else SERVICE if row.service else BATCH)
-        unit.preemptible, unit.slots = row.preemptible, members
-        unit.borrowed = bool(arena["entitled"][members[0]] == BORROWED)
-        for slot in members:
-            number = int(arena["shape"][slot])
-            shape, host = runs.shapes[number], int(arena["host"][slot]) - 1
-            unit.shapes.append(number)
-            have = unit.at.get(host, [0] * (len(shape.need) + 1))
-            unit.at[host] = [one + more for one, more in zip(have, (*shape.need, shape.ports), strict=True)]
-        unit.amount = tuple([sum(column) for column in zip(*unit.at.values(), strict=True)][:-1])
-        since = arena["available_s"][members].tolist()
-        unit.lost = sum(max(0, elapsed(self._now) - at) for at in since if at)
-        self._remembered(unit, job_id, instances, members)
-        return unit
-
-    def _remembered(self, unit: Unit, job_id: str, instances: list[int], members: list[int]) -> None:
-        """What was before: slices, caps, refusals, orders."""
-        settings, arena, displaced = self._settings, self._runs.arena, self._displaced
-        used = displaced.slices(job_id, instances)
-        placed_ms = milliseconds(int(arena["placed_s"][members].max()))
-        unit.slice_over = self._now - placed_ms >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings)
-        unit.capped = displaced.capped_ms(job_id, instances, self._now, settings.preemptions_per_hour) > 0
-        if arena["leaving"][members].any() or any(slot in self._asked for slot in members):
+    def _task(
+        self, slot: int, host: int, row: JobRow, shape: int, rank: int, leaving: int, placed_s: int, available_s: int
+    ) -> Unit:
+        """A task by itself."""
+        unit = self._unit([slot], row, rank, placed_s)
+        need = self._need(shape)
+        unit.at, unit.shapes, unit.amount = {host: need}, [shape], tuple(need[:-1])
+        unit.lost = max(0, self._now_s - available_s) if available_s else 0
+        if leaving or slot in self._asked:
             unit.code = Code.VICTIM_GONE
-        elif displaced.spared_ms(job_id, instances, self._now):
-            unit.code = Code.DEFERRED
-        else:
-            runs = zip(instances, arena["placed"][members].tolist(), strict=True)
-            unit.code = next(
-                filter(None, (self._plans.why_barred((job_id, one), run, self._now) for one, run in runs)), ""
-            )
+        return unit
+
+    def _gang(self, slot: int) -> Unit:
+        """A gang: all its tasks that have places."""
+        known = self._gangs.get(slot)
+        if known is not None:
+            return known
+        arena, runs = self._runs.arena, self._runs
+        members = runs.unit(slot)
+        members = members[arena["placed"][members] > 0]
+        slots = members.tolist()
+        job = runs.jobs[runs.waits.job_of(slot)]
+        unit = self._unit(slots, job, int(arena["entitled"][slot]), int(arena["placed_s"][members].max()))
+        for number, host in zip(arena["shape"][members].tolist(), arena["host"][members].tolist(), strict=True):
+            have, need = unit.at.get(host - 1), self._need(number)
+            unit.at[host - 1] = need if have is None else list(map(operator.add, have, need))
+            unit.shapes.append(number)
+        unit.amount = tuple([sum(column) for column in zip(*unit.at.values(), strict=True)][:-1])
+        since = arena["available_s"][members]
+        unit.lost = int(np.maximum(self._now_s - since[since > 0].astype(np.int64), 0).sum())
+        if arena["leaving"][members].any() or any(one in self._asked for one in slots):
+            unit.code = Code.VICTIM_GONE
+        self._gangs.update(dict.fromkeys(slots, unit))
+        return unit
+
+    def _unit(self, slots: list[int], row: JobRow, rank: int, placed_s: int) -> Unit:
+        """What all units have, and what is remembered of this one: slices, caps, refusals."""
+        controls = row.controller and slots == [row.base]
+        unit = Unit(slots[0], row.pool, row.priority, CONTROLLER if controls else SERVICE if row.service else BATCH)
+        unit.preemptible, unit.borrowed, unit.slots = row.preemptible, rank == BORROWED, slots
+        settings, displaced, now, used = self._settings, self._displaced, self._now, 0
+        job_id = self._runs.waits.job_of(row.base)
+        if job_id in displaced:
+            instances = [slot - row.base for slot in slots]
+            used = displaced.slices(job_id, instances)
+            unit.capped = displaced.capped_ms(job_id, instances, now, settings.preemptions_per_hour) > 0
+            unit.code = Code.DEFERRED if displaced.spared_ms(job_id, instances, now) else ""
+        elif not settings.preemptions_per_hour:
+            unit.capped = True
+        ran_ms = now - milliseconds(placed_s)
+        unit.slice_over = ran_ms >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings)
+        if job_id in self._barred:
+            for slot in slots:
+                run = int(self._runs.arena["placed"][slot])
+                unit.code = unit.code or self._plans.why_barred((job_id, slot - row.base), run, now)
+        return unit
+
+    def _need(self, number: int) -> list[int]:
+        """What a task of a shape holds, ports behind the kinds."""
+        need = self._needs.get(number)
+        if need is None:
+            shape = self._runs.shapes[number]
+            need = self._needs[number] = [*shape.need, shape.ports]
+        return need
 
 
 def _may_give(giver: Giver, taker: Taker) -> bool:

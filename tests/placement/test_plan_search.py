@@ -10,7 +10,18 @@ import pytest
 
 from processors.placement.gang_search import Part
 from processors.placement.packing import fits
-from processors.placement.plan_board import BATCH, CONTROLLER, SERVICE, Board, Draft, Pick, Taker, Unit, cost_of
+from processors.placement.plan_board import (
+    BATCH,
+    CONTROLLER,
+    SERVICE,
+    Board,
+    Draft,
+    Pick,
+    Taker,
+    Unit,
+    cost_of,
+    order_of,
+)
 from processors.placement.plan_search import WAYS, Plan, Search, find_plan
 from processors.state.preemption_rules import Giver, Right, Way
 
@@ -50,6 +61,10 @@ def unit(key: int, pool: str, at: dict[int, list[int]], **fields: object) -> Uni
     for name, value in fields.items():
         setattr(found, name, value)
     return found
+
+
+def pick(one: Unit, way: int) -> Pick:
+    return Pick(one, way, order_of(one, way))
 
 
 def numbered(units: list[Unit]) -> list[Unit]:
@@ -132,7 +147,7 @@ def may(world: World, picks: Sequence[Pick]) -> bool:
 
 def sets(world: World) -> Iterator[tuple[Pick, ...]]:
     """All sets of victims, in all orders in which they may go, smallest first."""
-    own = [Pick(one, Way.OWN if one.pool == world.taker.pool else Way.GIVE) for one in world.units if not one.code]
+    own = [pick(one, Way.OWN if one.pool == world.taker.pool else Way.GIVE) for one in world.units if not one.code]
     for size in range(len(own) + 1):
         for chosen in combinations(own, size):
             for order in permutations(chosen) if size < 5 else [chosen]:
@@ -162,7 +177,7 @@ def test_whoever_may_leave_does_if_the_gang_fits_and_nobody_leaves_for_nothing(t
         random = Random(seed)
         world, part = wanted(random, draw(random, gangs=seed % 2 == 1, limits=False), tasks, spread=seed % 3 == 0)
         plan_ = plan(world, [part])
-        everybody = [one for one in (Pick(each, Way.OWN) for each in world.units) if may(world, [one])]
+        everybody = [one for one in (pick(each, Way.OWN) for each in world.units) if may(world, [one])]
         possible = room(world, everybody, part, range(len(world.free))) >= tasks
         assert (plan_ is not None) == possible, seed
         if plan_ is not None:
