@@ -4,7 +4,6 @@ A hold is what the tasks of its unit need there. Of what is free on a host each 
 before the others; the rest anybody may use.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -35,14 +34,25 @@ class Places(Protocol):
 class Hold(NamedTuple):
     """What is held for one unit."""
 
-    slot: int
-    """Its first task."""
+    task: Task
     hosts: I64
     """Numbers of hosts, ascending."""
     needs: I64
     """[kinds + 1, hosts]: what its tasks need there."""
     code: Code
     """What it waits for: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
+
+
+class Holding(NamedTuple):
+    """All that is held, by the slots of the first tasks of units, in the order in which these were admitted."""
+
+    holds: dict[int, Hold]
+    hosts: I64
+    """The hosts of one hold after another."""
+    needs: I64
+    """[kinds + 1, those hosts]."""
+    starts: I64
+    """Where each hold begins among them, and where the last one ends."""
 
 
 class Holds:
@@ -53,24 +63,40 @@ class Holds:
         self._runs = runs
         self._plans = plans
         self._reservations = reservations
+        self._known: dict[Task, tuple[Places, Hold]] = {}
 
-    def all(self) -> list[Hold]:
-        """The holds, in the order in which their units were admitted."""
-        if not self._plans.table and not self._reservations:
-            return []
-        found = [*self._each()]
-        admission = self._runs.arena["admission"]
-        return sorted(found, key=lambda hold: (int(admission[hold.slot]), hold.slot))
+    def restored(self) -> None:
+        """Forgets what it knows of rows."""
+        self._known.clear()
 
-    def _each(self) -> Iterator[Hold]:
+    def all(self) -> Holding:
+        """What is held now."""
+        known, self._known = self._known, {}
         for task, plan in self._plans.table.items():
-            yield self.of(task, plan, Code.WAITING_FOR_PREEMPTION)
-        for task, reservation in self._reservations.items():
-            if not reservation.over:
-                yield self.of(task, reservation, Code.HOSTS_RESERVED)
+            self._known[task] = self._hold(known, task, plan, Code.WAITING_FOR_PREEMPTION)
+        for task, row in self._reservations.items():
+            if not row.over:
+                self._known[task] = self._hold(known, task, row, Code.HOSTS_RESERVED)
+        admission, jobs = self._runs.arena["admission"], self._runs.jobs
+        holds = {jobs[task[0]].base + task[1]: hold for task, (_, hold) in self._known.items()}
+        slots = np.fromiter(holds, dtype=np.int64)
+        order = slots[np.lexsort((slots, admission[slots]))].tolist()
+        holds = {slot: holds[slot] for slot in order}
+        empty = np.zeros((len(self._hosts.kinds) + 1, 0), dtype=np.int64)
+        return Holding(
+            holds,
+            np.concatenate([empty[0], *(hold.hosts for hold in holds.values())]),
+            np.concatenate([empty, *(hold.needs for hold in holds.values())], axis=1),
+            np.cumsum([0, *(len(hold.hosts) for hold in holds.values())]),
+        )
 
-    def of(self, task: Task, places: Places, code: Code) -> Hold:
+    def _hold(
+        self, known: dict[Task, tuple[Places, Hold]], task: Task, places: Places, code: Code
+    ) -> tuple[Places, Hold]:
         """What the tasks of a unit need where they are to be."""
+        had = known.get(task)
+        if had is not None and had[0] is places:
+            return had
         slot = self._runs.jobs[task[0]].base + task[1]
         needs = [self._need(number) for number in shapes_of_unit(self._runs, slot, places.count)]
         numbers = np.array([self._hosts.table[host_id].number for host_id in places.hosts], dtype=np.int64)
@@ -78,7 +104,7 @@ class Holds:
         amounts = np.zeros((len(self._hosts.kinds) + 1, len(hosts)), dtype=np.int64)
         for at, tasks, shape in zip(np.searchsorted(hosts, numbers).tolist(), places.tasks, places.shapes, strict=True):
             amounts[:, at] += needs[shape] * tasks
-        return Hold(slot, hosts, amounts, code)
+        return places, Hold(task, hosts, amounts, code)
 
     def _need(self, number: int) -> I64:
         shape = self._runs.shapes[number]
@@ -92,25 +118,34 @@ def shapes_of_unit(runs: Runs, slot: int, count: int) -> list[int]:
     return list(dict.fromkeys(runs.arena["shape"][slot : slot + count].tolist()))
 
 
-def kept_room(hosts: Hosts, holds: list[Hold]) -> KeptRoom:
-    """Of what is free now, what is kept for whom."""
+def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
+    """Of what is free now, what is kept for whom: on each host those admitted first have their part first."""
     amounts = np.zeros_like(hosts.used)
-    if not holds:
+    if not holding.holds:
         return KeptRoom(amounts, {})
-    free = np.maximum(hosts.capacity - hosts.used, 0)
-    own: dict[int, OwnRoom] = {}
-    for hold in holds:
-        part = np.minimum(free[:, hold.hosts], hold.needs)
-        free[:, hold.hosts] -= part
-        amounts[:, hold.hosts] += part
-        own[hold.slot] = OwnRoom(hold.hosts, part, hold.code)
+    parts = np.zeros_like(holding.needs)
+    order = np.argsort(holding.hosts, kind="stable")
+    starts = np.flatnonzero(np.diff(holding.hosts[order], prepend=-1))
+    turn = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    for each in range(int(turn.max(initial=-1)) + 1):  # the first hold of each host, then the second
+        which = order[turn == each]
+        on = holding.hosts[which]
+        free = np.maximum(hosts.capacity[:, on] - hosts.used[:, on] - amounts[:, on], 0)
+        parts[:, which] = np.minimum(free, holding.needs[:, which])
+        amounts[:, on] += parts[:, which]
+    short = np.append(0, np.cumsum((parts < holding.needs).any(axis=0)))[holding.starts]
+    complete = (np.diff(short) == 0).tolist()
+    ends = zip(holding.starts[:-1].tolist(), holding.starts[1:].tolist(), complete, strict=True)
+    own = {
+        slot: OwnRoom(hold.hosts, parts[:, start:end], whole, hold.code)
+        for (slot, hold), (start, end, whole) in zip(holding.holds.items(), ends, strict=True)
+    }
     return KeptRoom(amounts, own)
 
 
-def needed(hosts: Hosts, holds: list[Hold], but: int = -1) -> I64:
-    """What all units that have holds need on their hosts, `but` one (the slot of its first task)."""
+def needed(hosts: Hosts, holding: Holding) -> I64:
+    """What all units that have holds need on their hosts."""
     amounts = np.zeros_like(hosts.used)
-    for hold in holds:
-        if hold.slot != but:
-            amounts[:, hold.hosts] += hold.needs
+    for row, need in zip(amounts, holding.needs, strict=True):
+        np.add.at(row, holding.hosts, need)
     return amounts

@@ -13,6 +13,8 @@ class OwnRoom(NamedTuple):
     """Numbers of hosts, ascending."""
     amounts: I64
     """What is kept on each of them, [kinds + 1, hosts] with ports behind the kinds; part of what is free there now."""
+    complete: bool
+    """Whether all is there that it needs."""
     code: Code
     """What it waits for while it finds no place: WAITING_FOR_PREEMPTION or HOSTS_RESERVED."""
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from events.codes import Way
 from events.columns import I64
 from events.resources import Vector
 from processors.placement.packing import Mask, scores
-from processors.state.preemption_rules import Giver, Right, Verdict, Victim, Way, may_go
+from processors.state.preemption_rules import Giver, Right, Verdict, Victim, may_go
 
 BATCH, SERVICE, CONTROLLER = range(3)
 Class = tuple[bool, int, int]

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from events.codes import Way
 from events.columns import I64
 from processors.placement.gang_search import Part
 from processors.placement.plan_board import Board, Cost, Draft, Pick, Unit, cost_of, order_of
-from processors.state.preemption_rules import Way
 
 NEVER = 1 << 30
 """More tasks than there are."""

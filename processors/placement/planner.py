@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import I64, Names, pack_ints
 from events.records.placement import PreemptionAsked
 from events.resources import Vector, scale
 from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
-from processors.placement.holds import Hold, needed, shapes_of_unit
+from processors.placement.holds import Holding, needed, shapes_of_unit
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom
 from processors.placement.packing import Mask
@@ -30,7 +30,7 @@ from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.placement.victims import Victims
 from processors.state.causes import recorded
-from processors.state.preemption_rules import Flag, Way
+from processors.state.preemption_rules import Flag
 
 WORK_MAX = 20_000
 """So many units are judged in one decision, or those of one right; the other rights have their turn in the next."""
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
     hosts: Hosts
     view: ClusterView
     """What is free when all that found a place were put there."""
-    holds: list[Hold]
+    holds: Holding
     room: KeptRoom
     victims: Victims
     now: int
@@ -61,7 +61,6 @@ class Planner:
         self._rights = rights
         self._plans = plans
         self._budget = budget
-        self._own = {hold.slot: hold for hold in seen.holds}
         self._board: Board | None = None
         self._failed: set[tuple[object, ...]] = set()
         self._searches: dict[tuple[object, ...], list[Search]] = {}
@@ -114,7 +113,7 @@ class Planner:
         parts = self._parts(slot, size)
         spread = unit[0] if any(shape.spread for shape, _ in parts) else ""
         alike = (row.pool, job.priority, row.flags, spread, *((shape.number, tasks) for shape, tasks in parts))
-        own = self._own.get(slot)
+        own = self._seen.holds.holds.get(slot)
         if alike in self._failed and own is None:
             return None
         needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]

@@ -23,7 +23,7 @@ from events.records.placement import (
 from events.records.rounds import TimerPassed
 from processors.placement.assignment import Assignment
 from processors.placement.budget import Budget
-from processors.placement.holds import Hold, Holds
+from processors.placement.holds import Holding, Holds
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom
 from processors.placement.planner import Planner, Seen
@@ -90,6 +90,7 @@ class Sharing:
         self.plans.restored()
         self.rights.restored()
         self.displaced.restored()
+        self._holds.restored()
 
     def next_wakeup(self, passed_ms: int) -> int | None:
         """When time alone changes something; `passed_ms`: up to then all was looked at."""
@@ -111,14 +112,14 @@ class Sharing:
         first, right = self.plans.next_ms(), self.rights.next_ms()
         return first if first is not None and first <= now and (right is None or first <= right) else None
 
-    def holds(self) -> list[Hold]:
+    def holds(self) -> Holding:
         """What is held for whom."""
         return self._holds.all()
 
     def decide(
         self,
         assignment: Assignment,
-        holds: list[Hold],
+        holds: Holding,
         room: KeptRoom,
         now: int,
         budget: Budget,

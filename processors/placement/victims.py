@@ -12,7 +12,7 @@ import numpy as np
 
 from events.bounds import INT_MAX
 from events.cell_settings import Settings
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import I32, I64
 from events.resources import Vector, add
 from processors.placement.gang_search import Part
@@ -24,7 +24,7 @@ from processors.placement.rows import JobRow
 from processors.placement.runs import Runs
 from processors.placement.waits import BORROWED
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Giver, Way, slice_ms
+from processors.state.preemption_rules import Flag, Giver, slice_ms
 from processors.state.seconds import elapsed, milliseconds
 
 CLASSES_MAX = 8

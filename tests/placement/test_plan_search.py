@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from events.codes import Way
 from processors.placement.gang_search import Part
 from processors.placement.packing import fits
 from processors.placement.plan_board import (
@@ -23,7 +24,7 @@ from processors.placement.plan_board import (
     order_of,
 )
 from processors.placement.plan_search import WAYS, Plan, Search, find_plan
-from processors.state.preemption_rules import Giver, Right, Way
+from processors.state.preemption_rules import Giver, Right
 
 
 class World(NamedTuple):

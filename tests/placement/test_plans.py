@@ -3,12 +3,12 @@
 import pytest
 
 from events.cell_settings import DEFAULTS
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import ints
 from events.records.lifecycle import JobChanged
 from events.records.parts import TaskShape
 from events.records.placement import PreemptionAsked, TasksPlaced
-from processors.state.preemption_rules import Flag, Way
+from processors.state.preemption_rules import Flag
 from tests.machines import Run, mixed, of, one
 from tests.placement.harness import hosts_of
 from tests.placement.sharing import Giver, Shared, Taker, asks, places, victims
