@@ -273,9 +273,8 @@ class Entitlement(History):
             (job_id, 0 if gang else at, gang or 1, run, int(gang > 0))
             for job_id, at, run, gang in self.some(self.runs("held"), 6)
         ]
-        when = self.draw.choice([0, self.world.now + 1000, self.world.now + 2500])
         code = self.draw.choice([Code.NO_HOST_FITS, Code.NEVER_FITS])
-        returns = [GangsReturned(**ranges([part]), code=code, not_before_ms=when) for part in dict.fromkeys(parts)]
+        returns = [GangsReturned(**ranges([part]), code=code) for part in dict.fromkeys(parts)]
         self.world.peer("placement", *returns)
 
     def do_change_hosts(self) -> None:
