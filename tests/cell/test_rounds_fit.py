@@ -10,7 +10,7 @@ from events.columns import pack_ints
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import GatewayBeat, HostConnected, HostLossConfirmed, HostOffered, HostSilent
-from events.records.parts import Simulated
+from events.records.parts import Constraint, Simulated
 from events.records.pools import CellConfigured, PoolDefined
 from events.records.rounds import RoundCommitted
 from events.records.tasks import HostInventory
@@ -102,6 +102,13 @@ def jobs_find_no_place(cell: Cell) -> None:
     cell.run(4000)
 
 
+def jobs_are_returned(cell: Cell) -> None:
+    nowhere = (Constraint("rack", "in", ("none",)),)
+    for number in range(MANY):
+        cell.submit(name(number), resources={"cpu": 1}, constraints=nowhere)
+    cell.run(4000)
+
+
 def pools_are_defined(cell: Cell) -> None:
     append(cell, *(PoolDefined(path=f"/{LONG[:50]}{number}", command_id=name(number)) for number in range(MANY)))
     cell.run(4000)
@@ -109,6 +116,7 @@ def pools_are_defined(cell: Cell) -> None:
 
 
 def runs_are_preempted(cell: Cell) -> None:
+    append(cell, CellConfigured(command_id="1", preemption_delay_ms=1000))
     cell.pool("/owner", {"cpu": 4_000_000})
     cell.submit("greedy", instances=2000, resources={"cpu": 6000}, duration_ms=600_000)
     cell.run(3000)
@@ -159,9 +167,10 @@ SCENES: dict[str, Callable[[Cell], None]] = {
     "JobsForgotten": jobs_are_forgotten,
     "GangsHeld": jobs_wait_for_good,
     "GangsUnplaced": jobs_find_no_place,
-    "GangsReturned": jobs_find_no_place,
+    "GangsReturned": jobs_are_returned,
     "PoolAnswered": pools_are_defined,
     "EntitlementsSet": pools_are_defined,
+    "PreemptionAsked": runs_are_preempted,
     "PreemptionsOrdered": runs_are_preempted,
     "GangsQueued": gangs_start_again,
     "RunsStopping": a_host_has_runs_that_nobody_wants,
