@@ -256,6 +256,8 @@ class Lines:
             _set_in(lines.forms, group, place, waits)
         if refused != standing.refused:
             _set_in(lines.refused, group, place, refused)
+        if group not in lines.forms and group not in lines.refused:
+            lines.verdicts.pop(group, None)  # its shape may be gone, and another one have its number next
         if borrowed != standing.borrowed:
             _set(lines.borrowed[standing.kind], place, borrowed)
         if claims != standing.claims:

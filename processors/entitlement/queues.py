@@ -335,7 +335,7 @@ class Queues:
 
     def _count(self, slots: I64, before: I64, after: I64, since: Slots, rows_as_they_are: bool = False) -> None:
         """Tasks passed from states to others; the columns say so already. `since`: what `due_s` was."""
-        changed = before != after
+        changed = (before != after) | (since != self.arena["due_s"][slots])
         slots, since, passed = slots[changed], since[changed], (before * STATES + after)[changed]
         if not len(slots):
             return

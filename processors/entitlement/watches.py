@@ -147,8 +147,10 @@ class Watches:
         """A pool is no more."""
         self._watches.pop(node.path, None)
         self._posts.pop(node.path, None)
+        self._found.pop(node.path, None)
         if node.parent is not None and (post := self._posts.get(node.parent.path)) is not None:
             post.put(node, None)
+            post.changed.pop(node.path, None)
             self.changed(node.parent)
 
     def found(self) -> list[str]:
