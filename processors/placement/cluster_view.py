@@ -178,8 +178,8 @@ class ClusterView:
 
     def with_own(self, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom, level: I64 | None) -> list[I64] | None:
         """As `gang`, for a unit for which room is kept. What it doesn't use of that stays kept for now."""
-        if sum(size for _, size in parts) == 1:
-            return self._alone(parts, own, level)
+        if not own.complete and sum(size for _, size in parts) == 1:
+            return self.gang(parts, level)  # where its room is a task doesn't fit yet
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
@@ -200,15 +200,6 @@ class ClusterView:
         self.score[hosts] = scores(self.free[:, hosts], self.weight)
         self._note(hosts)
         return found
-
-    def _alone(self, parts: Sequence[tuple[ShapeView, int]], own: OwnRoom, level: I64 | None) -> list[I64] | None:
-        """The same for one task: it is put where its room is, once that is complete; before that, anywhere else."""
-        if not own.complete:
-            return self.gang(parts, level)
-        self.kept[:, own.hosts] -= own.amounts
-        if level is not None:
-            level[own.hosts] += 1
-        return [own.hosts]
 
     def room(self, shape: ShapeView, most: int) -> int:
         """How many tasks would find a place now, counting at most `most` per host."""

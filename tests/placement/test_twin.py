@@ -120,7 +120,7 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
             job.kept[first] = {host.name: (*room[:2], 0, room[3]) for host, room in zip(hosts, rooms, strict=True)}
             amounts_ = np.array([(*room[:2], 0, room[3], 0) for room in rooms], dtype=np.int64).T
             kept.amounts[:] += amounts_
-            own = OwnRoom(np.arange(len(hosts)), amounts_, Code.WAITING_FOR_PREEMPTION)
+            own = OwnRoom(np.arange(len(hosts)), amounts_, True, Code.WAITING_FOR_PREEMPTION)
             kept.own[runs.jobs[job.name].base + first] = own
     assignment = Assignment(runs, columns, kept, Budget(1000))
     with patch.object(cluster_view, "FEW", few):
