@@ -4,16 +4,16 @@ A job has one headline, the reason that comes first, and the list of all. Each p
 machine that it waits for: entitlement before it is admitted, placement after that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from events.codes import ENDED_JOBS, Code
 from events.quantities import write_amounts
-from events.resources import Kinds, in_order
+from events.resources import Amounts, Kinds, in_order
 from projections.queries import held_reasons, order_reasons
-from projections.queries.sentences import MORE_HOSTS, REMEDIES, Remedy, count_tasks, counted, funnel
+from projections.queries.sentences import MORE_HOSTS, REMEDIES, Remedy, beyond, count_tasks, counted, funnel
 from projections.queries.situations import LASTING, Detail, Situation, Wait
 from projections.record_json import at
 from projections.views.reasons import WAITS
@@ -39,6 +39,8 @@ _TIER_ORDER = {code: place for place, code in enumerate(Code)}
 _SENTENCES: dict[str, str] = {
     Code.NEVER_FITS: "{tasks} fit{s} no host, even when it is empty",
     Code.CONSTRAINT_MISMATCH: "{tasks} ask{s} for attributes that no host has",
+    Code.HOSTS_RESERVED: "{tasks} wait{s} for hosts that are drained for {it}",
+    Code.WAITING_FOR_PREEMPTION: "{tasks} wait{s} for others that are asked to leave",
     Code.NO_HOST_FITS: "{tasks} find{s} no room on any host now",
     Code.HELD_FOR_OTHERS: "{tasks} wait{s}: what is free on hosts is kept for others",
     Code.NO_HOSTS: "{tasks} wait{s} because the cell has no host that takes tasks",
@@ -129,23 +131,30 @@ def _of_placing(
     detail: Detail | None,
 ) -> Iterator[Json]:
     """The reasons of tasks that are admitted and have no place."""
+    claims = sum(wait.tasks for wait in situation.waits if wait.standing == Standing.ENTITLED)
+    change = order_reasons.what_helps(job, claims, detail, situation)
+    said = {row.code: row for row in unplaced}
     for reservation in situation.reservations:
         told, more = order_reasons.of_reservation(reservation, kinds)
-        yield reason(Code.HOSTS_RESERVED, told, reservation.since_ms, "placement") | more
+        found = reason(Code.HOSTS_RESERVED, told, reservation.since_ms, "placement", _with(Code.HOSTS_RESERVED, change))
+        yield found | _funnel_of(said.get(Code.HOSTS_RESERVED), kinds) | more
     for order in situation.orders:
-        found = order_reasons.of_winner(order, detail)
-        if found is not None:
-            code, told, remedy, more = found
+        won = order_reasons.of_winner(order, detail)
+        if won is not None:
+            code, told, remedy, more = won
             yield reason(code, told, order.at_ms, "entitlement", remedy) | more
     refused = situation.reasons.get("refused")
     if refused is not None:
         told, more = order_reasons.of_refusal(refused, kinds)
         yield _said(refused, told) | more
+    shown: dict[str, bool] = {
+        Code.HOSTS_RESERVED: bool(situation.reservations),
+        Code.WAITING_FOR_PREEMPTION: bool(situation.orders),
+    }
+    yield from (_unplaced(row, tasks, kinds, change) for row in unplaced if not shown.get(row.code, False))
     if unplaced:
-        claims = sum(wait.tasks for wait in situation.waits if wait.standing == Standing.ENTITLED)
-        change = order_reasons.what_helps(job, claims, detail, situation)
-        yield from (_unplaced(row, tasks, kinds, change) for row in unplaced)
-    elif not situation.orders and not situation.reservations:
+        return
+    if not situation.orders and not situation.reservations:
         text = f"{count_tasks(tasks)} {counted(tasks)['is']} admitted and wait{counted(tasks)['s']} for a place"
         yield reason(Code.NOT_YET_EVALUATED, text, 0, "") | {"tasks": tasks}
 
@@ -159,7 +168,7 @@ def _held(job: JobRow, wait: Wait, kinds: Kinds, detail: Detail | None) -> Json:
     """A reason of entitlement."""
     hold = wait.hold
     assert hold is not None
-    numbers = msgspec.json.decode(hold.numbers)
+    numbers = _as_now(msgspec.json.decode(hold.numbers), detail.shares.get(hold.at) if detail else None)
     sentence = _SENTENCES.get(hold.code)
     if hold.code in held_reasons.SENTENCES:
         told = held_reasons.SENTENCES[hold.code](job, wait, numbers, kinds, detail)
@@ -174,6 +183,16 @@ def _held(job: JobRow, wait: Wait, kinds: Kinds, detail: Detail | None) -> Json:
         found[name] = write_amounts(numbers[name], kinds.units) if numbers.get(name) else None
     found["not_before"] = at(numbers.get("not_before_ms", 0))
     return found
+
+
+def _as_now(numbers: Json, share: Mapping[str, Amounts] | None) -> Json:
+    """The numbers of a reason, with what its pool may use and holds now, as long as these say no too: entitlement says
+    a reason anew only when it is another one.
+    """
+    now = {**numbers, **(share or {})}
+    may = {name: now["entitlement"].get(name, 0) for name in numbers["asked"]}
+    still = any(beyond(numbers["asked"], now["allocated"], bound) for bound in (may, numbers["limit"]))
+    return now if still else numbers
 
 
 def _unplaced(row: ExplanationRow, waiting: int, kinds: Kinds, change: str = "") -> Json:
@@ -191,16 +210,25 @@ def _unplaced(row: ExplanationRow, waiting: int, kinds: Kinds, change: str = "")
         text = _SENTENCES.get(row.code, "{tasks} wait{s}: " + row.code).format(**counted(tasks))
     if missing and size > 1 and fit:
         text += f"; without a place: {'task' if missing.isdigit() else 'tasks'} {missing}"
-    remedy = remedy or REMEDIES.get(row.code)
-    if remedy is not None and change:
-        remedy = Remedy(remedy.actor, f"{remedy.change}; {change}")
-    found = _said(row, text + funnel(numbers, kinds), remedy)
-    for near in numbers.get("nearest", ()):
-        near["lacks"] = write_amounts(in_order(near["lacks"]), kinds.units)
+    found = _said(row, text + funnel(numbers, kinds), remedy or _with(row.code, change))
     need = numbers.get("need")
-    found |= {name: numbers.get(name) for name in ("hosts_considered", "hosts_by_reason", "nearest")}
+    found |= _funnel_of(row, kinds)
     found |= {"tasks": tasks, "fit": fit if size > 1 else None, "missing": missing or None}
     return found | {"asked": write_amounts(in_order(need), kinds.units) if need else None}
+
+
+def _with(code: str, change: str) -> Remedy | None:
+    """What helps by a code, and what else does."""
+    remedy = REMEDIES.get(code)
+    return Remedy(remedy.actor, f"{remedy.change}; {change}") if remedy is not None and change else remedy
+
+
+def _funnel_of(row: ExplanationRow | None, kinds: Kinds) -> Json:
+    """How many hosts failed for which reason, and those that lacked least."""
+    numbers: Json = msgspec.json.decode(row.numbers) if row else {}
+    for near in numbers.get("nearest", ()):
+        near["lacks"] = write_amounts(in_order(near["lacks"]), kinds.units)
+    return {name: numbers.get(name) for name in ("hosts_considered", "hosts_by_reason", "nearest")}
 
 
 def _said(row: ExplanationRow, text: str, remedy: Remedy | None = None) -> Json:

@@ -48,24 +48,27 @@ def _limit(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Deta
         f"{amount(name, asked[name], kinds)} asked, the limit is {amount(name, limit[name], kinds)}" for name in over
     )
     text += f" ({'; '.join(parts)})"
-    need, largest = amounts_in(job.need), detail.largest if detail else {}
-    large = [name for name in over if name not in kinds.licences and need.get(name, 0) > largest.get(name, 0)]
-    if large and detail is not None:
-        one, most = ({name: each.get(name, 0) for name in large} for each in (need, largest))
-        text += f"; no host has {amounts(one, kinds)} either, the largest has {amounts(most, kinds)}"
+    if largest := numbers.get("largest"):
+        need = {name: amounts_in(job.need).get(name, asked[name]) for name in largest}
+        text += f"; no host has {amounts(need, kinds)} either, the largest has {amounts(largest, kinds)}"
     return Told(text, Remedy(YOU, "ask for less, or have the limit raised"))
 
 
 def _reservation(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
-    bound = {name: numbers["limit"].get(name, 0) for name in numbers["asked"]}
-    told = _held_of(numbers, bound, kinds)
+    asked, reserved = numbers["asked"], numbers["limit"]
+    some = {name: reserved.get(name, 0) for name in in_order(asked)}
     text = "{tasks} that must not be preempted would exceed the reservation of pool {pool}"
+    told = f" ({amounts(asked, kinds)} asked, {amounts(some, kinds)} reserved for all such work)"
     return Told(text.format(**counted(wait.tasks), pool=_at(wait)) + told)
 
 
 def _controllers(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
     text = "{tasks} wait{s}: controllers hold as much of pool {pool} as they may"
-    return Told(text.format(**counted(wait.tasks), pool=_at(wait)) + _held_of(numbers, _entitlement(numbers), kinds))
+    text = text.format(**counted(wait.tasks), pool=_at(wait))
+    if detail is not None and detail.spec is not None:
+        may = amounts(_entitlement(numbers), kinds)
+        text += f" ({detail.spec.controllers_percent} % of {may}; {amounts(numbers['asked'], kinds)} asked)"
+    return Told(text)
 
 
 def _closed(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
@@ -91,12 +94,14 @@ def _entitled(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: D
     text += _held_of(numbers, bound, kinds)
     if detail and (holders := detail.holders.get(pool)):
         names = beyond(asked, numbers["allocated"], bound) or list(asked)
-        text += f"; most by {', '.join(_holder(job_id, held, names, kinds) for job_id, held in holders)}"
+        text += f"; most by {', '.join(_holder(job, job_id, held, names, kinds) for job_id, held in holders)}"
     return Told(text, OWN_WORK)
 
 
 def _saving(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
     pool, asked, bound = _at(wait), numbers["asked"], _entitlement(numbers)
+    if not short(asked, bound):
+        return _entitled(job, wait, numbers, kinds, detail)
     text = "{tasks} need{s} more than the share of pool {pool}, which saves for it".format(
         **counted(wait.tasks), pool=pool
     )
@@ -194,8 +199,9 @@ def _against(names: list[str], asked: Amounts, bound: Amounts, kinds: Kinds) -> 
     return f" ({'; '.join(parts)})" if names else ""
 
 
-def _holder(job_id: str, held: Amounts, names: list[str], kinds: Kinds) -> str:
-    return f"job {job_id}: {amounts({name: held.get(name, 0) for name in names}, kinds)}"
+def _holder(job: JobRow, job_id: str, held: Amounts, names: list[str], kinds: Kinds) -> str:
+    who = "this job itself" if job_id == job.job_id else f"job {job_id}"
+    return f"{who}: {amounts({name: held.get(name, 0) for name in names}, kinds)}"
 
 
 SENTENCES: dict[str, Callable[[JobRow, Wait, Numbers, Kinds, Detail | None], Told]] = {

@@ -101,7 +101,7 @@ def of_refusal(row: ExplanationRow, kinds: Kinds) -> tuple[str, dict[str, Any]]:
 
 def what_helps(job: JobRow, claims: int, detail: Detail | None, situation: Situation) -> str:
     """What becomes of admitted tasks without a place, beside that others end."""
-    if detail is None or situation.orders or situation.reservations:
+    if detail is None or any(not order.answer for order in situation.orders):
         return ""
     settings = detail.settings
     if not claims:
@@ -111,4 +111,7 @@ def what_helps(job: JobRow, claims: int, detail: Detail | None, situation: Situa
     entitled = f"entitled since {at(since)}"
     if detail.delay_ms < 0:
         return f"{entitled}; nobody is preempted for pool {job.pool}"
-    return f"{entitled}; from {at(since + detail.delay_ms)} on others may be preempted for it"
+    from_ms = since + detail.delay_ms
+    if from_ms <= detail.now_ms:
+        return f"{entitled}; others may be preempted for it since {at(from_ms)}"
+    return f"{entitled}; from {at(from_ms)} on others may be preempted for it"

@@ -16,11 +16,12 @@ from events.codes import ENDED_JOBS, LIVE_TASKS, Code, TaskState
 from events.columns import ints
 from events.records.pools import PoolDefined
 from events.resources import Amounts
+from events.topics import MACHINES
 from projections.queries.resources import settings_of
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
-from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
+from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, WaitingRow
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
 """Codes of what stands aside until hosts change: nobody waits behind it."""
@@ -75,12 +76,19 @@ class Detail(NamedTuple):
     """By the number of the hold."""
     holders: Mapping[str, list[tuple[str, Amounts]]]
     """By pool, the jobs that hold most of it, and what they hold."""
-    largest: Amounts
-    """The most that one host has, of each resource."""
+    shares: Mapping[str, dict[str, Amounts]]
+    """By pool that says no, what it may use and holds as entitlement said last."""
     credit: CreditRow | None
-    turn: TurnRow | None
-    delay_ms: int
-    """How long it is entitled without a place before others leave for it; -1: they don't."""
+    spec: PoolDefined | None
+    """The definition of its pool."""
+    now_ms: int
+    """The time of the newest round."""
+
+    @property
+    def delay_ms(self) -> int:
+        """How long it is entitled without a place before others leave for it; -1: they don't."""
+        own = self.spec.preemption_delay_ms if self.spec else None
+        return self.settings.preemption_delay_ms if own is None else own
 
 
 def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:
@@ -154,19 +162,39 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
     settings = settings_of(connection)
     standing, since = waiting_columns(connection, job)
     holds = [wait.hold for wait in situation.waits if wait.hold is not None]
-    pools = dict.fromkeys(hold.at for hold in holds if hold.code == Code.ENTITLEMENT_REACHED)
+    says_no = dict.fromkeys(hold.at for hold in holds)
+    full = dict.fromkeys(hold.at for hold in holds if hold.code in (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN))
     credit = connection.execute(select(tables.credits).where(tables.credits.c.pool == job.pool)).first()
-    turn = connection.execute(select(tables.turns).where(tables.turns.c.pool == job.pool)).first()
+    spec = connection.execute(select(tables.pools.c.spec).where(tables.pools.c.path == job.pool)).scalar()
+    defined = decode(spec) if spec else None
     return Detail(
         settings,
         {number: int(since[standing == number].min()) for number in np.unique(standing).tolist()},
         {hold.number: ahead(connection, job, hold) for hold in holds},
-        {pool: _holders(connection, pool) for pool in pools},
-        largest_host(connection) if any(hold.code == Code.LIMIT_REACHED for hold in holds) else {},
+        {pool: _holders(connection, pool) for pool in full},
+        {pool: share for pool in says_no if (share := _share(connection, pool))},
         CreditRow(*credit) if credit else None,
-        TurnRow(*turn) if turn else None,
-        _delay(connection, job.pool, settings),
+        defined if isinstance(defined, PoolDefined) else None,
+        newest_ms(connection),
     )
+
+
+def newest_ms(connection: Connection) -> int:
+    """The logical time of the newest round of any machine; 0: there is none."""
+    rounds = tables.rounds.c
+    last = (
+        connection.execute(
+            select(rounds.now).where(rounds.machine == machine).order_by(rounds.number.desc()).limit(1)
+        ).scalar()
+        for machine in MACHINES
+    )
+    return max(each or 0 for each in last)
+
+
+def _share(connection: Connection, pool: str) -> dict[str, Amounts]:
+    pools = tables.pools.c
+    found = connection.execute(select(pools.entitlement, pools.allocation).where(pools.path == pool)).first()
+    return {"entitlement": amounts_in(found[0]), "allocated": amounts_in(found[1])} if found else {}
 
 
 def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
@@ -189,17 +217,6 @@ def ahead(connection: Connection, job: JobRow, hold: HoldRow) -> Ahead:
     return Ahead(count, tasks, *(head or ("", "")))
 
 
-def largest_host(connection: Connection) -> Amounts:
-    """The most that one host has, of each resource, of hosts that aren't lost."""
-    hosts = tables.hosts.c
-    lost = (hosts.lost_code != "") & (hosts.lost_session >= hosts.session)
-    found: Amounts = {}
-    for capacity in connection.scalars(select(hosts.capacity).where(~lost).distinct()):
-        for name, amount in amounts_in(capacity).items():
-            found[name] = max(found.get(name, 0), amount)
-    return found
-
-
 def _holders(connection: Connection, pool: str) -> list[tuple[str, Amounts]]:
     """The jobs that hold most in a pool and below it, those with most tasks on hosts first."""
     jobs = tables.jobs.c
@@ -209,14 +226,6 @@ def _holders(connection: Connection, pool: str) -> list[tuple[str, Amounts]]:
         query = query.where((jobs.pool == pool) | jobs.pool.startswith(f"{pool}/", autoescape=True))
     found = connection.execute(query.order_by(live.desc(), jobs.job_id).limit(HOLDERS_SHOWN))
     return [(job_id, {name: each * tasks for name, each in amounts_in(need).items()}) for job_id, need, tasks in found]
-
-
-def _delay(connection: Connection, pool: str, settings: Settings) -> int:
-    spec = connection.execute(select(tables.pools.c.spec).where(tables.pools.c.path == pool)).scalar()
-    own = decode(spec) if spec else None
-    if isinstance(own, PoolDefined) and own.preemption_delay_ms is not None:
-        return own.preemption_delay_ms
-    return settings.preemption_delay_ms
 
 
 def victims_of(order: OrderRow) -> dict[str, int]:

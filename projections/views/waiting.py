@@ -26,7 +26,7 @@ HOLDS_MAX = (1 << 31) - 2
 SPAN = 1 << 32
 """More than there are standings."""
 NEXT_HOLD = "next_hold"
-NUMBERS = ("asked", "allocated", "entitlement", "limit", "not_before_ms")
+NUMBERS = ("asked", "allocated", "entitlement", "limit", "largest", "not_before_ms")
 
 
 class Standing(IntEnum):

@@ -6,7 +6,7 @@ import pytest
 
 from events.codes import Code, Outcome
 from events.columns import pack_ints, pack_longs
-from events.records.entitlement import CreditsSet, GangsHeld, PoolAnswered, PreemptionRefused
+from events.records.entitlement import CreditsSet, EntitlementsSet, GangsHeld, PoolAnswered, PreemptionRefused
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, PreemptionAnswered, RunsStopping
 from events.records.parts import Cause, NearMiss
@@ -64,7 +64,7 @@ def test_all_jobs_of_a_queue_have_their_true_reason_and_their_place(api):
 def test_who_asks_for_more_than_the_limit_is_told_that_it_is_for_ever_and_that_no_host_is_as_large(api):
     api.cell.host(cpu=8000)
     api.cell.accept("a", resources={"cpu": 20})
-    said = held("a", (0,), asked={"cpu": 20_000, "memory": 64}, limit={"cpu": 4000}, allocated={})
+    said = held("a", (0,), asked={"cpu": 20_000, "memory": 64}, limit={"cpu": 4000}, largest={"cpu": 8000})
     api.cell.decide("entitlement", said)
     assert told(api) == (
         "LIMIT_REACHED",
@@ -98,6 +98,19 @@ def test_a_gang_held_by_the_other_work_of_its_own_pool_is_told_who_holds_what(wa
     )
 
 
+def test_numbers_are_those_of_now_where_these_say_no_too(waiting):
+    cell = waiting.cell
+    at = cell.fact(PoolDefined(path="/p", command_id="c"))
+    cell.decide("entitlement", answered(at))
+    numbers = {"entitlement": {"cpu": 4000}, "allocated": {"cpu": 4000}, "asked": CPU}
+    cell.decide("entitlement", held("a", (0,), "ENTITLEMENT_REACHED", **numbers))
+    for entitlement, allocation, shown in ((3000, 3000, "3 of 3 cpu held"), (9000, 1000, "4 of 4 cpu held")):
+        columns = {"entitlement": entitlement, "allocation": allocation, "demand": 9000}
+        packed = {name: pack_longs([each]) for name, each in columns.items()}
+        cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu",), **packed))
+        assert shown in told(waiting)[2]
+
+
 def test_a_pool_that_may_use_too_little_is_told_apart_from_one_that_is_full(waiting):
     numbers = {"entitlement": {"cpu": 500, "memory": 4096}, "allocated": {}}
     waiting.cell.decide("entitlement", held("a", (0,), "ENTITLEMENT_REACHED", **numbers))
@@ -125,14 +138,14 @@ def test_a_pool_that_saves_says_when_its_credit_suffices(waiting):
 @pytest.mark.parametrize(
     ("code", "numbers", "actor", "message"),
     [
-        ("RESERVATION_REACHED", {"limit": {"cpu": 1500}, "allocated": CPU}, "pool owner",
-         "2 tasks that must not be preempted would exceed the reservation of pool /p (1 of 1.5 cpu held, 1 asked; "
-         "0MiB of 0MiB memory held, 512MiB asked); raise the reservation, or make the job preemptible"),
+        ("RESERVATION_REACHED", {"limit": {"cpu": 1500}}, "pool owner",
+         "2 tasks that must not be preempted would exceed the reservation of pool /p (1 cpu, 512MiB memory asked, "
+         "1.5 cpu reserved for all such work); raise the reservation, or make the job preemptible"),
         ("POOL_CLOSED", {"at": "/"}, "pool owner",
          "2 tasks wait: pool / is closed and admits nothing; open it: `paceline pool open /`"),
         ("CONTROLLER_LIMIT_REACHED", {"entitlement": {}}, "pool owner",
-         "2 tasks wait: controllers hold as much of pool /p as they may (0 of 0 cpu held, 1 asked; 0MiB of 0MiB memory "
-         "held, 512MiB asked); raise controllers_percent, or wait until controllers end"),
+         "2 tasks wait: controllers hold as much of pool /p as they may; raise controllers_percent, or wait until "
+         "controllers end"),
         ("SHARE_OF_NOTHING", {"entitlement": CORE}, "pool owner",
          "2 tasks wait: pool /p has a share of 0, so it is served after all others; give the pool a share or a "
          "reservation, or wait"),
@@ -341,8 +354,15 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     contest.cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
     assert told(contest, "w")[2] == (
         "hosts h1, h2 are drained for 1 task, 0.5 cpu kept there so far; given up at 2023-11-14T22:23:20.000Z; "
-        "it goes on when enough tasks on these hosts have ended"
+        "it goes on when enough tasks on these hosts have ended; entitled since 2023-11-14T22:13:20.000Z; "
+        "from 2023-11-14T22:15:20.000Z on others may be preempted for it"
     )
+    said = unplaced("w", "HOSTS_RESERVED", nearest=NEAR, hosts_considered=2, hosts_by_reason={"cpu": 2})
+    contest.cell.ms += 600_000
+    contest.cell.decide("placement", said)
+    (reason,) = why(contest, "w")["reasons"]
+    assert reason["hosts_by_reason"] == {"cpu": 2}, "what placement says of the same is no second reason"
+    assert reason["message"].endswith("others may be preempted for it since 2023-11-14T22:15:20.000Z")
     contest.cell.run("w", (0,))
     assert why(contest, "w")["headline"] is None
 
