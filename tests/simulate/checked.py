@@ -14,7 +14,7 @@ from events.records.hosts import HostConnected, HostOffered
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, RunsEnded
 from events.records.placement import HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.pools import PoolDefined
-from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.history import Round, Taken, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.orders import Orders
 from paceline.simulate.checker.plans import Plans
@@ -148,7 +148,7 @@ class World:
             fold.round(round_)
 
     def round(self, inputs: Sequence[Event], decisions: Sequence[Event]) -> Round:
-        return Round("it", 1, 0, [("a topic", 0, event) for event in inputs], list(decisions), self.now)
+        return Round("it", 1, 0, [Taken("a topic", 0, event, self.now) for event in inputs], list(decisions), self.now)
 
     def entitled(self, **cpu: int) -> None:
         """What the pools are told that they may use: part of the numbers, which prove nothing alone."""

@@ -29,7 +29,7 @@ from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Amounts
-from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.history import Round, Taken, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.runs import Runs
@@ -62,7 +62,7 @@ def decides(*decisions: Event) -> Turn:
 
 def play(fold: Fold, turns: Sequence[Turn]) -> None:
     for number, turn in enumerate(turns):
-        inputs = [("a topic", number, event) for event in turn.inputs]
+        inputs = [Taken("a topic", number, event, SECOND_MS * (number + 1)) for event in turn.inputs]
         fold.round(Round("it", number + 1, number, inputs, list(turn.decisions), SECOND_MS * (number + 1)))
 
 

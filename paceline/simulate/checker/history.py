@@ -26,14 +26,24 @@ class Violation(AssertionError):
     """Something that must hold doesn't; the text says what, where, with the numbers."""
 
 
+class Taken(NamedTuple):
+    """What a machine took in: of rounds each decision for itself. `now_ms`: the logical time of that round, or when the
+    fact was appended.
+    """
+
+    topic: str
+    offset: int
+    event: Event
+    now_ms: int = 0
+
+
 class Round(NamedTuple):
     """A round that counts: what its machine took in, in that order, and what it decided."""
 
     machine: str
     number: int
     offset: int
-    inputs: list[tuple[str, int, Event]]
-    """Topic, offset and the fact or the decision; of rounds each decision for itself."""
+    inputs: list[Taken]
     decisions: list[Event]
     now_ms: int = 0
     """Its logical time."""
@@ -160,17 +170,19 @@ class History:
                 hasher.update(f"{topic}\0{offset}\0{at_ms}\0{len(key)}\0{len(value)}\0".encode() + key + value)
         return hasher.digest()
 
-    def _inputs(self, event: RoundCommitted) -> list[tuple[str, int, Event]]:
-        found: list[tuple[str, int, Event]] = []
+    def _inputs(self, event: RoundCommitted) -> list[Taken]:
+        found: list[Taken] = []
         skipped = {(skip.topic, skip.offset) for skip in event.skipped}
         for segment in event.inputs:
             for offset in range(segment.start, segment.end):
                 if segment.topic in self._facts:
                     fact = None if (segment.topic, offset) in skipped else self._facts[segment.topic][offset]
-                    found += [] if fact is None else [(segment.topic, offset, fact)]
+                    at_ms = self._records[segment.topic][offset].at_ms
+                    found += [] if fact is None else [Taken(segment.topic, offset, fact, at_ms)]
                 else:
                     round_ = self._rounds[segment.topic][offset]
-                    found += [] if round_ is None else [(segment.topic, offset, each) for each in round_.decisions]
+                    if round_ is not None:
+                        found += [Taken(segment.topic, offset, each, round_.now_ms) for each in round_.decisions]
         return found
 
 

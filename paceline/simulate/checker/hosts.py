@@ -103,8 +103,8 @@ class Hosts:
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
-        for _, _, event in round_.inputs:
-            self._take(event, round_.now_ms)
+        for _, _, event, now in round_.inputs:
+            self._take(event, now)
         placed: set[Task] = set()
         for event in round_.decisions:
             if isinstance(event, TasksPlaced):

@@ -51,7 +51,7 @@ class Orders:
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
-        for _, _, event in round_.inputs:
+        for _, _, event, _ in round_.inputs:
             if isinstance(event, PreemptionAsked):
                 self._ask(event, round_)
         before = dict(self.entitled)

@@ -42,7 +42,7 @@ class Plans:
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
-        for _, _, event in round_.inputs:
+        for _, _, event, _ in round_.inputs:
             self._take(event)
         for event in round_.decisions:
             self._decided(event, round_)

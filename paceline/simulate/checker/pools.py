@@ -51,8 +51,8 @@ class Pools:
 
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement. Raises `Violation`."""
-        for _, _, event in round_.inputs:
-            self.units.take(event, round_.now_ms)
+        for _, _, event, now in round_.inputs:
+            self.units.take(event, now)
             if isinstance(event, CapacityChanged):
                 self._capacity = event.capacity
         self._grown, self._non_preemptible_grown = set(), set()

@@ -34,7 +34,7 @@ class Preemptions:
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
-        for _, _, event in round_.inputs:
+        for _, _, event, _ in round_.inputs:
             if isinstance(event, PreemptionsOrdered):
                 self._kept_runs.difference_update(runs_of(event))
         for event in round_.decisions:

@@ -31,7 +31,7 @@ class Rest:
     def round(self, round_: Round) -> None:
         """Takes a round of entitlement."""
         now = round_.now_ms
-        for _, _, event in round_.inputs:
+        for _, _, event, _ in round_.inputs:
             ends = ints(event.outcome).tolist() if isinstance(event, RunsEnded) else []
             changes = isinstance(event, JobAccepted | JobChanged | JobPriorityChanged | CapacityChanged)
             if changes or any(outcome != Outcome.PREEMPTED for outcome in ends):

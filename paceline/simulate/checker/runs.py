@@ -67,7 +67,7 @@ class Runs:
 
     def round(self, round_: Round) -> None:
         """Takes a round of lifecycle. Raises `Violation`."""
-        for _, _, event in round_.inputs:
+        for _, _, event, _ in round_.inputs:
             self._take(event, round_)
         broken, self._broken_gangs = self._broken_gangs, []
         for event in round_.decisions:

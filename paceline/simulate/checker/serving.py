@@ -33,7 +33,7 @@ class Serving:
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
-        for _, _, event in round_.inputs:
+        for _, _, event, _ in round_.inputs:
             if isinstance(event, GangsAdmitted):
                 for gangs, _ in flags_of(event):
                     for task in gangs.tasks():
