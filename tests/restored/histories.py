@@ -9,9 +9,16 @@ from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, Task
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import GatewayBeat
-from events.records.lifecycle import GangsQueued, JobChanged, JobPriorityChanged, RunsAvailable, RunsEnded
-from events.records.parts import Constraint, ResourceKind, TaskShape
-from events.records.placement import GangsReturned, HostLost, TasksPlaced
+from events.records.lifecycle import (
+    GangsQueued,
+    JobChanged,
+    JobPriorityChanged,
+    PreemptionAnswered,
+    RunsAvailable,
+    RunsEnded,
+)
+from events.records.parts import Cause, Constraint, ResourceKind, TaskShape
+from events.records.placement import GangsReturned, HostLost, HostsReserved, PreemptionAsked, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import Amounts
@@ -230,6 +237,7 @@ class Entitlement(History):
             priority=self.draw.randint(0, 2),
             preemptible=self.draw.random() < 0.7,
             gang_min=min(spec["instances"], self.draw.choice([0, 0, 2, 3])),
+            controller=self.draw.random() < 0.2,
             **spec,
         )
 
@@ -276,6 +284,63 @@ class Entitlement(History):
         code = self.draw.choice([Code.NO_HOST_FITS, Code.NEVER_FITS])
         returns = [GangsReturned(**ranges([part]), code=code) for part in dict.fromkeys(parts)]
         self.world.peer("placement", *returns)
+
+    def do_place(self) -> None:
+        for job_id, at, run, gang in self.some(self.runs("held"), 8):
+            self.world.place(*((job_id, one, run) for one in (range(gang) if gang else [at])))
+
+    def do_let_claims_wait(self) -> None:
+        self.world.later(self.draw.choice([120_000, 400_000, 2_000_000]), step=60_000)
+
+    def do_reserve(self) -> None:
+        """Hosts are drained for a unit, or not any more."""
+        for job_id, at, run, gang in self.some(self.runs("due_s"), 2):
+            unit = {"job_id": job_id, "first": 0 if gang else at, "count": gang or 1, "run": run}
+            state = self.draw.choice([Code.RESERVED, Code.RESERVED, Code.IN_VAIN, Code.PLACED])
+            kept = {"cpu": self.draw.randint(0, 9)}
+            hosts = {"host_ids": ("h",), "tasks": pack_ints([gang or 1])}
+            reserved = HostsReserved(**unit, **hosts, kept=kept, state=state, until_ms=self.world.now + 600_000)
+            self.world.peer("placement", reserved)
+
+    def do_ask(self) -> None:
+        """Placement asks for runs to leave for one that has no place."""
+        waiting, placed = self.runs("due_s"), self.runs("placed")
+        for job_id, at, _, gang in self.some(waiting, 1):
+            queues = self.world.machine.queues
+            run = int(queues.arena["held"][queues.jobs[job_id].base + at])
+            victims = [
+                (victim, one, number)
+                for victim, where, number, size in self.some(placed, 3)
+                for one in (range(size) if size else [where])
+            ]
+            named = columns(list(dict.fromkeys(victims)))
+            asked = PreemptionAsked(
+                job_id=job_id,
+                first=0 if gang else at,
+                count=gang or 1,
+                run=run,
+                host_ids=("h",),
+                tasks=pack_ints([gang or 1]),
+                job_ids=named["job_ids"],
+                job=named["job"],
+                instance=named["instance"],
+                victim_run=named["run"],
+                way=pack_ints([self.draw.randint(1, 4)] * len(dict.fromkeys(victims))),
+            )
+            self.world.peer("placement", asked)
+
+    def do_answer_an_order(self) -> None:
+        for number in self.some(sorted(self.world.machine.folds.orders), 1):
+            code = self.draw.choice([Code.LEFT, Code.DEFERRED, Code.VOID])
+            order = Cause(machine="entitlement", round=1)
+            named = columns([])
+            answer = PreemptionAnswered(number=number, order=order, code=code, victims=1, **named)
+            self.world.peer("lifecycle", answer)
+
+    def do_change_a_priority(self) -> None:
+        for job_id in self.some(sorted(self.world.machine.queues.jobs), 1):
+            changed = JobPriorityChanged(job_id=job_id, priority=self.draw.randint(0, 3))
+            self.world.peer("lifecycle", changed)
 
     def do_change_hosts(self) -> None:
         more = {kind: self.draw.randint(0, 9) for kind in self.kinds}
