@@ -102,7 +102,7 @@ class Claims:
         for somebody.
         """
         reported = self._reported.get(pool)
-        if reported is None or pool not in self._pools:
+        if reported is None or pool not in self._pools or not self._queues.open_jobs[pool]:  # only leaves have runs
             return None
         giver = self._giver(pool, reported.entitlement)
         excess, spare = _positive(giver.excess), _positive(giver.spare)
