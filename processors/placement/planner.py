@@ -34,6 +34,8 @@ from processors.state.preemption_rules import Flag
 
 WORK_MAX = 20_000
 """So many units are judged in one decision, or those of one right; the other rights have their turn in the next."""
+ASKS_MAX = 32
+"""So many asks are decided at once; what others answer meanwhile is seen by the next."""
 
 Parts = list[tuple[ShapeView, int]]
 
@@ -61,6 +63,7 @@ class Planner:
         self._rights = rights
         self._plans = plans
         self._budget = budget
+        self._asks = 0
         self._board: Board | None = None
         self._failed: set[tuple[object, ...]] = set()
         self._searches: dict[tuple[object, ...], list[Search]] = {}
@@ -105,6 +108,9 @@ class Planner:
                     return
                 self._budget.spend(units)
                 yield event
+                self._asks += 1
+                if self._asks >= ASKS_MAX:
+                    self._budget.cut = True
 
     def _plan(self, unit: Task, size: int, ahead: int, row: RightRow) -> tuple[Plan, Draft] | None:
         """A plan for a unit, on the board from now on."""

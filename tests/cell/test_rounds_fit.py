@@ -118,11 +118,11 @@ def pools_are_defined(cell: Cell) -> None:
 def runs_are_preempted(cell: Cell) -> None:
     append(cell, CellConfigured(command_id="1", preemption_delay_ms=1000))
     cell.pool("/owner", {"cpu": 4_000_000})
-    cell.submit("greedy", instances=2000, resources={"cpu": 6000}, duration_ms=600_000)
+    cell.submit("greedy", instances=300, resources={"cpu": 40_000}, duration_ms=600_000)
     cell.run(3000)
-    cell.submit("owner", pool="/owner", instances=1000, resources={"cpu": 4000}, duration_ms=600_000)
+    cell.submit("owner", pool="/owner", instances=100, resources={"cpu": 40_000}, duration_ms=600_000)
     cell.run(8000)
-    assert cell.lifecycle.jobs["owner"].counts[3] == 1000
+    assert cell.lifecycle.jobs["owner"].counts[3] == 100
 
 
 def gangs_start_again(cell: Cell) -> None:
@@ -151,11 +151,12 @@ def a_host_has_runs_that_nobody_wants(cell: Cell) -> None:
 
 
 def disruptions_wait(cell: Cell) -> None:
+    append(cell, CellConfigured(command_id="1", preemption_delay_ms=1000))
     cell.pool("/owner", {"cpu": ROOMY["cpu"]})
     service = {"kind": "stateless", "max_unavailable": 0, "duration_ms": 600_000}
-    cell.submit("greedy", instances=2000, resources={"cpu": 6000}, **service)
+    cell.submit("greedy", instances=300, resources={"cpu": 40_000}, **service)
     cell.run(3000)
-    cell.submit("owner", pool="/owner", instances=900, resources={"cpu": 4000}, duration_ms=600_000)
+    cell.submit("owner", pool="/owner", instances=100, resources={"cpu": 40_000}, duration_ms=600_000)
     cell.run(5000)
 
 
