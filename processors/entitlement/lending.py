@@ -2,7 +2,7 @@
 
 To the pool that holds least beyond its entitlement for its share, then to the one served longest ago; pools with a
 share of 0 come last. A pool gets the head of its queue; what is behind a head that finds no room comes after all other
-pools, and a pool that saves for its head gets nothing else. A shape that found no host backs off in its pool.
+pools, and what is behind a head for which its pool saves after that. A shape that found no host backs off in its pool.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,6 +29,7 @@ class Key(NamedTuple):
     """The order in which pools are lent to."""
 
     behind: bool
+    saves: bool
     without_share: bool
     beyond: Fraction
     served: int
@@ -101,7 +102,8 @@ class Lending:
         without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
         held, entitlement = self._rooms.allocation(pool), self._shares.entitlement(pool)
         beyond = [Fraction(held[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
-        return Key(behind, without, max(beyond, default=Fraction(0)), row.served, pool)
+        saves = behind and row.credit is not None and any(row.credit.full)
+        return Key(behind, saves, without, max(beyond, default=Fraction(0)), row.served, pool)
 
     def _head(self, pool: str) -> Candidate | None:
         """The first unit that waits."""
@@ -116,9 +118,6 @@ class Lending:
 
     def _behind(self, pool: str) -> Iterator[Candidate]:
         """The first units of other shapes that fit, in the order of the queue."""
-        credit = self._pools[pool].credit
-        if credit is not None and any(credit.full):
-            return
         firsts = [
             (place, kind)
             for (kind, form), places in self._queues.lines[pool].forms.items()
