@@ -15,11 +15,18 @@ class Filling:
     it must. What can't be divided evenly goes, unit by unit, to the largest remainders, in the order of the wants.
     """
 
+    __slots__ = (
+        *("_base", "_classes", "_cut", "_met", "_order", "_quota", "_scale", "_ties", "_total", "_used", "_wants"),
+        *("_weight", "_weights"),
+    )
+
     def __init__(self, wants: Sequence[int], weights: Sequence[int]) -> None:
         self._wants = list(wants)
         self._weights = weights
         # Two different wants for their weights differ by at least 1 / max(weights)^2: scaled so, the floor keeps order.
+        # With its place as the last digit a key is one number, and those that are equal stand in their order.
         self._scale = max(weights, default=0) ** 2
+        self._base = len(weights)
         self._order = sorted(self._key(at) for at, want in enumerate(wants) if want > 0 and weights[at] > 0)
         self._met = 0
         """How many of the order are met."""
@@ -29,8 +36,8 @@ class Filling:
         """The weights of all others."""
         self._classes: dict[int, list[int]] = {}
         """These others by weight."""
-        for _, at in self._order:
-            self._join(at)
+        for key in self._order:
+            self._join(key % self._base)
         self._total: int | None = None
         """The amount that the border is right for."""
         self._cut = 0
@@ -94,8 +101,8 @@ class Filling:
         before = sum(bisect_left(tied, at) for tied in self._ties)
         return given + (before < self._quota)
 
-    def _key(self, at: int) -> tuple[int, int]:
-        return self._wants[at] * self._scale // self._weights[at], at
+    def _key(self, at: int) -> int:
+        return self._wants[at] * self._scale // self._weights[at] * self._base + at
 
     def _join(self, at: int) -> None:
         """Counts one among those that aren't met."""
@@ -117,14 +124,14 @@ class Filling:
             return
         order, wants, weights = self._order, self._wants, self._weights
         while self._met:
-            at = order[self._met - 1][1]
+            at = order[self._met - 1] % self._base
             if wants[at] * (self._weight + weights[at]) <= (total - self._used + wants[at]) * weights[at]:
                 break
             self._met -= 1
             self._used -= wants[at]
             self._join(at)
         while self._met < len(order):
-            at = order[self._met][1]
+            at = order[self._met] % self._base
             if wants[at] * self._weight > (total - self._used) * weights[at]:
                 break
             self._met += 1

@@ -1,5 +1,7 @@
 """A pool in the share tree: what it and those below it want, and how those right below it share."""
 
+from collections.abc import Mapping
+
 from events.resources import Kinds, Vector
 from processors.entitlement.rows import PoolRow
 from processors.entitlement.siblings import Siblings
@@ -7,6 +9,11 @@ from processors.entitlement.siblings import Siblings
 
 class Node:
     """A pool in the tree."""
+
+    __slots__ = (
+        *("_level", "_static", "at", "below", "floor", "floors", "own", "parent", "path", "read", "row", "want"),
+        "wanted",
+    )
 
     def __init__(self, path: str, parent: "Node | None", row: PoolRow, kinds: Kinds) -> None:
         self.path = path
@@ -67,20 +74,23 @@ class Node:
         """See `HasFloor`."""
         return self.floor[kind] if self.floor and self.floor[kind] else self.level()[kind].floor()
 
-    def pass_up(self, kind: int, more: int) -> None:
-        """It, or a pool below it, wants more: those above follow, as far as limits let it through."""
+    def pass_up(self, more: Mapping[int, int]) -> None:
+        """It, or a pool below it, wants so much more of some kinds: those above follow, as far as limits let it
+        through.
+        """
         node: Node | None = self
-        while node is not None:
-            node.wanted[kind] += more
-            want = node.within_rules(kind)
-            more = want - node.want[kind]
-            if more == 0:
-                return
-            node.want[kind] = want
-            parent = node.parent
-            if parent is not None and parent._level is not None:
-                parent._level[kind].change(node.at, want)
-            node = parent
+        while node is not None and more:
+            parent, wants, passed = node.parent, node.want, dict[int, int]()
+            level = parent._level if parent is not None else None
+            for kind, amount in more.items():
+                node.wanted[kind] += amount
+                want = node.within_rules(kind)
+                if want != wants[kind]:
+                    passed[kind] = want - wants[kind]
+                    wants[kind] = want
+                    if level is not None:
+                        level[kind].change(node.at, want)
+            node, more = parent, passed
 
     def pass_up_floor(self, kind: int, more: int) -> None:
         """A floor of it has come (1) or gone (-1)."""

@@ -4,6 +4,7 @@ A change of what one pool wants touches its path; an entitlement is read along i
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 
 from events.resources import Kinds, Vector
 from processors.entitlement.pool_node import Node
@@ -23,9 +24,12 @@ class ShareTree:
     def __init__(self, kinds: Kinds) -> None:
         self.version = 0
         """Grows with each change."""
+        self._changed_at = [0] * len(kinds)
+        """Of each kind the version of its last change."""
         self._kinds = kinds
         self._capacity: Vector = (0,) * len(kinds)
         self._nodes: dict[str, Node] = {}
+        self._has_floors = False
         self._whole: WholeTree | None = None
         self._watches = Watches(self._nodes, self._entitlement)
 
@@ -41,8 +45,7 @@ class ShareTree:
         node.define(row, self._kinds)
         if node.parent is not None:
             node.parent.rearrange()
-        for kind in range(len(self._kinds)):
-            node.pass_up(kind, 0)
+        node.pass_up(dict.fromkeys(range(len(self._kinds)), 0))
         self._watches.changed(node)
 
     def remove(self, path: str) -> None:
@@ -54,14 +57,14 @@ class ShareTree:
         if node.parent is not None:
             del node.parent.below[bisect_left(node.parent.below, path, key=_path)]
             node.parent.rearrange()
-            for kind, want in enumerate(node.want):
-                node.parent.pass_up(kind, -want)
+            node.parent.pass_up({kind: -want for kind, want in enumerate(node.want)})
 
     def widen(self, kinds: Kinds) -> None:
         """The cell knows more kinds. No pool is watched any more."""
+        self._kinds = kinds
+        self._changed_at = [0] * len(kinds)
         self._changed()
         self._watches = Watches(self._nodes, self._entitlement)
-        self._kinds = kinds
         self._capacity = kinds.widened(self._capacity)
         for node in self._nodes.values():
             node.widen(kinds)
@@ -69,19 +72,18 @@ class ShareTree:
     def set_capacity(self, capacity: Vector) -> None:
         """What the cell has."""
         if capacity != self._capacity:
-            self.version += 1
+            self._change(range(len(self._kinds)))
             self._capacity = capacity
 
     def set_want(self, path: str, want: Vector) -> None:
         """What a pool itself wants, what is beyond its limit too."""
         node = self._nodes[path]
         old, node.own = node.own, want
-        if want == old:
+        changed = [kind for kind, (before, now) in enumerate(zip(old, want, strict=True)) if before != now]
+        if not changed:
             return
-        self.version += 1
-        for kind, (before, now) in enumerate(zip(old, want, strict=True)):
-            if before != now:
-                node.pass_up(kind, now - before)
+        self._change(changed)
+        node.pass_up({kind: want[kind] - old[kind] for kind in changed})
         self._watches.changed(node)
 
     def set_floor(self, path: str, floor: Vector | None) -> None:
@@ -90,11 +92,12 @@ class ShareTree:
         old, node.floor = node.floor, floor
         if floor == old:
             return
-        self.version += 1
+        self._change(range(len(self._kinds)))
         for kind in range(len(self._kinds)):
             more = bool(floor and floor[kind]) - bool(old and old[kind])
             if more:
                 node.pass_up_floor(kind, more)
+        self._has_floors = any(self._nodes["/"].floors)
         self._watches.changed(node)
 
     def entitlement(self, path: str) -> Vector:
@@ -125,27 +128,34 @@ class ShareTree:
         """The watched pools that are to be looked at since it was last asked."""
         return self._watches.found()
 
-    def touched(self, since: int) -> list[str] | None:
-        """The pools without any below them whose entitlement may have changed since a version; None: any pool's."""
-        return [] if since >= self.version else None
-
     def _changed(self) -> None:
-        """Counts a change of the pools."""
-        self.version += 1
+        """The pools have changed."""
+        self._change(range(len(self._kinds)))
         self._whole = None
 
+    def _change(self, kinds: Iterable[int]) -> None:
+        self.version += 1
+        for kind in kinds:
+            self._changed_at[kind] = self.version
+
     def _entitlement(self, node: Node) -> Vector:
-        return self._read(node, any(self._nodes["/"].floors))
+        return self._read(node, self._has_floors)
 
     def _read(self, node: Node, floors: bool) -> Vector:
         version, value = node.read[floors]
         if version == self.version:
             return value
-        if node.parent is None:
-            value = self._capacity
+        parent = node.parent
+        if parent is None:
+            found = self._capacity
         else:
-            at, totals, level = node.at, self._read(node.parent, floors), node.parent.level()
-            at = node.at
-            value = tuple([each.given(total, at, floors) for each, total in zip(level, totals, strict=True)])
-        node.read[floors] = self.version, value
-        return value
+            totals, level, at = self._read(parent, floors), parent.level(), node.at
+            old = value if len(value) == len(totals) else totals
+            found = tuple(
+                [
+                    siblings.given(total, at, floors) if changed > version else have
+                    for siblings, total, changed, have in zip(level, totals, self._changed_at, old, strict=True)
+                ]
+            )
+        node.read[floors] = self.version, found
+        return found

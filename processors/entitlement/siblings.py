@@ -20,6 +20,11 @@ class Siblings:
     Where the reservations exceed what there is, all of it is divided by reservation.
     """
 
+    __slots__ = (
+        *("_by_reservation", "_by_share", "_changes", "_found", "_kind", "_last", "_level", "_reservation", "_share"),
+        *("claimed", "floors", "reserved", "want", "wanted"),
+    )
+
     def __init__(
         self,
         kind: int,

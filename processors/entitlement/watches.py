@@ -7,7 +7,7 @@ isn't looked at; of a pool with others below it, how far it must rise or fall be
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from events.resources import Vector
@@ -58,31 +58,36 @@ Entry = tuple[int, str]
 """The level at which a pool is to be looked at, and its path; falling ones with the level negative."""
 
 
+class Queue(NamedTuple):
+    """The pools right below one that are watched in one kind, in the order in which they are reached."""
+
+    rising: list[Entry]
+    falling: list[Entry]
+
+    def reached(self, level: tuple[int, int] | None) -> list[str]:
+        """Who may have risen or fallen far enough, at a level as `Siblings` has it."""
+        if level is None or not level[1]:
+            return [path for _, path in (*self.rising, *(self.falling if level else ()))]
+        height = level[0] * SCALE // level[1]
+        found = []
+        for entries, most in ((self.rising, height), (self.falling, -height - 1)):
+            for at, path in entries:
+                if at > most:
+                    break
+                found.append(path)
+        return found
+
+
 class Post:
     """The pools right below one that are watched."""
 
     def __init__(self) -> None:
-        self.rising: dict[int, list[Entry]] = {}
-        self.falling: dict[int, list[Entry]] = {}
-        """By kind, in the order in which they are reached."""
+        self.queues: dict[int, Queue] = {}
+        """By kind."""
         self.bounds: dict[str, Bounds] = {}
         self._entries: dict[str, list[tuple[list[Entry], Entry]]] = {}
         self.changed: dict[str, None] = {}
         """Pools that want something else, or of which something is watched anew."""
-
-    def reached(self, kind: int, level: tuple[int, int] | None) -> Iterator[str]:
-        """Who may have risen or fallen far enough, at a level as `Siblings` has it."""
-        rising, falling = self.rising.get(kind, ()), self.falling.get(kind, ())
-        if level is None or not level[1]:
-            for _, path in (*rising, *(falling if level else ())):
-                yield path
-            return
-        height = level[0] * SCALE // level[1]
-        for entries, most in ((rising, height), (falling, -height - 1)):
-            for at, path in entries:
-                if at > most:
-                    break
-                yield path
 
     def put(self, node: Node, bounds: Bounds | None) -> None:
         """Watches a pool by other bounds; None: not at all."""
@@ -95,11 +100,17 @@ class Post:
         self.bounds[path] = bounds
         own = self._entries[path] = []
         for kind, amount in bounds.rising.items():
-            own.append((self.rising.setdefault(kind, []), (_level(node, kind, amount - 1), path)))
+            own.append((self._queue(kind).rising, (_level(node, kind, amount - 1), path)))
         for kind, amount in bounds.falling.items():
-            own.append((self.falling.setdefault(kind, []), (-1 - _level(node, kind, amount), path)))
+            own.append((self._queue(kind).falling, (-1 - _level(node, kind, amount), path)))
         for entries, entry in own:
             insort(entries, entry)
+
+    def _queue(self, kind: int) -> Queue:
+        queue = self.queues.get(kind)
+        if queue is None:
+            queue = self.queues[kind] = Queue([], [])
+        return queue
 
 
 def _level(node: Node, kind: int, amount: int) -> int:
@@ -156,28 +167,41 @@ class Watches:
     def found(self) -> list[str]:
         """The pools that are to be looked at since it was last asked; they are watched no more."""
         if "/" in self._posts:
-            self._visit(self._nodes["/"])
+            root = self._nodes["/"]
+            self._visit(root, any(root.floors))
         found, self._found = self._found, {}
         return sorted(found)
 
-    def _visit(self, node: Node) -> Bounds:
+    def _visit(self, node: Node, floors: bool) -> Bounds:
         """Looks at those below a pool that may be reached; returns when it is to be looked at again."""
-        post, totals, level = self._posts[node.path], self._read(node), node.level()
-        floors = any(self._nodes["/"].floors)
+        post, totals, siblings = self._posts[node.path], self._read(node), node.level()
         paths, post.changed = post.changed, {}
-        for kind in dict.fromkeys((*post.rising, *post.falling)):
-            paths.update(dict.fromkeys(post.reached(kind, level[kind].level(totals[kind], floors))))
-            paths.update((node.below[at].path, None) for at in level[kind].floors if node.below[at].path in post.bounds)
-        for path in sorted(paths):
+        levels: dict[int, tuple[int, int] | None] = {}
+        for kind, queue in post.queues.items():
+            if queue.rising or queue.falling:
+                levels[kind] = siblings[kind].level(totals[kind], floors)
+                paths.update(dict.fromkeys(queue.reached(levels[kind])))
+                for at in siblings[kind].floors:
+                    paths[node.below[at].path] = None
+        for path in paths:
             child = self._nodes[path]
-            post.put(child, self._bounds(child))
-        rising = {kind: self._rise(node, kind, post, entries) for kind, entries in post.rising.items() if entries}
-        falling = {kind: self._fall(node, kind, post, entries) for kind, entries in post.falling.items() if entries}
-        return _reachable(node, Bounds(rising, falling))
+            post.put(child, self._bounds(child, floors))
+        bounds = Bounds({}, {})
+        for kind, (rising, falling) in post.queues.items():
+            if not rising and not falling:
+                continue
+            level = levels[kind] if kind in levels else siblings[kind].level(totals[kind], floors)
+            if rising:
+                amount = totals[kind] + self._rise(node, kind, post, level, totals[kind])
+                if amount <= node.want[kind]:
+                    bounds.rising[kind] = amount
+            if falling:
+                bounds.falling[kind] = self._fall(node, kind, post, level, totals[kind])
+        return bounds
 
-    def _bounds(self, node: Node) -> Bounds | None:
+    def _bounds(self, node: Node, floors: bool) -> Bounds | None:
         if node.path in self._posts:
-            return self._visit(node)
+            return self._visit(node, floors)
         watch = self._watches.get(node.path)
         if watch is None:
             return None
@@ -186,35 +210,30 @@ class Watches:
             del self._watches[node.path]
             self._found[node.path] = None
             return None
-        return _reachable(node, watch.bounds(entitlement))
+        bounds = watch.bounds(entitlement)
+        for kind in [kind for kind, amount in bounds.rising.items() if amount > node.want[kind]]:
+            del bounds.rising[kind]  # it doesn't want so much
+        return bounds
 
-    def _rise(self, node: Node, kind: int, post: Post, entries: list[Entry]) -> int:
-        """How much a pool must have of a kind before anyone below it can be reached: who is first by level rises at
-        most as it does, and by what rounding gives.
+    def _rise(self, node: Node, kind: int, post: Post, level: tuple[int, int] | None, total: int) -> int:
+        """How much more of a kind a pool must have before anyone below it can be reached: who is first by level rises
+        at most as it does, and by what rounding gives.
         """
-        total = self._read(node)[kind]
-        level = node.level()[kind].level(total, any(self._nodes["/"].floors))
-        at, path = entries[0]
+        at, path = post.queues[kind].rising[0]
         if not level or not level[1] or node.floors[kind] or at == ALWAYS:
-            return total + 1
-        have = self._read(self._nodes[path])[kind]
-        return total + max(1, post.bounds[path].rising[kind] - have - 2)
+            return 1
+        have = node.level()[kind].given(total, self._nodes[path].at, False)
+        return max(1, post.bounds[path].rising[kind] - have - 2)
 
-    def _fall(self, node: Node, kind: int, post: Post, entries: list[Entry]) -> int:
+    def _fall(self, node: Node, kind: int, post: Post, level: tuple[int, int] | None, total: int) -> int:
         """The amount of a pool below which someone below it may have too little."""
-        siblings, total = node.level()[kind], self._read(node)[kind]
-        level = siblings.level(total, any(self._nodes["/"].floors))
+        siblings = node.level()[kind]
         if level is None:
             return siblings.wanted
-        at, path = entries[0]
+        at, path = post.queues[kind].falling[0]
         if not level[1] or node.floors[kind] or -at > ALWAYS:
             return total
         if -at <= 1:
             return siblings.claimed + 1  # within its reservation: not before these are divided
-        have = self._read(self._nodes[path])[kind]
+        have = siblings.given(total, self._nodes[path].at, False)
         return total - max(0, have - post.bounds[path].falling[kind] - 1)
-
-
-def _reachable(node: Node, bounds: Bounds) -> Bounds:
-    """The bounds without amounts that a pool doesn't want."""
-    return bounds._replace(rising={kind: most for kind, most in bounds.rising.items() if most <= node.want[kind]})

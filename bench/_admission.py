@@ -1,0 +1,239 @@
+"""Entitlement by itself, fed by hand: python -m bench._admission SHAPE; prints one JSON object."""
+
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import psutil
+
+from events.codec import encode
+from events.columns import ints, pack_ints, pack_longs
+from events.records.base import Event
+from events.records.entitlement import AdmissionsRanked, GangsAdmitted
+from events.records.lifecycle import GangsQueued, JobAccepted, RunsEnded
+from events.records.parts import ResourceKind, TaskShape
+from events.records.placement import CapacityChanged, TasksPlaced
+from events.records.pools import CellConfigured, PoolDefined
+from events.resources import Amounts
+from processors.entitlement.machine import Entitlement
+from processors.machine import Decided, Fact, PeerRound
+
+START_MS = 1_700_000_000_000
+BUDGET = 20_000
+"""What a driver gives a round."""
+FANOUT = (6, 6, 6, 6, 7)
+"""Pools right below one, level by level."""
+
+
+class Bench:
+    """A machine and its clock."""
+
+    def __init__(self) -> None:
+        self.machine = Entitlement()
+        self.now = START_MS
+        self._rounds: dict[str, int] = {}
+        self._offset = -1
+
+    def fact(self, event: Event) -> None:
+        """A fact about pools; it is answered later."""
+        self._offset += 1
+        self.machine.apply(Fact("paceline.pools", self._offset, self.now, event, encode(event)))
+
+    def peer(self, name: str, *decisions: Event) -> None:
+        """A round of another machine."""
+        self._rounds[name] = self._rounds.get(name, 0) + 1
+        self.machine.apply(PeerRound(name, self._rounds[name], self.now, decisions))
+
+    def decide(self) -> list[Event]:
+        """What the machine decides now; not applied yet."""
+        return self.machine.decide(self.now, True, BUDGET)
+
+    def follow(self, decisions: Sequence[Event]) -> None:
+        """Applies what it has decided."""
+        self._rounds["entitlement"] = number = self._rounds.get("entitlement", 0) + 1
+        for index, decision in enumerate(decisions):
+            self.machine.apply(Decided(self.now, decision, number, index))
+
+    def quiet(self, keep: type[Event] | None = None) -> list[Event]:
+        """Lets it decide until it has nothing to say; returns the decisions of a kind."""
+        kept: list[Event] = []
+        while decisions := self.decide():
+            self.follow(decisions)
+            kept += [each for each in decisions if keep is not None and isinstance(each, keep)]
+        return kept
+
+    def place(self, admissions: Iterable[Event]) -> None:
+        """All that was admitted gets a place."""
+        for event in admissions:
+            if isinstance(event, GangsAdmitted):
+                self.peer("placement", placed(event))
+        self.quiet()
+
+    def capacity(self, amounts: Amounts, hosts: int) -> None:
+        """What the cell has."""
+        self.peer("placement", CapacityChanged(capacity=amounts, hosts=hosts, version=1, largest=amounts))
+
+    def accept(self, pool: str, jobs: Iterable[str], tasks: int, need: Amounts, priority: int = 0) -> None:
+        """Jobs of single tasks of one shape that wait."""
+        names = tuple(jobs)
+        for name in names:
+            self.peer("lifecycle", job(name, pool, tasks, need, priority))
+        self.peer("lifecycle", queued(names, tasks))
+
+
+def job(name: str, pool: str, tasks: int, need: Amounts, priority: int = 0) -> JobAccepted:
+    """A batch job of single tasks."""
+    shapes = (TaskShape(resources=need),)
+    return JobAccepted(
+        job_id=name, jobs_offset=0, pool=pool, kind="batch", instances=tasks, shapes=shapes, priority=priority
+    )
+
+
+def queued(names: tuple[str, ...], tasks: int) -> GangsQueued:
+    """First runs of all tasks of jobs."""
+    count = len(names)
+    same = [pack_ints([each] * count) for each in (0, tasks, 1, 0, 0)]
+    first, counts, run, gang, kept = same
+    return GangsQueued(
+        job_ids=names, job=pack_ints(range(count)), first=first, count=counts, run=run, gang=gang, admitted=kept
+    )
+
+
+def placed(event: GangsAdmitted) -> TasksPlaced:
+    """Each task of an admission on one host."""
+    first, count = ints(event.first), ints(event.count)
+    start = np.repeat(np.cumsum(count) - count, count)
+    instance = np.repeat(first, count) + np.arange(len(start)) - start
+    return TasksPlaced(
+        job_ids=event.job_ids,
+        job=pack_ints(np.repeat(ints(event.job), count)),
+        instance=pack_ints(instance),
+        run=pack_ints(np.repeat(ints(event.run), count)),
+        host_ids=("host",),
+        host_session=pack_longs([1]),
+        host=pack_ints(np.zeros(len(start), dtype=np.int64)),
+    )
+
+
+def tasks_of(decisions: Iterable[Event]) -> int:
+    """How many tasks were admitted."""
+    return sum(int(ints(each.count).sum()) for each in decisions if isinstance(each, GangsAdmitted))
+
+
+KINDS = ("gpu/a", "licence")
+"""Beside the four that each cell has."""
+CPU = {"cpu": 1000}
+
+
+def pool_paths(most: int, fanout: Sequence[int] = FANOUT) -> list[str]:
+    """So many pools, level by level; the last level has the most."""
+    found: list[str] = []
+    level = [""]
+    for width in fanout:
+        level = [f"{above}/p{number}" for above in level for number in range(width)][: most - len(found)]
+        found += level
+    return found
+
+
+def leaves_of(paths: Sequence[str]) -> list[str]:
+    """The pools without others below them."""
+    above = {path.rpartition("/")[0] for path in paths}
+    return [path for path in paths if path not in above]
+
+
+def one_change() -> dict[str, float]:
+    """10,000 pools of which each has more work than it may use; in one a job comes that it may start at once, and a
+    task ends, so that the next may start: each until that admission is decided.
+    """
+    bench, paths = Bench(), pool_paths(10_000)
+    leaves = leaves_of(paths)
+    kinds = tuple(ResourceKind(name=name) for name in KINDS)
+    bench.fact(CellConfigured(command_id="kinds", resources=kinds, report_every_ms=1 << 40))
+    for path in paths:
+        bench.fact(PoolDefined(path=path, command_id=path))
+    bench.quiet()
+    bench.capacity({"cpu": 20_000 * len(leaves), "memory": 20_000 * len(leaves)}, len(leaves))
+    need = {"cpu": 1000, "memory": 1000}
+    few = leaves[:: len(leaves) // 200][:200]
+    for at, path in enumerate(leaves):
+        bench.accept(path, [f"job-{at}"], 4 if path in few else 100, need)
+    bench.place(bench.quiet(GangsAdmitted))
+    busy = sorted(set(leaves) - set(few))
+    ends = [_ended(bench, f"job-{leaves.index(path)}") for path in busy[:: len(busy) // 200][:200]]
+    news = [_changed(bench, f"new-{at}", path, need) for at, path in enumerate(few)]
+    return {"share_one_change_us": statistics.median(news) * 1e6, "share_one_end_us": statistics.median(ends) * 1e6}
+
+
+def _changed(bench: Bench, name: str, pool: str, need: Amounts) -> float:
+    bench.peer("lifecycle", job(name, pool, 1, need))
+    return _until_admitted(bench, queued((name,), 1), name)
+
+
+def _ended(bench: Bench, name: str) -> float:
+    zero = pack_ints([0])
+    ended = RunsEnded(
+        job_ids=(name,), job=zero, instance=zero, run=pack_ints([1]), outcome=pack_ints([1]), exit_code=zero, kept=zero
+    )
+    return _until_admitted(bench, ended, name)
+
+
+def _until_admitted(bench: Bench, event: Event, name: str) -> float:
+    began = time.perf_counter()
+    bench.peer("lifecycle", event)
+    decisions = bench.decide()
+    took = time.perf_counter() - began
+    if not any(isinstance(each, GangsAdmitted | AdmissionsRanked) and name in each.job_ids for each in decisions):
+        raise SystemExit(f"{name} wasn't admitted: {decisions}")
+    bench.follow(decisions)
+    bench.place([*decisions, *bench.quiet(GangsAdmitted)])
+    return took
+
+
+def million(admit: bool = True) -> Bench:
+    """1,000 pools with 1,000,000 tasks in jobs of 100 that wait; the cell has room for all."""
+    bench = Bench()
+    for number in range(1000):
+        bench.fact(PoolDefined(path=f"/p{number:03}", command_id=f"p{number}"))
+    bench.quiet()
+    bench.capacity({"cpu": 1_000_000_000}, 10_000)
+    for number in range(1000):
+        bench.accept(f"/p{number:03}", [f"job-{number}-{at}" for at in range(10)], 100, CPU)
+    return bench
+
+
+def admissions() -> dict[str, float]:
+    """How fast all of a million tasks are admitted, what is decided applied."""
+    bench = million()
+    gc.collect()
+    began = time.perf_counter()
+    count = tasks_of(bench.quiet(GangsAdmitted))
+    took = time.perf_counter() - began
+    if count != 1_000_000:
+        raise SystemExit(f"{count} tasks were admitted")
+    return {"admissions_per_s": count / took}
+
+
+def memory() -> dict[str, float]:
+    """What the process takes with a million admitted tasks, beyond what it took before."""
+    before = psutil.Process().memory_info().rss
+    bench = million()
+    count = tasks_of(bench.quiet(GangsAdmitted))
+    gc.collect()
+    whole = psutil.Process().memory_info().rss
+    if count != 1_000_000:
+        raise SystemExit(f"{count} tasks were admitted")
+    return {"memory_mib": whole / 2**20, "memory_of_machine_mib": (whole - before) / 2**20}
+
+
+SHAPES: dict[str, Callable[[], dict[str, float]]] = {
+    "one_change": one_change,
+    "admissions": admissions,
+    "memory": memory,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(SHAPES[sys.argv[1]]()))
