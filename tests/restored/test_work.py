@@ -72,13 +72,14 @@ def test_defining_a_pool_costs_the_same_among_ten_times_as_many(cell: int) -> No
 
 
 def test_a_long_queue_is_held_in_short_pieces_so_that_leaving_it_moves_few() -> None:
-    queues = Queues()
+    queues = Queues(lambda *_: False)
     for number in range(5000):
         queues.add(JobAccepted(job_id=f"j{number}", jobs_offset=0, pool="/p", kind="batch", instances=1, **shaped({})))
-    queues.count_slots(np.arange(5000), 1, 0)
-    queues.count_slots(np.array([2500]), -1, 0)
-    assert len(queues.order["/p"]) == 4999
-    assert max(map(len, queues.order["/p"]._lists)) <= 2000
+    queues.update(np.arange(5000), queued=1)
+    queues.update(np.array([2500]), queued=0)
+    waiting = queues.lines["/p"].waiting[0]
+    assert len(waiting) == 4999
+    assert max(map(len, waiting._lists)) <= 2000
 
 
 def end_disruption(jobs: int) -> int:
