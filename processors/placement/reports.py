@@ -59,7 +59,9 @@ class Reports:
         return parts
 
     def _reason(self, unplaced: Unplaced) -> Reason:
-        key = (*unplaced.parts, int(self._assignment.slots(unplaced)[0]) if unplaced.own else None)
+        key: tuple[object, ...] = (*unplaced.parts, unplaced.own.code if unplaced.own else None)
+        if unplaced.own and unplaced.gang:  # what is kept for a gang may hold some of its tasks already
+            key = (*key, int(self._assignment.slots(unplaced)[0]))
         found = self._reasons.get(key)
         if found is None:
             found = self._reasons[key] = reason(self._assignment.view, unplaced.parts, unplaced.own)
