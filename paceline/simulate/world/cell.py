@@ -122,8 +122,12 @@ class MachineProcess:
 
     def wait_ms(self, recording: bool = True) -> int | None:
         """See `Component.wait_ms` and `SimulatedComponent.due_ms`."""
-        waits = (self.driver.wait_ms(recording), self._log.wait_ms() if self._log is not None else None)
-        return min((wait for wait in waits if wait is not None), default=None)
+        deadline = self.driver.wait_ms(recording)
+        coming = self._log.wait_ms() if self._log is not None else None
+        if coming is None or deadline is None:
+            return coming if deadline is None else deadline
+        # what it has read may wait for what is on its way, and deadlines with it
+        return min(coming, deadline) if self.driver.idle() else coming
 
     def close(self) -> None:
         """See `Component.close`."""
