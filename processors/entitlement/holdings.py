@@ -5,7 +5,6 @@ The sums of a pool include all pools below it. Where jobs are, amounts that are 
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 from sortedcontainers import SortedDict
 
 from events.columns import I32, I64, counted
@@ -43,7 +42,7 @@ class Holding:
 
     def add_claims(self, since_s: I32 | I64, sign: int) -> None:
         """So many more tasks (`sign` 1), or fewer (-1), are entitled without a place, each since a second."""
-        for since, tasks in zip(*map(np.ndarray.tolist, counted(since_s)), strict=True):
+        for since, tasks in zip(*(each.tolist() for each in counted(since_s)), strict=True):
             count = self.claims_since.get(since, 0) + sign * tasks
             if count:
                 self.claims_since[since] = count
@@ -102,4 +101,5 @@ class Holdings:
         for level in self.levels(pool):
             holding = self.leaf(level)
             for name, amount in sums.items():
-                setattr(holding, name, add(getattr(holding, name), amount))
+                have = getattr(holding, name)
+                setattr(holding, name, tuple([each + more for each, more in zip(have, amount, strict=True)]))

@@ -81,6 +81,8 @@ class Lines:
         """Parts that placement gave back for good; they claim nothing until hosts change."""
         self.dirty: dict[str, None] = {}
         """Pools of which something has changed since admission found nothing to do there."""
+        self.unranked: dict[str, None] = {}
+        """Those in which claims may be beyond the entitlement."""
         self.news: dict[str, None] = {}
         """Pools of which something has changed since rights were looked at."""
         self.changed: dict[str, None] = {}
@@ -109,13 +111,14 @@ class Lines:
         self.aside.clear()
         self.dirty.clear()
         self.changed.clear()
+        self.unranked.clear()
         self.news.clear()
         for derived in (self.watched, self._reasons, self.reworded):
             derived.clear()
 
     def touch(self, pool: str) -> None:
         """Something has changed for a pool."""
-        self.dirty[pool] = self.changed[pool] = self.news[pool] = None
+        self.dirty[pool] = self.unranked[pool] = self.changed[pool] = self.news[pool] = None
 
     def watch(self, pool: str, levels: Iterable[str]) -> None:
         """A pool waits for what changes at one of these levels."""

@@ -193,7 +193,9 @@ class Entitlement:
 
     def _follow(self) -> None:
         """Finds for whom entitlements have changed enough."""
-        self.queues.lines.dirty.update(dict.fromkeys(self.shares.follow()))
+        found, lines = dict.fromkeys(self.shares.follow()), self.queues.lines
+        lines.dirty.update(found)
+        lines.unranked.update(found)
 
     def _explain(self, budget: int) -> list[Event]:
         out: list[Event] = []

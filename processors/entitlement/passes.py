@@ -65,15 +65,10 @@ class Passes:
 
     def entitled(self, budget: int) -> list[Event]:
         """Who is entitled from now on, or no more, in pools of which something has changed."""
-        dirty = sorted(self._queues.lines.dirty, key=self._longest_ago)
-        over: list[Taken] = []
-        for pool in dirty:
-            if budget > 0 and pool in self._pools:
-                found = demoted(self._queues, self._shares, pool, budget)
-                over += found
-                budget -= sum(len(slots) for _, _, slots, *_ in found)
+        over = self._over(budget)
         if over:
             return [ranked(self._queues, over, recorded(self._cell["cell"].last_by))]
+        dirty = sorted(self._queues.lines.dirty, key=self._longest_ago)
         admission = Admission(self._queues, self._pools, self._cell["cell"], self._shares, self._holds, budget)
         for pool in dirty:
             if admission.budget <= 0:
@@ -112,6 +107,20 @@ class Passes:
         self._lent_room, self._lent_ms = room, now
         self._to_lend.clear()
         return []
+
+    def _over(self, budget: int) -> list[Taken]:
+        """Who isn't entitled any more."""
+        over: list[Taken] = []
+        unranked = self._queues.lines.unranked
+        for pool in sorted(unranked, key=self._longest_ago):
+            if budget <= 0:
+                break
+            found = demoted(self._queues, self._shares, pool, budget) if pool in self._pools else []
+            over += found
+            budget -= sum(len(slots) for _, _, slots, *_ in found)
+            if not found:
+                del unranked[pool]
+        return over
 
     def _longest_ago(self, pool: str) -> tuple[int, str]:
         row = self._pools.get(pool)

@@ -5,7 +5,8 @@ A unit is what is admitted at once: the gang, the controller, or one task of ano
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -218,8 +219,7 @@ class Queues:
         if not len(slots):
             return
         before, since = self.states(slots), self.arena["due_s"][slots]
-        for column, values in columns.items():
-            self.arena.set(column, slots, values)
+        self.arena.put(slots, **columns)
         self._count(slots, before, self.states(slots), since)
 
     def split(self, slots: I64) -> Iterator[tuple[str, JobRow, int, I64]]:
@@ -366,39 +366,73 @@ class Queues:
 
     def _pass(self, part: Part, row: JobRow, slots: I64, states: tuple[int, int], sums: dict[str, Vector]) -> None:
         """Tasks of a part passed from a state to another."""
-        count, what = len(slots), row.parts[part[1]]
-        if part[1] % ROLES == GANG:
-            amount, times = self.asked(row, slots), 1
+        count, key, what = len(slots), part[1], row.parts[part[1]]
+        if key % ROLES == GANG:
+            amount = self.asked(row, slots)
         else:
-            amount, times = self.need(part[1]), count
-        for sign, state in zip((-1, 1), states, strict=True):
-            what.queued += sign * count * (state & WAITS > 0)
-            what.entitled += sign * count * (state & IS_ENTITLED > 0)
-            what.borrowed += sign * count * (state & IS_BORROWED > 0)
-            loans = state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED
-            what.claims += sign * count * claims(state)
-            what.loans += sign * count * loans
-            held, placed = state & (IS_ENTITLED | IS_BORROWED) > 0, state & HAS_PLACE > 0
-            counts = {
-                "allocation": held,
-                "firm": held and not row.preemptible,
-                "controllers": held and part[1] % ROLES == CONTROLLER,
-                "placed": placed,
-                "leaving": placed and state & LEAVES > 0,
-                "claims": claims(state),
-                "loans": loans,
-            }
-            for name, counts_in in counts.items():
-                if counts_in:
-                    sums[name] = add(sums.get(name, self.nothing), amount, sign * times)
-            if state & IS_ENTITLED and row.preemptible:
-                self.holdings.leaf(row.pool).add_entitled(row.priority, scale(amount, sign * times))
+            amount = tuple([count * each for each in self.need(key)])
+        passage = passage_of(*states, row.preemptible, key % ROLES == CONTROLLER)
+        what.queued += count * passage.queued
+        what.entitled += count * passage.entitled
+        what.borrowed += count * passage.borrowed
+        what.claims += count * passage.claims
+        what.loans += count * passage.loans
+        for name, sign in passage.sums:
+            have = sums.get(name, self.nothing)
+            sums[name] = tuple([each + sign * more for each, more in zip(have, amount, strict=True)])
+        if passage.entitled and row.preemptible:
+            self.holdings.leaf(row.pool).add_entitled(row.priority, scale(amount, passage.entitled))
         self.lines.review(part, row)
+
+
+class Passage(NamedTuple):
+    """What one task adds to counts and sums when it passes from a state to another."""
+
+    queued: int
+    entitled: int
+    borrowed: int
+    claims: int
+    loans: int
+    sums: tuple[tuple[str, int], ...]
+
+
+@cache
+def passage_of(before: int, after: int, preemptible: bool, controller: bool) -> Passage:
+    """The passage of a task of a class between two states."""
+
+    def more(is_counted: Callable[[int], bool]) -> int:
+        return is_counted(after) - is_counted(before)
+
+    def holds(state: int) -> bool:
+        return state & (IS_ENTITLED | IS_BORROWED) > 0
+
+    sums = {
+        "allocation": more(holds),
+        "firm": 0 if preemptible else more(holds),
+        "controllers": more(holds) if controller else 0,
+        "placed": more(lambda state: state & HAS_PLACE > 0),
+        "leaving": more(lambda state: state & HAS_PLACE > 0 and state & LEAVES > 0),
+        "claims": more(claims),
+        "loans": more(loans),
+    }
+    return Passage(
+        more(lambda state: state & WAITS > 0),
+        more(lambda state: state & IS_ENTITLED > 0),
+        more(lambda state: state & IS_BORROWED > 0),
+        sums["claims"],
+        sums["loans"],
+        tuple((name, sign) for name, sign in sums.items() if sign),
+    )
 
 
 def claims(state: int) -> bool:
     """Whether a task in a state is entitled and has no place."""
     return state & (IS_ENTITLED | HAS_PLACE) == IS_ENTITLED
+
+
+def loans(state: int) -> bool:
+    """Whether a task in a state is borrowed and has no place."""
+    return state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED
 
 
 def by(slots: I64, groups: I64) -> Iterator[tuple[int, I64]]:

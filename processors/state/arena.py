@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import INT_MAX
-from events.columns import FEW, I32, I64, distinct, ints, spread
+from events.columns import FEW, I32, I64, distinct, ints, once, spread
 from events.free_slots import FreeSlots, room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged
@@ -150,9 +150,17 @@ class Arena:
             return
         ends = slots.tolist() if len(slots) <= FEW else (int(slots.min()), int(slots.max()))
         first, last = min(ends) // BLOCK, max(ends) // BLOCK
-        blocks = [first] if first == last else distinct(slots // BLOCK).tolist()
+        blocks = [first] if first == last else _blocks(slots)
         for number in blocks:
             self.table.put(number, self._view(number))
+
+
+def _blocks(slots: Slots) -> list[int]:
+    """The rows of slots; most often these ascend, then nothing is sorted."""
+    numbers = slots // BLOCK
+    ascends = bool((numbers[1:] >= numbers[:-1]).all())
+    found: list[int] = (once(numbers) if ascends else distinct(numbers)).tolist()
+    return found
 
 
 def locate(
