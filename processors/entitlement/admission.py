@@ -263,7 +263,7 @@ class Walk:
     def _beyond(self, need: Vector) -> Code:
         """The code of a unit that is beyond the entitlement of its pool."""
         row = self._pools[self._pool]
-        if row.credit is not None and any(row.credit.full):
+        if row.credit is not None and any(row.credit.full) and exceeds(need, self._shares.share(self._pool)):
             return Code.SAVING_FOR_TURN
         short = [kind for kind, want in enumerate(need) if want > self._free[kind]]
         for level in self._queues.holdings.levels(self._pool)[:-1]:

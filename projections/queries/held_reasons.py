@@ -11,6 +11,7 @@ from events.resources import Amounts, Kinds, in_order
 from projections.queries.sentences import (
     OWN_WORK,
     POOL_OWNER,
+    WAIT,
     YOU,
     Remedy,
     amount,
@@ -100,17 +101,20 @@ def _entitled(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: D
 
 def _saving(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:
     pool, asked, bound = _at(wait), numbers["asked"], _entitlement(numbers)
+    words = counted(wait.tasks)
+    if detail is not None and detail.turn is not None:
+        text = "{tasks} need{s} more than the share of pool {pool}; job {job} has its turn now"
+        return Told(text.format(**words, pool=pool, job=detail.turn.job_id), Remedy(WAIT, "it saves for the next turn"))
     if not short(asked, bound):
         return _entitled(job, wait, numbers, kinds, detail)
-    text = "{tasks} need{s} more than the share of pool {pool}, which saves for it".format(
-        **counted(wait.tasks), pool=pool
-    )
+    text = "{tasks} need{s} more than the share of pool {pool}, which saves for it".format(**words, pool=pool)
     text += _against(short(asked, bound), asked, bound, kinds)
     if detail is None or detail.credit is None:
         return Told(text)
     full_ms = full_at(*(amounts_in(each) for each in (detail.credit.credit, detail.credit.rate, detail.credit.full)))
     if full_ms is None:
-        return Told(f"{text}; it saves nothing now, since its own work uses its share")
+        why = "its own work uses its share" if any(bound.values()) else "others are entitled to all there is"
+        return Told(f"{text}; it saves nothing now, since {why}")
     until = at(detail.credit.at_ms + full_ms)
     return Told(f"{text}; that suffices at {until}", None, {"until": until})
 

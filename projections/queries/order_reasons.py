@@ -21,6 +21,8 @@ from projections.record_json import at
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
 from projections.views.sharing_rows import OrderRow, ReservationRow
 
+PLANNED_MS = 5000
+"""So long after a gang has a right placement has looked for runs that may leave for it."""
 NAMED = 3
 """Jobs and hosts that a sentence names."""
 
@@ -111,7 +113,9 @@ def what_helps(job: JobRow, claims: int, detail: Detail | None, situation: Situa
     entitled = f"entitled since {at(since)}"
     if detail.delay_ms < 0:
         return f"{entitled}; nobody is preempted for pool {job.pool}"
-    from_ms = since + detail.delay_ms
+    from_ms, right = since + detail.delay_ms, situation.reasons.get("right")
+    if right is not None and right.since_ms + PLANNED_MS <= detail.now_ms:
+        return f"{entitled}; others may be preempted for it since {at(right.since_ms)}, none that would help may go now"
     if from_ms <= detail.now_ms:
         return f"{entitled}; others may be preempted for it since {at(from_ms)}"
     return f"{entitled}; from {at(from_ms)} on others may be preempted for it"

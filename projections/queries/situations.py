@@ -21,7 +21,7 @@ from projections.queries.resources import settings_of
 from projections.queries.tasks import columns_of, waiting_columns
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
-from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, WaitingRow
+from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
 """Codes of what stands aside until hosts change: nobody waits behind it."""
@@ -79,6 +79,8 @@ class Detail(NamedTuple):
     shares: Mapping[str, dict[str, Amounts]]
     """By pool that says no, what it may use and holds as entitlement said last."""
     credit: CreditRow | None
+    turn: TurnRow | None
+    """Those of its pool."""
     spec: PoolDefined | None
     """The definition of its pool."""
     now_ms: int
@@ -165,6 +167,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
     says_no = dict.fromkeys(hold.at for hold in holds)
     full = dict.fromkeys(hold.at for hold in holds if hold.code in (Code.ENTITLEMENT_REACHED, Code.SAVING_FOR_TURN))
     credit = connection.execute(select(tables.credits).where(tables.credits.c.pool == job.pool)).first()
+    turn = connection.execute(select(tables.turns).where(tables.turns.c.pool == job.pool)).first()
     spec = connection.execute(select(tables.pools.c.spec).where(tables.pools.c.path == job.pool)).scalar()
     defined = decode(spec) if spec else None
     return Detail(
@@ -174,6 +177,7 @@ def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:
         {pool: _holders(connection, pool) for pool in full},
         {pool: share for pool in says_no if (share := _share(connection, pool))},
         CreditRow(*credit) if credit else None,
+        TurnRow(*turn) if turn else None,
         defined if isinstance(defined, PoolDefined) else None,
         newest_ms(connection),
     )

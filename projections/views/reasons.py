@@ -106,8 +106,8 @@ class ReasonFold:
                 self._rows.put(msgspec.structs.replace(row, tasks=max(0, row.tasks - tasks)))
 
     def _rights(self, moment: RecordContext, event: RightsSet) -> None:
-        """Takers and what they may take; those that are removed have no right any more."""
-        for at in ints(event.removed_job).tolist():
+        """Takers and what they may take; those that are removed and not named anew have no right any more."""
+        for at in {*ints(event.removed_job).tolist()} - {*ints(event.job).tolist()}:
             self._rows.remove((event.job_ids[at], "right"))
         others = longs(event.others).reshape(-1, len(event.resources)).tolist() if event.resources else []
         columns = (ints(column).tolist() for column in (event.job, event.count, event.flags))

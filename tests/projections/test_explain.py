@@ -6,7 +6,15 @@ import pytest
 
 from events.codes import Code, Outcome
 from events.columns import pack_ints, pack_longs
-from events.records.entitlement import CreditsSet, EntitlementsSet, GangsHeld, PoolAnswered, PreemptionRefused
+from events.records.entitlement import (
+    CreditsSet,
+    EntitlementsSet,
+    GangsHeld,
+    PoolAnswered,
+    PreemptionRefused,
+    RightsSet,
+    TurnSet,
+)
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, PreemptionAnswered, RunsStopping
 from events.records.parts import Cause, NearMiss
@@ -133,6 +141,11 @@ def test_a_pool_that_saves_says_when_its_credit_suffices(waiting):
     cell.decide("entitlement", CreditsSet(pools=("/p",), resources=("cpu",), credit=pack_longs([4]),
                                           rate=pack_longs([-1]), full=pack_longs([9])))  # fmt: skip
     assert "it saves nothing now, since its own work uses its share" in told(waiting)[2]
+    turn = TurnSet(pool="/p", job_id="big", first=0, count=2, run=1, floor=CPU, state="STARTED")
+    cell.decide("entitlement", turn)
+    assert told(waiting)[2] == (
+        "1 task needs more than the share of pool /p; job big has its turn now; it saves for the next turn"
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,6 +226,17 @@ def test_admitted_work_without_a_place_says_what_placement_says_and_what_comes_n
     assert told(waiting)[2] == (
         "2 tasks find no room on any host now (4 hosts seen: 4 cpu); it goes on when tasks end or hosts are added; "
         "entitled since 2023-11-14T22:13:21.000Z; from 2023-11-14T22:15:21.000Z on others may be preempted for it"
+    )
+    some = {name: pack_longs([500]) for name in ("others", "entitlement")}
+    none = dict.fromkeys(("excess", "giver_entitlement", "reserved", "spare"), b"")
+    taker = {**ranges("a", (0,)), "gang": pack_ints([0]), "pools": ("/p",), "pool": pack_ints([0])}
+    cell.ms += 120_000
+    cell.decide("entitlement", RightsSet(**taker, **some, **none, resources=("cpu",), flags=pack_ints([0]), givers=()))
+    assert told(waiting)[2].endswith("others may be preempted for it since 2023-11-14T22:15:21.000Z")
+    cell.ms += 6000
+    cell.decide("entitlement")
+    assert told(waiting)[2].endswith(
+        "others may be preempted for it since 2023-11-14T22:15:21.000Z, none that would help may go now"
     )
     at = cell.fact(PoolDefined(path="/p", command_id="c", preemption_delay_ms=-1))
     cell.decide("entitlement", answered(at))
