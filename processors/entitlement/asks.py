@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import I32, I64, Names, ints, pack_ints, same_length
 from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
@@ -23,7 +23,7 @@ from processors.entitlement.queues import Queues
 from processors.entitlement.rows import BORROWED, CellRow, JobRow
 from processors.state.causes import CauseRow
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Giver, Right, Victim, Way, may_go, slice_ms
+from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, slice_ms
 from processors.state.seconds import milliseconds
 from processors.state.table import Table, struct_table
 

@@ -147,7 +147,7 @@ class Explanations:
         sizes = [len(each) for each in slots]
         part = np.repeat(np.arange(len(parts)), sizes)
         every = np.concatenate(slots)
-        run = queues.arena["queued"][every]
+        run = queues.arena["queued"][every].astype(np.int64)
         first, count = stretches(every, run, part)
         part = part[first]
         return {

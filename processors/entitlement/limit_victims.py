@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from events.codes import Way
 from events.columns import I64
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.claims import Claims
@@ -19,7 +20,7 @@ from processors.entitlement.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues import GANG, ROLES, Queues
 from processors.entitlement.rows import BORROWED, CellRow, JobRow
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Right, Victim, Way, may_go, slice_ms
+from processors.state.preemption_rules import Right, Victim, may_go, slice_ms
 from processors.state.seconds import milliseconds
 
 Lacks = dict[tuple[str, int], int]

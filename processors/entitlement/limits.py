@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import I64, Names, pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
@@ -26,7 +26,7 @@ from processors.entitlement.rows import CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Right, Way
+from processors.state.preemption_rules import Flag, Right
 from processors.state.table import Table
 
 AGAIN_MS = 60_000

@@ -60,8 +60,8 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 13
-    state: ClassVar[int] = 7
+    logic: ClassVar[int] = 14
+    state: ClassVar[int] = 8
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:

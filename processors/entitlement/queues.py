@@ -37,16 +37,6 @@ WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES = (1 << bit for bit in range(
 STATES = 32
 
 
-class Unit(NamedTuple):
-    """What is admitted, placed and preempted at once."""
-
-    job_id: str
-    key: int
-    first: int
-    count: int
-    run: int
-
-
 class Queues:
     """The tables of jobs and shapes, the columns of their tasks, and what is derived from them.
 
@@ -287,7 +277,8 @@ class Queues:
     def claim_slots(self, row: JobRow, key: int) -> I64:
         """The tasks of a part that are entitled and have no place; ascending."""
         slots = self.slots(row, key, "due_s")
-        return slots[self.arena["placed"][slots] == 0]
+        claims: I64 = slots[self.arena["placed"][slots] == 0]
+        return claims
 
     def waiting_units(self, row: JobRow, key: int) -> int:
         """How many units of a part wait that is ready."""

@@ -66,8 +66,8 @@ class PoolRow(msgspec.Struct, array_like=True):
         """The row as it is when the cell knows more kinds."""
         credit, turn = self.credit, self.turn
         if credit is not None:
-            vectors = (kinds.widened(each) for each in (credit.credit, credit.rate, credit.full))
-            credit = CreditRow(*vectors, credit.since_ms)
+            saved, rate, full = (kinds.widened(each) for each in (credit.credit, credit.rate, credit.full))
+            credit = CreditRow(saved, rate, full, credit.since_ms)
         return replace(
             self,
             reservation=kinds.widened(self.reservation),

@@ -108,7 +108,7 @@ class Shares:
 
     def _set_floor(self, path: str) -> None:
         turn = self._pools[path].turn
-        self._tree.set_floor(path, turn and turn.floor)
+        self._tree.set_floor(path, None if turn is None else turn.floor)
 
     def _build(self) -> None:
         self._anew, self._all = False, (-1, {})

@@ -98,7 +98,7 @@ class Turns:
         changed: list[tuple[str, CreditRow]] = []
         for pool in sorted({**self._credits_of, **self._turns, **dict.fromkeys(self._beyond())}):
             row = self._pools.get(pool)
-            new = row and self._credit(pool, row, now)
+            new = None if row is None else self._credit(pool, row, now)
             if new is not None:
                 changed.append((pool, new))
                 if len(changed) >= budget:
@@ -322,11 +322,12 @@ class Turns:
         """Pools save otherwise."""
         size = len(event.resources)
         columns = [_rows(column, size) for column in (event.credit, event.rate, event.full)]
-        for pool, *vectors in zip(event.pools, *columns, strict=True):
+        widened = self._queues.kinds.widened
+        for pool, have, rate, full in zip(event.pools, *columns, strict=True):
             if pool not in self._pools:
                 continue
             row = self._pools.change(pool)
-            credit = CreditRow(*map(self._queues.kinds.widened, vectors), now)
+            credit = CreditRow(widened(have), widened(rate), widened(full), now)
             row.credit = credit if any(credit.full) or any(credit.credit) else None
             row.goes_on = row.goes_on and row.credit is not None
             if row.credit is None:
