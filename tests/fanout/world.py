@@ -16,6 +16,7 @@ from deploy.processes import Processes
 from events.log.kafka.kafka_log import KafkaLog
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
+from events.records.pools import CellConfigured
 from events.topics import FANOUT, MACHINES, rounds_of
 from tests.cell.world import Cell
 from tests.fanout.complete import caught_up
@@ -31,6 +32,7 @@ NOWHERE = "127.0.0.1:9"
 def history(number: int = 0) -> MemoryLog:
     """Jobs that succeed, fail, are refused, stopped and preempted; gangs, ports, and bytes that are no record."""
     cell = Cell(hosts=3, number=number)
+    cell.append(CellConfigured(command_id="quick", preemption_delay_ms=300))
     cell.pool("/p", cell=number)
     cell.pool("/q", reservation={"cpu": 8000}, cell=number)
     cell.run(1000)
