@@ -4,7 +4,7 @@ The first of a class that isn't entitled hears why; those behind it that they ar
 whoever leaves hear that, wherever they stand. Said is what has changed, part by part, so it costs what has changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -108,20 +108,29 @@ class Explanations:
             controllers=group.kind & CONTROLLERS > 0,
             **self._ranges(parts),  # type: ignore[arg-type]
             asked=self._amounts(need),
-            allocated=self._amounts(self._queues.holdings[at].allocation),
+            allocated=self._amounts(self._held(at, group.why.code)),
             entitlement=self._amounts(self._shares.entitlement(at)) if at in self._pools else {},
             limit=self._limits(at, group.why.code),
             largest=self._largest(self._queues.task_needs(row, key)),
             cause=None if is_new else recorded(cell.last_by),
         )
 
-    def _amounts(self, vector: Vector) -> Amounts:
+    def _amounts(self, vector: Sequence[int]) -> Amounts:
         return self._queues.kinds.amounts(vector)
+
+    def _held(self, at: str, code: str) -> Vector:
+        """What a pool holds of what its limit is about."""
+        holding = self._queues.holdings[at]
+        if code == Code.CONTROLLER_LIMIT_REACHED:
+            return holding.controllers
+        return holding.firm if code == Code.RESERVATION_REACHED else holding.allocation
 
     def _limits(self, at: str, code: str) -> Amounts:
         row = self._pools.get(at)
         if row is None:
             return {}
+        if code == Code.CONTROLLER_LIMIT_REACHED:
+            return self._amounts([row.controllers_percent * each // 100 for each in self._shares.entitlement(at)])
         if code == Code.RESERVATION_REACHED:
             return self._amounts(row.reservation)
         licences = self._queues.kinds.licences if at == "/" else {}

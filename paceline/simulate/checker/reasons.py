@@ -67,9 +67,9 @@ class Reasons:
         match event.code:
             case "LIMIT_REACHED":
                 return "" if _exceeds(event.asked, event.allocated, event.limit) else "it would fit within that"
-            case "RESERVATION_REACHED":
+            case "RESERVATION_REACHED" | "CONTROLLER_LIMIT_REACHED":
                 return "" if _exceeds(event.asked, event.allocated, event.limit, 0) else "it would fit within that"
-            case "ENTITLEMENT_REACHED" | "CONTROLLER_LIMIT_REACHED":
+            case "ENTITLEMENT_REACHED":
                 return (
                     "" if _exceeds(event.asked, event.allocated, event.entitlement, 0) else "it would fit within that"
                 )
