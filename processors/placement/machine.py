@@ -70,8 +70,8 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 11
-    state: ClassVar[int] = 8
+    logic: ClassVar[int] = 12
+    state: ClassVar[int] = 9
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
