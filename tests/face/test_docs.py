@@ -20,6 +20,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/reasons.md",
+    "docs/sharing.md",
     "docs/architecture.md",
     "docs/simulate.md",
     "docs/replay.md",
