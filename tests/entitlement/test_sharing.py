@@ -100,10 +100,10 @@ def test_the_largest_remainder_may_cost_a_unit() -> None:
 
 def entitlements(
     parents: list[int],
-    reservation: list[Vector],
-    limit: list[Vector],
-    share: list[Vector],
-    demand: list[Vector],
+    reservation: Sequence[Vector],
+    limit: Sequence[Vector],
+    share: Sequence[Vector],
+    demand: Sequence[Vector],
     capacity: Vector,
 ) -> list[Vector]:
     """The entitlement of pools that are known by number; the first is the root."""

@@ -23,8 +23,8 @@ class Drawn:
         for number in range(self.random.randint(5, 40)):
             above = self.random.choice([path for path in self.paths if path.count("/") < 4])
             self.paths.append(f"{'' if above == '/' else above}/p{number}")
-        above = {parent_of(path) for path in self.paths[1:]}
-        self.leaves = [path for path in self.paths if path not in above]
+        inner = {parent_of(path) for path in self.paths[1:]}
+        self.leaves = [path for path in self.paths if path not in inner]
         self.shares = self.random.choice(((1,), (1, 1, 2, 3), (0, 1, 5), (0, 7, 1000), (0,), (1, 900_000)))
         self.turns = self.random.choice((0.0, 0.1, 1.0))
         self.tree = ShareTree(STANDARD_KINDS)
