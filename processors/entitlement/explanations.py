@@ -12,7 +12,7 @@ import numpy as np
 from events.codes import Code
 from events.columns import Names, pack_ints
 from events.records.entitlement import GangsHeld
-from events.resources import Amounts, Vector
+from events.resources import Amounts, Vector, add
 from processors.entitlement.admission import Head, Rooms
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Part
@@ -108,7 +108,7 @@ class Explanations:
             controllers=group.kind & CONTROLLERS > 0,
             **self._ranges(parts),  # type: ignore[arg-type]
             asked=self._amounts(need),
-            allocated=self._amounts(self._held(at, group.why.code)),
+            allocated=self._amounts(self._held(pool, at, group.why.code)),
             entitlement=self._amounts(self._shares.entitlement(at)) if at in self._pools else {},
             limit=self._limits(at, group.why.code),
             largest=self._largest(self._queues.task_needs(row, key)),
@@ -118,12 +118,15 @@ class Explanations:
     def _amounts(self, vector: Sequence[int]) -> Amounts:
         return self._queues.kinds.amounts(vector)
 
-    def _held(self, at: str, code: str) -> Vector:
-        """What a pool holds of what its limit is about."""
+    def _held(self, pool: str, at: str, code: str) -> Vector:
+        """What a pool holds of what its limit is about; where that is reached also what is kept under it for others."""
         holding = self._queues.holdings[at]
         if code == Code.CONTROLLER_LIMIT_REACHED:
             return holding.controllers
-        return holding.firm if code == Code.RESERVATION_REACHED else holding.allocation
+        if code == Code.RESERVATION_REACHED:
+            return holding.firm
+        kept = self._holds.others(pool, at) if code == Code.LIMIT_REACHED else None
+        return holding.allocation if kept is None else add(holding.allocation, kept)
 
     def _limits(self, at: str, code: str) -> Amounts:
         row = self._pools.get(at)

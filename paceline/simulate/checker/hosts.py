@@ -54,6 +54,8 @@ class Hosts:
         self._waits: dict[Task, int] = {}
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, tuple[int, str, list[int]]] = {}
+        self._over: set[str] = set()
+        """Jobs that are over: what is admitted of them afterwards is void."""
         self._entitled: dict[Task, bool] = {}
         """Of tasks that are admitted whether they are entitled; those that aren't are borrowed."""
         self._since_ms: dict[Task, int] = {}
@@ -138,6 +140,7 @@ class Hosts:
                 self._licences |= {kind.name for kind in event.resources if kind.amount is not None}
             case JobAccepted():
                 self._jobs[event.job_id] = event
+                self._over.discard(event.job_id)
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
             case GangsAdmitted():
                 for each, entitled in flags_of(event):
@@ -154,6 +157,7 @@ class Hosts:
                 for task, run in runs_of(event):
                     self._end(task, run)
             case JobChanged() if event.state in FINAL:
+                self._over.add(event.job_id)
                 for task in tasks_of(self._jobs[event.job_id]):
                     if task in self._held:
                         raise Violation(f"{event.job_id} is {event.state}, {task} still has a place")
@@ -179,7 +183,7 @@ class Hosts:
             host.silent = isinstance(event, HostSilent)
 
     def _wait(self, gangs: Range, now: int) -> None:
-        for task in gangs.tasks():
+        for task in gangs.tasks() if gangs.job_id not in self._over else ():
             if self._ended.get(task, 0) < gangs.run:
                 self._waits[task] = gangs.run
                 self._since_ms[task] = now
