@@ -127,7 +127,7 @@ def tasks_of(decisions: Iterable[Event]) -> int:
 KINDS = ("gpu/a", "licence")
 """Beside the four that each cell has."""
 CPU = {"cpu": 1000}
-VICTIMS = 10_000
+VICTIMS, SAMPLES = 10_000, 50
 
 
 def pool_paths(most: int, fanout: Sequence[int] = FANOUT) -> list[str]:
@@ -159,12 +159,12 @@ def one_change() -> dict[str, float]:
     bench.quiet()
     bench.capacity({"cpu": 20_000 * len(leaves), "memory": 20_000 * len(leaves)}, len(leaves))
     need = {"cpu": 1000, "memory": 1000}
-    few = leaves[:: len(leaves) // 200][:200]
+    few = leaves[:: len(leaves) // SAMPLES][:SAMPLES]
     for at, path in enumerate(leaves):
         bench.accept(path, [f"job-{at}"], 4 if path in few else 100, need)
     bench.place(bench.quiet(GangsAdmitted))
     busy = sorted(set(leaves) - set(few))
-    ends = [_ended(bench, f"job-{leaves.index(path)}") for path in busy[:: len(busy) // 200][:200]]
+    ends = [_ended(bench, f"job-{leaves.index(path)}") for path in busy[:: len(busy) // SAMPLES][:SAMPLES]]
     news = [_changed(bench, f"new-{at}", path, need) for at, path in enumerate(few)]
     return {"share_one_change_us": statistics.median(news) * 1e6, "share_one_end_us": statistics.median(ends) * 1e6}
 
