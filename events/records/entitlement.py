@@ -33,8 +33,9 @@ class AdmissionsRanked(Event, frozen=True, kw_only=True):
     """
 
     entitled: bytes
-    """1: within the entitlement of its pool, a claim; 0: borrowed, it runs on what others don't use now. Column of
-    little-endian int32. Empty: all are entitled.
+    """1: within the entitlement of its pool, a claim; 0: borrowed, it runs on what others don't use now. 2: entitled,
+    and to hold nothing under limits while it has no place (GangsParked says from when on), until it is 1 again.
+    Column of little-endian int32. Empty: all are entitled.
     """
 
     cause: Cause | None = None
@@ -240,7 +241,7 @@ class PreemptionRefused(Event, frozen=True, kw_only=True):
 
     code: str
     """VOID the gang has a place or waits no more; VICTIM_GONE, NON_PREEMPTIBLE, CAP_REACHED, DEFERRED sla refused it
-    lately, SLICE_NOT_OVER or NO_RIGHT.
+    lately, SLICE_NOT_OVER or NO_RIGHT; LIMIT_REACHED not enough can be freed under a limit.
     """
 
     victim_job_id: str = ""

@@ -29,6 +29,33 @@ class CapacityChanged(Event, frozen=True, kw_only=True):
     """The changes of hosts since the last one, at most 8, the newest last."""
 
 
+class GangsParked(Event, frozen=True, kw_only=True):
+    """Entitled gangs without a place that hold nothing under limits from now on: an AdmissionsRanked asked for that.
+    They keep their places in the order, and ask (PreemptionAsked) before they are placed.
+    """
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    first: bytes
+    """First instance of the range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances in the range. Column of little-endian int32."""
+
+    run: bytes
+    """The run that each instance of the range is at. Column of little-endian int32."""
+
+    gang: bytes
+    """1: the range is one gang, whole or not at all; 0: each instance is a gang of one. Column of little-endian int32.
+    """
+
+
 class GangsReturned(Event, frozen=True, kw_only=True):
     """Gangs given back to their pools."""
 
@@ -219,7 +246,8 @@ class HostsReserved(Event, frozen=True, kw_only=True):
 
 class PreemptionAsked(Event, frozen=True, kw_only=True):
     """Placement found the hosts for a gang that has a right, and asks for the runs that must leave these hosts.
-    Answered by PreemptionsOrdered or PreemptionRefused.
+    Answered by PreemptionsOrdered or PreemptionRefused. For a parked gang it may name no victims: it has a place,
+    and what limits leave is for entitlement to find.
     """
 
     topic: ClassVar[str] = "paceline.placement"
@@ -306,6 +334,7 @@ class TasksPlaced(Event, frozen=True, kw_only=True):
 
 ALL: tuple[type[Event], ...] = (
     CapacityChanged,
+    GangsParked,
     GangsReturned,
     GangsUnplaced,
     HostAnswered,

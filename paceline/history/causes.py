@@ -37,7 +37,14 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Cause
-from events.records.placement import GangsReturned, GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
+from events.records.placement import (
+    GangsParked,
+    GangsReturned,
+    GangsUnplaced,
+    HostsReserved,
+    PreemptionAsked,
+    TasksPlaced,
+)
 from events.records.rounds import RoundCommitted
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
@@ -133,9 +140,10 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     TasksPlaced: (ADMITTED,),
     GangsUnplaced: (ADMITTED,),
     GangsReturned: (RANKED,),
+    GangsParked: (RANKED,),
     HostsReserved: (RANKED,),
     RightsSet: (RANKED,),
-    PreemptionAsked: (Tie((RightsSet,), _names_it),),
+    PreemptionAsked: (Tie((RightsSet, GangsParked), _names_it),),
     PreemptionRefused: (Tie((PreemptionAsked,), _names_it),),
     RunsOrdered: (Tie((TasksPlaced,), _names_it),),
     RunsAvailable: (REPORTED,),

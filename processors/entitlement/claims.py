@@ -17,7 +17,7 @@ from events.columns import I32, I64
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.lines import Form, Part
 from processors.entitlement.queues import GANG, ROLES, Queues
-from processors.entitlement.rows import ENTITLED, CellRow, JobRow, PoolRow, ReportedRow
+from processors.entitlement.rows import ENTITLED, PARKED, CellRow, JobRow, PoolRow, ReportedRow
 from processors.state.displacements import Displacements, Task
 from processors.state.preemption_rules import Flag, Giver, Right
 from processors.state.seconds import EPOCH_S, milliseconds
@@ -93,6 +93,10 @@ class Claims:
         holding = self._queues.holdings[pool]
         return subtract(holding.placed, holding.leaving)
 
+    def entitlement(self, pool: str) -> Vector:
+        """What a pool may use now."""
+        return self._shares.entitlement(pool)
+
     def giver(self, pool: str) -> Giver:
         """What a pool may be asked to give."""
         return self._giver(pool, self._shares.entitlement(pool))
@@ -148,6 +152,15 @@ class Claims:
                 return Right(add(right.others, need, -ahead), right.entitlement, right.flags)
         return None
 
+    def own_right(self, pool: str, need: Vector, claimed: bool = False) -> Right:
+        """The right of a unit behind all claims of its pool, whatever it has waited; `claimed`: it is one of them."""
+        entitlement = self._shares.entitlement(pool)
+        held = add(self.stays(pool), self._queues.holdings[pool].claims)
+        held = subtract(held, need) if claimed else held
+        promised = subtract(self._reserved(pool, entitlement), held)
+        below = any(want > 0 and more > 0 for want, more in zip(need, promised, strict=True))
+        return Right(subtract(entitlement, held), entitlement, Flag.BELOW_RESERVATION if below else 0)
+
     def is_claim(self, unit: tuple[str, int, int, int]) -> bool:
         """Whether a unit is there, entitled, and has no place: job, first instance, count, run."""
         job_id, first, count, run = unit
@@ -160,6 +173,11 @@ class Claims:
         entitled, placed = arena["entitled"][stretch] == ENTITLED, arena["placed"][stretch]
         return bool((arena["held"][stretch] == run).all() and entitled.all() and not placed.any())
 
+    def is_parked(self, unit: tuple[str, int, int, int]) -> bool:
+        """Whether a claim holds nothing under limits."""
+        start = self._queues.jobs[unit[0]].base + unit[1]
+        return bool((self._queues.arena["parked"][start : start + unit[2]] == PARKED).all())
+
     def due_s(self, task: Task, count: int) -> int:
         """The earliest second since when one of these has no place."""
         base = self._queues.jobs[task[0]].base + task[1]
@@ -171,7 +189,7 @@ class Claims:
         if delay < 0 or not since:
             return None
         settings = self._cell["cell"].settings
-        times = [milliseconds(at) + delay for at in since.irange(_latest(after - delay) + 1)][:1]
+        times = [milliseconds(at) + delay for at in since.irange(latest(after - delay) + 1)][:1]
         for right in said.values():  # whose turn it is may have hosts cleared when others may have runs moved
             due = milliseconds(right.due_s)
             times += [due + settings.move_after_ms, due + settings.clear_after_ms]
@@ -190,7 +208,7 @@ class Claims:
     def _due(self, pool: str, now: int) -> bool:
         """Whether any claim of a pool has waited long enough."""
         since, delay = self._queues.holdings[pool].claims_since, self.delay_ms(pool)
-        return delay >= 0 and bool(since) and since.peekitem(0)[0] <= _latest(now - delay)
+        return delay >= 0 and bool(since) and since.peekitem(0)[0] <= latest(now - delay)
 
     def _befores(self, pool: str) -> dict[Part, Vector]:
         """The parts of a pool with claims, in the order of its queue, and what claims before each need."""
@@ -239,11 +257,11 @@ class Claims:
         """Which units have waited long enough for a right, by their first tasks, and what else they may for that."""
         settings, turn = self._cell["cell"].settings, self._pools[row.pool].turn
         since = self._queues.arena["due_s"][slots]
-        move = since <= _latest(now - settings.move_after_ms)
-        clear = since <= _latest(now - settings.clear_after_ms)
+        move = since <= latest(now - settings.move_after_ms)
+        clear = since <= latest(now - settings.clear_after_ms)
         if turn is not None and turn.job_id == job_id:
             clear |= move & (slots == row.base + turn.first)
-        ready = since <= _latest(now - self.delay_ms(row.pool))
+        ready = since <= latest(now - self.delay_ms(row.pool))
         for instance, at in self._displacements.last(job_id).items():
             if at + settings.settle_ms > now:
                 ready &= slots != row.base + (0 if instance < row.gang_min else instance)
@@ -275,6 +293,6 @@ def _positive(amount: Vector) -> Vector:
     return tuple([max(0, each) for each in amount])
 
 
-def _latest(at_ms: int) -> int:
+def latest(at_ms: int) -> int:
     """The last second that isn't after a time."""
     return at_ms // 1000 - EPOCH_S

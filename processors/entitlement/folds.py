@@ -8,17 +8,29 @@ from events.codes import Code
 from events.columns import I32, I64, ints
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
-from events.records.placement import GangsReturned, HostsReserved, TasksPlaced
+from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced
 from events.resources import Kinds, Vector, add
 from processors.entitlement.queues import OF_ADMISSION, Queues
-from processors.entitlement.rows import BORROWED, ENTITLED, BackoffRow, CellRow, KeptRow, OrderRow, PoolRow
+from processors.entitlement.rows import (
+    BORROWED,
+    ENTITLED,
+    PARKED,
+    PARKING,
+    BackoffRow,
+    CellRow,
+    KeptRow,
+    OrderRow,
+    PoolRow,
+)
 from processors.state.arena import locate, locate_ranges
 from processors.state.seconds import second
 from processors.state.table import Table, struct_table
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
 """Codes with which placement returns what it can't place before hosts change."""
-Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned
+Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned | GangsParked
+TO_PARK = 2
+"""In the column `entitled` of AdmissionsRanked."""
 Items = RunsEnded | TasksPlaced | PreemptionsOrdered | PreemptionAnswered
 
 
@@ -69,6 +81,11 @@ class Folds:
                     total = add(total, queues.asked(job, slots))
         return total
 
+    def is_parked(self, job_id: str, first: int) -> bool:
+        """Whether a unit holds nothing under limits, or is to."""
+        row = self._queues.jobs.get(job_id)
+        return row is not None and bool(self._queues.arena["parked"][row.base + first])
+
     # What is folded.
 
     def queued(self, event: GangsQueued, now: int) -> None:
@@ -99,16 +116,25 @@ class Folds:
         return slots
 
     def ranked(self, event: AdmissionsRanked, now: int) -> None:
-        """Units are entitled that were borrowed, or the other way round."""
+        """Units are entitled that were borrowed, or the other way round, or are to be parked."""
         arena = self._queues.arena
         slots, index = self._ranges(event)
         held = arena["held"][slots] == ints(event.run)[index]
         slots, index = slots[held], index[held]
-        entitled = ints(event.entitled)[index] == 1 if event.entitled else np.ones(len(slots), dtype=np.bool_)
-        claims = entitled & (arena["placed"][slots] == 0)
-        self._queues.update(
-            slots, entitled=np.where(entitled, ENTITLED, BORROWED), due_s=np.where(claims, second(now), 0)
-        )
+        rank = ints(event.entitled)[index] if event.entitled else np.ones(len(slots), dtype=np.int32)
+        park = (rank == TO_PARK) & (arena["entitled"][slots] == ENTITLED) & (arena["placed"][slots] == 0)
+        self._queues.update(slots[park], parked=PARKING)
+        slots, rank = slots[rank != TO_PARK], rank[rank != TO_PARK]
+        claims = (rank == 1) & (arena["placed"][slots] == 0)
+        entitled = np.where(rank == 1, ENTITLED, BORROWED)
+        self._queues.update(slots, entitled=entitled, due_s=np.where(claims, second(now), 0), parked=0)
+
+    def parked(self, event: GangsParked, now: int) -> None:
+        """Placement has parked units that it was asked to park."""
+        slots, index = self._ranges(event)
+        arena = self._queues.arena
+        good = (arena["held"][slots] == ints(event.run)[index]) & (arena["parked"][slots] == PARKING)
+        self._queues.update(slots[good], parked=PARKED)
 
     def placed(self, event: TasksPlaced, now: int) -> I64:
         """Runs have a place; returns their tasks."""
@@ -116,7 +142,7 @@ class Folds:
         held = self._queues.arena["held"][found] == run
         slots: I64 = found[held]
         run = run[held]
-        self._queues.update(slots, placed=run, placed_s=second(now), due_s=0)
+        self._queues.update(slots, placed=run, placed_s=second(now), due_s=0, parked=0)
         if len(self.backoffs):
             self._forget_backoffs(slots)
         return slots

@@ -11,21 +11,22 @@ from events.columns import I32, I64, counted
 from events.resources import Vector, add
 from processors.entitlement.pool_tree import levels_of
 
-SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers")
+SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked")
 
 
 class Holding:
-    """The sums of a pool. `allocation`: what is admitted; `placed`: of that, what has a place, `leaving` the part of
-    it that was ordered to leave; `firm`: what isn't preemptible; `claims`: entitled without a place; `loans`: borrowed
-    without a place; `controllers`: what controllers hold. Of a pool that has jobs also `waiting` and `firm_waiting`:
-    what waits and may be admitted some time, preemptible and not.
+    """The sums of a pool. `allocation`: what is admitted, but for what is parked; `placed`: what has a place, `leaving`
+    the part of it that was ordered to leave; `firm`: what isn't preemptible; `claims`: entitled without a place;
+    `parked`: claims that hold nothing under limits; `loans`: borrowed without a place; `controllers`: what controllers
+    hold. Of a pool that has jobs also `waiting` and `firm_waiting`: what waits and may be admitted some time,
+    preemptible and not.
     """
 
     __slots__ = (*SUMS, "claims_since", "entitled", "firm_waiting", "waiting")
 
     def __init__(self, nothing: Vector) -> None:
         self.allocation = self.placed = self.leaving = self.firm = nothing
-        self.claims = self.loans = self.controllers = self.waiting = self.firm_waiting = nothing
+        self.claims = self.loans = self.controllers = self.parked = self.waiting = self.firm_waiting = nothing
         self.entitled: SortedDict[int, Vector] = SortedDict()
         """What is preemptible and entitled, by priority; of pools that have jobs."""
         self.claims_since: SortedDict[int, int] = SortedDict()

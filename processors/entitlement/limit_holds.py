@@ -8,11 +8,12 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.resources import Vector, add
 from processors.entitlement.queues import Queues
+from processors.entitlement.rows import PARKED
 from processors.state.table import Table, struct_table
 
 
 class HoldRow(msgspec.Struct, frozen=True, array_like=True):
-    """Units that wait for admission, a gang or neighbouring tasks, for which an order under a limit was given."""
+    """Units that wait for admission, or are parked: a gang, or neighbouring tasks. Others leave for them."""
 
     pool: str
     job_id: str
@@ -95,9 +96,11 @@ class LimitHolds:
                     self._at[level] = add(self._at.get(level, self._queues.nothing), amount)
 
     def _amount(self, row: HoldRow) -> Vector:
-        """What is kept: what those of them need that still wait."""
+        """What is kept: what those of them need that still wait, or are parked."""
         job = self._queues.jobs.get(row.job_id)
         if job is None or row.first + row.count > job.instances:
             return self._queues.nothing
         slots = np.arange(row.first, row.first + row.count) + job.base
-        return self._queues.asked(job, slots[self._queues.arena["queued"][slots] == row.run])
+        arena = self._queues.arena
+        parked = (arena["held"][slots] == row.run) & (arena["parked"][slots] == PARKED)
+        return self._queues.asked(job, slots[(arena["queued"][slots] == row.run) | parked])

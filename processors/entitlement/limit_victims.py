@@ -7,14 +7,15 @@ Then each whose leaving isn't needed is spared, the dearest first. Units that ar
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import Way
-from events.columns import I64
+from events.columns import I64, Names, pack_ints
 from events.resources import Vector, add, scale, subtract
+from processors.entitlement.admission import BOUNDLESS, Rooms
 from processors.entitlement.claims import Claims
 from processors.entitlement.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues import GANG, ROLES, Queues
@@ -29,6 +30,9 @@ Lacks = dict[tuple[str, int], int]
 
 Entry = tuple[LaneKey, int, str, I64, Iterator[tuple[int, I64]]]
 """A stretch of runs: its lane, since when they have a place, negative, their pool, they, those after them."""
+
+
+Mark = tuple[dict[str, Vector], dict[str, list[I64]]]
 
 
 class Taker(NamedTuple):
@@ -91,12 +95,71 @@ class LimitVictims:
             self._push(heap, lane, pool, later)
         return search.chosen
 
-    def take(self, chosen: Iterable[Chosen]) -> None:
-        """These were ordered to leave."""
+    def room_for(self, taker: Taker, units: int, rooms: Rooms, budget: int) -> tuple[int, list[Chosen]]:
+        """For how many units, at most so many, others can leave so that limits have room, and who has to; 0: not
+        enough can be freed for one. What is leaving already, for nobody else, is counted in.
+        """
+        need, room = taker.need, self._room(taker, rooms)
+        lacks = {name: need[name[1]] * units - have for name, have in room.items() if need[name[1]] * units > have}
+        if not lacks:
+            return units, []
+        levels = self._queues.holdings.levels
+        top = max((level for level, _ in lacks), key=levels(taker.pool).index)
+        self._runs.build()
+        left = dict(lacks)
+        chosen = self.find(taker, self._pools_below(top), left, budget)
+        for name, lack in lacks.items():
+            room[name] += lack - left[name]
+        units = min(units, *(have // need[name[1]] for name, have in room.items()))
+        if units < 1:
+            return 0, []
+        left = {name: need[name[1]] * units - room[name] for name in lacks}
+        chosen = spared(chosen, left, {each.pool: levels(each.pool) for each in chosen})
         for each in chosen:
-            given = self._given.get(each.pool, self._queues.nothing)
-            self._given[each.pool] = add(given, scale(each.amount, each.units))
-            self._gone.setdefault(each.pool, []).append(each.slots)
+            self.leave(each.pool, each.slots, scale(each.amount, each.units))
+        return units, chosen
+
+    def given(self, pool: str) -> Vector:
+        """What those hold that were ordered to leave a pool."""
+        return self._given.get(pool, self._queues.nothing)
+
+    def are_gone(self, pool: str, slots: I64) -> bool:
+        """Whether any of these was ordered to leave."""
+        gone = self._gone.get(pool)
+        return gone is not None and bool(np.isin(slots, np.concatenate(gone)).any())
+
+    def mark(self) -> Mark:
+        """What was ordered until now."""
+        return dict(self._given), {pool: [*gone] for pool, gone in self._gone.items()}
+
+    def back_to(self, mark: Mark) -> None:
+        """What was ordered since isn't after all."""
+        self._given, self._gone = mark
+
+    def leave(self, pool: str, slots: I64, amount: Vector) -> None:
+        """These were ordered to leave."""
+        self._given[pool] = add(self.given(pool), amount)
+        self._gone.setdefault(pool, []).append(slots)
+
+    def _room(self, taker: Taker, rooms: Rooms) -> dict[tuple[str, int], int]:
+        """What is left at each level that has a limit, of the kinds that are needed, when all has left that is leaving
+        for nobody else.
+        """
+        room: dict[tuple[str, int], int] = {}
+        for level in self._queues.holdings.levels(taker.pool):
+            left = add(rooms.left(level, taker.pool), self._queues.holdings[level].leaving)
+            for pool, given in self._given.items():
+                left = add(left, given) if level in self._queues.holdings.levels(pool) else left
+            room |= {
+                (level, kind): left[kind]
+                for kind, want in enumerate(taker.need)
+                if want > 0 and left[kind] < BOUNDLESS // 2
+            }
+        return room
+
+    def _pools_below(self, level: str) -> list[str]:
+        """The pools at or below a level in which anything runs."""
+        return sorted(pool for pool in self._runs.pools() if level in self._queues.holdings.levels(pool))
 
     def _has_borrowed(self, pool: str) -> bool:
         return any(self._queues.lines[pool].borrowed)
@@ -255,3 +318,21 @@ def spared(chosen: list[Chosen], lacks: Lacks, levels: Mapping[str, tuple[str, .
         if stay < each.units:
             kept.append(each.first(each.units - stay))
     return kept[::-1]
+
+
+def columns(queues: Queues, chosen: list[Chosen]) -> dict[str, Any]:
+    """The columns of an order about these."""
+    jobs, pools = Names(), Names()
+    slots = np.concatenate([each.slots for each in chosen])
+    bases = queues.arena["owner"][slots].astype(np.int64) - 1
+    sizes = [len(each.slots) for each in chosen]
+    return {
+        "job": pack_ints([jobs[queues.at[base]] for base in bases.tolist()]),
+        "instance": pack_ints(slots - bases),
+        "run": pack_ints(queues.arena["placed"][slots]),
+        "way": pack_ints([Way.LIMIT] * len(slots)),
+        "slice": pack_ints(np.repeat([int(each.by_slice) for each in chosen], sizes)),
+        "from_pool": pack_ints(np.repeat([pools[each.pool] for each in chosen], sizes)),
+        "job_ids": jobs.all(),
+        "from_pools": pools.all(),
+    }

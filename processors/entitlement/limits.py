@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import Code, Way
-from events.columns import I64, Names, pack_ints
+from events.codes import Code
+from events.columns import I64
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
-from events.resources import Vector, add, fits, subtract
-from processors.entitlement.admission import BOUNDLESS, Rooms, closed_at, controllers_room
+from events.resources import Vector, fits, scale, subtract
+from processors.entitlement.admission import Rooms, closed_at, controllers_room
 from processors.entitlement.claims import Claims
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, spared
+from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
 from processors.entitlement.lines import CONTROLLERS, FIRM, Part
 from processors.entitlement.placed_runs import PlacedRuns
 from processors.entitlement.queues import GANG, ROLES, Queues
@@ -26,7 +26,6 @@ from processors.entitlement.rows import CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Right
 from processors.state.table import Table
 
 AGAIN_MS = 60_000
@@ -109,6 +108,13 @@ class Limits:
         hold = self._holds.next_ms(after)
         return min((at for at in (*times, hold) if at is not None), default=None)
 
+    def full_levels(self) -> list[str]:
+        """The pools whose limits hold somebody up."""
+        levels: dict[str, None] = {}
+        for part, _ in self._starts(all_pools=True):
+            levels[self._queues.jobs[part[0]].parts[part[1]].reported.partition(" ")[2]] = None
+        return sorted(levels)
+
     # What is folded.
 
     def told(self, part: Part, row: JobRow, now: int) -> None:
@@ -127,15 +133,17 @@ class Limits:
             if row.parts[key].limited_ms:
                 self._queues.jobs.change(job_id).parts[key].limited_ms = now
 
-    def _starts(self) -> Iterator[tuple[Part, int]]:
-        """The parts that are held up by limits, and from when on others are to leave for each."""
+    def _starts(self, all_pools: bool = False) -> Iterator[tuple[Part, int]]:
+        """The parts that are held up by limits, and from when on others are to leave for each; with `all_pools` those
+        too for which nobody ever does.
+        """
         for part in list(self._parts):
             row = self._queues.jobs.get(part[0])
             what = row.parts.get(part[1]) if row is not None else None
             if row is None or what is None or not is_limited(what.reported):
                 del self._parts[part]
-            elif row.pool in self._pools and (delay := self._claims.delay_ms(row.pool)) >= 0:
-                yield part, what.limited_ms + delay
+            elif row.pool in self._pools and (all_pools or self._claims.delay_ms(row.pool) >= 0):
+                yield part, what.limited_ms + self._claims.delay_ms(row.pool)
 
     def _waiter(self, part: Part, rooms: Rooms) -> Waiter | None:
         """A part of which units would be entitled if limits had room, and nothing is kept for it yet."""
@@ -158,34 +166,14 @@ class Limits:
         self, waiter: Waiter, rooms: Rooms, victims: LimitVictims, budget: int, number: int
     ) -> PreemptionsOrdered | None:
         """The order for as many units as others can leave for; None: not enough can be freed."""
-        slots, need = self._slots(waiter), waiter.need
+        slots = self._slots(waiter)
         is_gang = waiter.part[1] % ROLES == GANG
-        units, room = 1 if is_gang else len(slots), self._room(waiter, rooms)
-        lacks = {name: need[name[1]] * units - have for name, have in room.items() if need[name[1]] * units > have}
-        if not lacks:
-            return None  # what is leaving already suffices
-        levels = self._queues.holdings.levels
-        top = max((level for level, _ in lacks), key=levels(waiter.pool).index)
-        self.runs.build()
-        left = dict(lacks)
-        chosen = victims.find(self._taker(waiter), self._pools_below(top), left, budget)
-        for name, lack in lacks.items():
-            room[name] += lack - left[name]
-        units = min(units, *(have // need[name[1]] for name, have in room.items()))
-        if units < 1:
-            return None
-        left = {name: need[name[1]] * units - room[name] for name in lacks}
-        chosen = spared(chosen, left, {each.pool: levels(each.pool) for each in chosen})
-        victims.take(chosen)
+        taker = Taker(waiter.pool, waiter.row.priority, waiter.need, self._claims.own_right(waiter.pool, waiter.need))
+        units, chosen = victims.room_for(taker, 1 if is_gang else len(slots), rooms, budget)
+        if not chosen:
+            return None  # what is leaving already suffices, or nothing does
+        rooms.take(waiter.pool, scale(waiter.need, units), not waiter.row.preemptible)
         return self._record(waiter, slots if is_gang else slots[:units], chosen, number)
-
-    def _taker(self, waiter: Waiter) -> Taker:
-        pool, entitlement = waiter.pool, self._shares.entitlement(waiter.pool)
-        held = add(self._claims.stays(pool), self._queues.holdings[pool].claims)
-        reserved = map(min, self._pools[pool].reservation, entitlement)
-        below = any(want and have < most for want, have, most in zip(waiter.need, held, reserved, strict=True))
-        right = Right(subtract(entitlement, held), entitlement, Flag.BELOW_RESERVATION if below else 0)
-        return Taker(pool, waiter.row.priority, waiter.need, right)
 
     def _slots(self, waiter: Waiter) -> I64:
         """The tasks of the gang; or the first neighbouring tasks that wait in one run, so many as are entitled."""
@@ -197,45 +185,12 @@ class Limits:
         breaks = np.flatnonzero((np.diff(slots) != 1) | (np.diff(run) != 0))
         return slots[: int(breaks[0]) + 1] if len(breaks) else slots
 
-    def _room(self, waiter: Waiter, rooms: Rooms) -> dict[tuple[str, int], int]:
-        """What is left at each level that has a limit, of the kinds that are needed, when all has left that is leaving
-        for nobody else.
-        """
-        room: dict[tuple[str, int], int] = {}
-        for level in self._queues.holdings.levels(waiter.pool):
-            leaving = self._queues.holdings[level].leaving
-            left = add(rooms.left(level, waiter.pool), leaving)
-            room |= {
-                (level, kind): left[kind]
-                for kind, want in enumerate(waiter.need)
-                if want > 0 and left[kind] < BOUNDLESS // 2
-            }
-        return room
-
-    def _pools_below(self, level: str) -> list[str]:
-        """The pools at or below a level that hold anything."""
-        return sorted(
-            pool
-            for pool in self.runs.pools()
-            if pool in self._pools and (level == "/" or pool == level or pool.startswith(level + "/"))
-        )
-
     def _record(self, waiter: Waiter, slots: I64, chosen: list[Chosen], number: int) -> PreemptionsOrdered:
-        jobs, pools, queues = Names(), Names(), self._queues
-        victims = np.concatenate([each.slots for each in chosen])
-        bases = queues.arena["owner"][victims].astype(np.int64) - 1
-        sizes = [len(each.slots) for each in chosen]
+        queues = self._queues
         run = int(queues.arena["queued"][slots[0]])
         return PreemptionsOrdered(
             order=number,
-            job=pack_ints([jobs[queues.at[base]] for base in bases.tolist()]),
-            instance=pack_ints(victims - bases),
-            run=pack_ints(queues.arena["placed"][victims]),
-            way=pack_ints([Way.LIMIT] * len(victims)),
-            slice=pack_ints(np.repeat([int(each.by_slice) for each in chosen], sizes)),
-            from_pool=pack_ints(np.repeat([pools[each.pool] for each in chosen], sizes)),
-            job_ids=jobs.all(),
-            from_pools=pools.all(),
+            **columns(queues, chosen),
             for_pool=waiter.pool,
             for_job=waiter.part[0],
             for_first=int(slots[0]) - waiter.row.base,

@@ -26,7 +26,14 @@ from events.records.lifecycle import (
     PreemptionAnswered,
     RunsEnded,
 )
-from events.records.placement import CapacityChanged, GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
+from events.records.placement import (
+    CapacityChanged,
+    GangsParked,
+    GangsReturned,
+    HostsReserved,
+    PreemptionAsked,
+    TasksPlaced,
+)
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.rounds import TimerPassed
 from events.resources import Kinds, Vector, subtract
@@ -37,6 +44,7 @@ from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limits import Limits
+from processors.entitlement.parking import Parking
 from processors.entitlement.passes import Passes
 from processors.entitlement.pools import Pools
 from processors.entitlement.queues import Queues
@@ -84,8 +92,9 @@ class Entitlement:
         self.explanations = Explanations(*own, self.shares, self.holds)
         claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
         self.rights = Rights(claims, queues, self._cell)
-        self.asks = Asks(claims, queues, self._cell, self.displacements)
         self.limits = Limits(*own, self.shares, claims, self.displacements, self.holds)
+        self.asks = Asks(claims, *own, self.displacements, self.holds, self.limits.runs)
+        self.parking = Parking(*own, self.holds, self.limits, self.folds, self.asks)
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
             JobAccepted: lambda event, now: queues.add(event),
             InstancesChanged: self._instances_changed,
@@ -102,7 +111,8 @@ class Entitlement:
             PoolAnswered: self._pool_answered,
             EntitlementsSet: self._set,
             GangsAdmitted: self._admitted,
-            AdmissionsRanked: self.folds.ranked,
+            AdmissionsRanked: self._ranked,
+            GangsParked: self.folds.parked,
             GangsHeld: self._held,
             PreemptionsOrdered: self._ordered,
             PreemptionRefused: lambda event, now: self.asks.answered(event),
@@ -170,6 +180,7 @@ class Entitlement:
         steps: tuple[Callable[[], list[Event]], ...] = (
             lambda: self.turns.decide(now),
             lambda: self.passes.lend(now, budget),
+            lambda: self.parking.decide(now, budget),
             lambda: self.asks.answers(now, budget),
             lambda: self.limits.decide(now, budget),
             lambda: self.rights.decide(now, budget),
@@ -183,7 +194,8 @@ class Entitlement:
         """See `Machine.next_wakeup`."""
         self._follow()
         after = self.cell.timer_ms
-        times = [self.turns.next_ms(after), self.rights.next_ms(), self.limits.next_ms(after)]
+        times = [self.turns.next_ms(after), self.rights.next_ms()]
+        times += [self.limits.next_ms(after), self.parking.next_ms(after)]
         if self.queues.lines.waiting:
             times += [self.folds.next_ms(after), self.idle.next_ms()]
         times.append(self.reports.next_ms())
@@ -258,11 +270,15 @@ class Entitlement:
         self.displacements.ended(event, now)
         self.folds.ended(event, now)
 
+    def _ranked(self, event: AdmissionsRanked, now: int) -> None:
+        self.folds.ranked(event, now)
+        self.asks.answered(event)
+
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.displacements.ordered(event, now)
         self.folds.ordered(event, now)
         self.asks.answered(event)
-        if not event.host_ids:
+        if not event.host_ids or self.folds.is_parked(event.for_job, event.for_first):
             self.holds.ordered(event, now + self.cell.settings.hold_for_ms)
 
     def _preemption_answered(self, event: PreemptionAnswered, now: int) -> None:

@@ -17,24 +17,24 @@ from events.records.lifecycle import InstancesChanged, JobAccepted
 from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
 from processors.entitlement.holdings import Holdings
 from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Lines, Part, Refused
-from processors.entitlement.rows import ENTITLED, JobRow, PartRow
+from processors.entitlement.rows import ENTITLED, PARKED, JobRow, PartRow
 from processors.state.arena import REMOVED, Arena, Slots
 from processors.state.sequence import SequenceNumbers
 from processors.state.shapes import Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
 NO_SLOTS = np.zeros(0, dtype=np.int64)
-COLUMNS = ("shape", "queued", "held", "ended", "leaving", "entitled", "placed", "due_s", "placed_s", "number")
-OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number")
+COLUMNS = ("shape", "queued", "held", "ended", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
+OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 """The columns that are 0 where a task isn't admitted."""
 
 SINGLE, GANG, CONTROLLER = range(3)
 """What the tasks of a part are to each other; with the shape it makes the key of the part."""
 ROLES = 4
 
-WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES = (1 << bit for bit in range(5))
+WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))
 """The state of a task in bits."""
-STATES = 32
+STATES = 64
 
 
 class Queues:
@@ -43,8 +43,8 @@ class Queues:
     Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, `held` the run that is
     admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave, `entitled`
     whether it is entitled (1) or borrowed (2), `placed` the run that has a place, `due_s` the second since when it is
-    entitled without a place, `placed_s` that since when it has a place, `number` that of the admission; 0 where there
-    is none.
+    entitled without a place, `placed_s` that since when it has a place, `number` that of the admission, `parked` 1 if
+    it is to hold nothing under limits, 2 if it holds nothing; 0 where there is none.
     """
 
     def __init__(self, refused: Refused) -> None:
@@ -201,6 +201,7 @@ class Queues:
         states: I64 = entitled * IS_ENTITLED  # ENTITLED and BORROWED are the two bits
         states += arena["queued"][slots] > 0
         states += (arena["placed"][slots] > 0) * np.int64(HAS_PLACE)
+        states += (arena["parked"][slots] == PARKED) * np.int64(IS_PARKED)
         states += (arena["leaving"][slots] > 0) * np.int64(LEAVES)
         return states
 
@@ -398,7 +399,8 @@ def passage_of(before: int, after: int, preemptible: bool, controller: bool) -> 
         return state & (IS_ENTITLED | IS_BORROWED) > 0
 
     sums = {
-        "allocation": more(holds),
+        "allocation": more(lambda state: holds(state) and not state & IS_PARKED),
+        "parked": more(lambda state: state & IS_PARKED > 0),
         "firm": 0 if preemptible else more(holds),
         "controllers": more(holds) if controller else 0,
         "placed": more(lambda state: state & HAS_PLACE > 0),

@@ -9,7 +9,7 @@ from processors.entitlement.shares import Shares
 
 def demoted(queues: Queues, shares: Shares, pool: str, budget: int) -> list[Taken]:
     """The claims of a pool that its entitlement doesn't reach any more, the last ones first; they are borrowed from
-    now on. Work that isn't preemptible can't be.
+    now on. Work that isn't preemptible can't be, nor what is parked.
     """
     claims = queues.lines[pool].claims
     if not claims:
@@ -49,6 +49,9 @@ def _of_part(
     if not short:
         return None, queues.nothing
     slots = queues.claim_slots(row, key)
+    slots = slots[queues.arena["parked"][slots] == 0]
+    if not len(slots):
+        return None, queues.nothing
     if key % ROLES == GANG:
         return (job_id, row, slots, 1, 0), need
     slots = slots[-min(short, budget) :]

@@ -83,6 +83,10 @@ ENTITLED = 1
 """In the column `entitled`: admitted within the entitlement of the pool."""
 BORROWED = 2
 """Admitted beyond it, onto what others don't use now."""
+PARKING = 1
+"""In the column `parked`: placement was asked to park it."""
+PARKED = 2
+"""It is entitled, and holds nothing under limits; placement asks before it places it."""
 
 
 def root_row() -> PoolRow:

@@ -98,8 +98,8 @@ class Shares:
         holding = self._queues.holdings[path]
         row = self._pools[path]
         if any(self._pools[level].closed for level in self._queues.holdings.levels(path)):
-            return holding.allocation
-        want = add(holding.allocation, holding.waiting)
+            return add(holding.allocation, holding.parked)
+        want = add(add(holding.allocation, holding.parked), holding.waiting)
         if not any(holding.firm_waiting):
             return want
         left = subtract(row.reservation, holding.firm)

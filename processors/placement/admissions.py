@@ -11,16 +11,16 @@ from events.bounds import INT_MAX
 from events.columns import I32, I64, distinct, indexed, ints
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.lifecycle import GangsQueued
-from events.records.placement import GangsReturned, GangsUnplaced
+from events.records.placement import GangsParked, GangsReturned, GangsUnplaced
 from processors.placement.packing import Mask
 from processors.placement.rows import GANG, CellRow, JobRow
-from processors.placement.waits import BORROWED, ENTITLED, Waits
+from processors.placement.waits import BORROWED, ENTITLED, PARKED, PARKING, Waits
 from processors.state.arena import Arena, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.seconds import elapsed, milliseconds, second
 from processors.state.table import Table
 
-Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned
+Ranges = GangsAdmitted | AdmissionsRanked | GangsQueued | GangsReturned | GangsParked
 
 
 class NamedRuns(NamedTuple):
@@ -80,17 +80,28 @@ class Admissions:
         self._wait(event, named, np.where(kept > 0, kept, ENTITLED), now)
 
     def ranked(self, event: AdmissionsRanked, now: int) -> None:
-        """Admitted gangs are entitled from now on, or borrowed. Of those that were returned it is void."""
+        """Admitted gangs are entitled from now on, or borrowed, or to be parked where they still wait. Of those that
+        were returned it is void.
+        """
         named = self._named(event)
         arena, slots = self._arena, named.slots
-        rank = np.where(ints(event.entitled)[named.range] == 1, ENTITLED, BORROWED)
+        rank = np.array((BORROWED, ENTITLED, PARKING))[ints(event.entitled)[named.range].clip(0, 2)]
         good = (arena["entitled"][slots] > 0) & (arena["entitled"][slots] != rank)
+        good &= (rank != PARKING) | ((arena["waiting"][slots] > 0) & (arena["entitled"][slots] == ENTITLED))
         slots, rank = slots[good], rank[good]
         waiting = distinct(slots[arena["waiting"][slots] > 0])
         self._waits.remove(waiting)
         arena.set("entitled", slots, rank)
         arena.set("since", waiting, second(now))
         self._waits.add(waiting)
+
+    def parked(self, event: GangsParked, now: int) -> None:
+        """Those that were to be parked are."""
+        slots = self._named(event).slots
+        slots = distinct(slots[self._arena["entitled"][slots] == PARKING])
+        self._waits.remove(slots)
+        self._arena.set("entitled", slots, PARKED)
+        self._waits.add(slots)
 
     def unplaced(self, event: GangsUnplaced, now: int) -> None:
         """It was said why a job's tasks wait."""

@@ -15,9 +15,10 @@ from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom, OwnRoom
+from processors.placement.parked import Found, MayAsk
 from processors.placement.rows import GANG, JobRow
 from processors.placement.runs import Runs
-from processors.placement.waits import Range
+from processors.placement.waits import PARKED, PARKING, Range
 from processors.state.shapes import MIXED
 
 
@@ -54,12 +55,15 @@ class Placed(NamedTuple):
 class Assignment:
     """One decision. Reads runs and hosts, changes neither."""
 
-    def __init__(self, runs: Runs, hosts: Hosts, kept: KeptRoom, budget: Budget) -> None:
+    def __init__(self, runs: Runs, hosts: Hosts, kept: KeptRoom, budget: Budget, may_ask: MayAsk) -> None:
         self.view = ClusterView(hosts, runs.shapes, kept)
         self.unplaced: list[Unplaced] = []
         """What was tried and found no place, in the order in which it is served."""
+        self.parked: list[Found] = []
+        """Parked units that found a place and ask for it."""
         self._runs = runs
         self._hosts = hosts
+        self._may_ask = may_ask
         self._own = kept.own
         self._own_jobs = {runs.waits.job_of(slot) for slot in kept.own}
         self._budget = budget
@@ -75,7 +79,11 @@ class Assignment:
             if self._budget.cut:
                 break
             row = self._runs.jobs[known.job_id]
-            if row.in_gang(known.first):
+            if rank == PARKED:
+                self._parked(known, row)
+            elif rank == PARKING:
+                continue
+            elif row.in_gang(known.first):
                 self._gang(known, row, rank)
             else:
                 self._range(known, row, rank)
@@ -130,6 +138,25 @@ class Assignment:
         if not self._budget.holds(len(slots)):
             return
         self._together(known, row, rank, slots, own, self._level(known.job_id, row))
+
+    def _parked(self, known: Range, row: JobRow) -> None:
+        """Finds places for parked units, which are asked for; those that may not ask now aren't tried."""
+        slots, gang = self._runs.waits.slots(PARKED, known), row.in_gang(known.first)
+        level = self._level(known.job_id, row)
+        for unit in [slots] if gang else np.split(slots, len(slots)):
+            if not self._may_ask(int(unit[0])):
+                continue
+            if not self._budget.holds(len(unit)):
+                return
+            own = self._own.get(int(unit[0]))
+            shaped = self._by_shape(row, unit)
+            parts = tuple((shape, len(part)) for shape, part in shaped)
+            found = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
+            if found is None:
+                self.unplaced.append(Unplaced(known, row, PARKED, parts, unit, gang, own))
+            else:
+                self.parked.append(Found(known.job_id, unit, found))
+                self._budget.spend(len(unit))
 
     def _with_own(self, known: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
         """Puts those tasks on the view for which room is kept; returns the others."""

@@ -32,6 +32,7 @@ from events.records.lifecycle import (
 )
 from events.records.placement import (
     CapacityChanged,
+    GangsParked,
     GangsReturned,
     GangsUnplaced,
     HostAnswered,
@@ -48,6 +49,7 @@ from processors.placement.holds import kept_room
 from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
+from processors.placement.parked import asked, parked
 from processors.placement.reports import Reports
 from processors.placement.rows import CellRow
 from processors.placement.runs import Runs
@@ -102,6 +104,7 @@ class Placement:
             JobAccepted: (self.runs.accepted,),
             GangsAdmitted: (self.runs.admissions.admitted,),
             AdmissionsRanked: (self.runs.admissions.ranked,),
+            GangsParked: (self.runs.admissions.parked,),
             PreemptionsOrdered: (self.runs.ordered,),
             GangsQueued: (self.runs.admissions.queued,),
             RunsAvailable: (self.runs.available,),
@@ -179,6 +182,8 @@ class Placement:
             return [*out, TimerPassed(machine=self.name, due_ms=expired_ms)]
         if ends := [*self.sharing.ends(now if caught_up else 0, units, self.cell["cell"].last_by)]:
             return [*out, *ends]
+        if self.runs.waits.parking and (parks := parked(self.runs)):
+            return [*out, parks]
         looked_ms = now
         if self.runs.waits.tasks and (due or not self._quiet):
             said, looked_ms = self._serve(now, caught_up, units)
@@ -201,11 +206,12 @@ class Placement:
         """What is decided of the tasks that wait, and up to when all deadlines were looked at."""
         last_by, holds = self.cell["cell"].last_by, self.sharing.holds()
         room = kept_room(self.hosts, holds)
-        assignment = Assignment(self.runs, self.hosts, room, budget)
+        assignment = Assignment(self.runs, self.hosts, room, budget, lambda slot: self.sharing.may_ask(slot, now))
         placed = assignment.place()
         out: list[Event] = [placed] if placed else []
+        out += [asked(self.runs, self.hosts.ids, found, last_by) for found in assignment.parked]
         out += Reports(self.runs, assignment, budget, last_by).decide(now if caught_up else 0)
-        if placed or budget.cut or not caught_up:
+        if placed or assignment.parked or budget.cut or not caught_up:
             return out, now
         planned, looked_ms = self.sharing.decide(assignment, holds, room, now, budget, last_by)
         return out + planned, looked_ms

@@ -15,7 +15,7 @@ from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered
 from events.records.placement import PreemptionAsked
 from processors.placement.runs import Runs
-from processors.placement.waits import ENTITLED
+from processors.placement.waits import ENTITLED, PARKED, PARKING
 from processors.state.causes import CauseRow, CurrentInput, recorded
 from processors.state.cell_settings import CellSettings
 from processors.state.table import Table, struct_table
@@ -55,7 +55,7 @@ class OrderRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BarRow(msgspec.Struct, frozen=True, array_like=True):
-    """A run that isn't asked until then."""
+    """A run that isn't asked until then, or a parked unit that doesn't ask."""
 
     run: int
     code: str
@@ -128,6 +128,8 @@ class Plans:
         if event.victim_job_id in self._runs.jobs:
             barred_ms = BARRED_MS.get(event.code, BARRED_LONG_MS)
             self.barred.put(victim, BarRow(event.victim_run, event.code, now + barred_ms))
+        elif event.code == Code.LIMIT_REACHED and event.job_id in self._runs.jobs:
+            self.barred.put(task, BarRow(event.run, event.code, now + BARRED_LONG_MS))
         return self._dropped([task] if self._answers(task, event) else [])
 
     def answered(self, event: PreemptionAnswered) -> list[Task]:
@@ -196,4 +198,5 @@ def waits(runs: Runs, task: Task, run: int) -> bool:
     if job is None or task[1] >= job.instances:
         return False
     slot = job.base + task[1]
-    return bool(runs.arena["waiting"][slot] == run and runs.arena["entitled"][slot] == ENTITLED)
+    rank = int(runs.arena["entitled"][slot])
+    return bool(runs.arena["waiting"][slot] == run and rank in (ENTITLED, PARKED, PARKING))

@@ -16,7 +16,7 @@ from processors.placement.planner import Seen
 from processors.placement.plans import Plans, Task
 from processors.placement.reservation_rows import ReservationRow
 from processors.placement.reservations import Reservations
-from processors.placement.waits import ENTITLED
+from processors.placement.waits import BORROWED
 from processors.state.causes import CauseRow, recorded
 from processors.state.seconds import elapsed
 
@@ -53,7 +53,7 @@ class Reserving:
         tried: set[object] = set()
         since_s = elapsed(self._seen.now - after_ms)
         for unplaced in assignment.unplaced:
-            if unplaced.rank != ENTITLED or unplaced.parts in tried:
+            if unplaced.rank == BORROWED or unplaced.parts in tried:
                 continue
             task = self._first(assignment, unplaced, since_s)
             if task is None:

@@ -112,6 +112,13 @@ class Sharing:
         first, right = self.plans.next_ms(), self.rights.next_ms()
         return first if first is not None and first <= now and (right is None or first <= right) else None
 
+    def may_ask(self, slot: int, now: int) -> bool:
+        """Whether a parked unit may ask for a place now, by the slot of its first task."""
+        job_id = self._runs.waits.job_of(slot)
+        task = (job_id, slot - self._runs.jobs[job_id].base)
+        run = int(self._runs.arena["waiting"][slot])
+        return task not in self.plans.table and not self.plans.why_barred(task, run, now)
+
     def holds(self) -> Holding:
         """What is held for whom."""
         return self._holds.all()

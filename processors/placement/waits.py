@@ -15,9 +15,10 @@ from processors.placement.rows import JobRow
 from processors.state.arena import Arena
 from processors.state.table import Table
 
-ENTITLED, BORROWED = 1, 2
-"""In the column `entitled`; 0: not admitted."""
-RANKS = (ENTITLED, BORROWED)
+ENTITLED, BORROWED, PARKED, PARKING = 1, 2, 3, 4
+"""In the column `entitled`; 0: not admitted; `PARKING`: to be `PARKED` (`parked.py`)."""
+RANKS = (ENTITLED, PARKED, BORROWED, PARKING)
+"""In the order in which they are served."""
 
 
 class Range:
@@ -30,7 +31,7 @@ class Range:
         self.job_id = job_id
         self.first = first
         self.end = end
-        self.counts = [0, 0, 0]
+        self.counts = [0] * (len(RANKS) + 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Range) and (self.number, self.job_id, self.counts) == (
@@ -48,6 +49,8 @@ class Waits:
         """By the number of the admission."""
         self.tasks: dict[str, int] = {}
         """How many tasks wait, by job."""
+        self.parking = 0
+        """How many tasks are to be parked."""
         self.calendars = {rank: Calendar(arena, rank) for rank in RANKS}
         self._jobs = jobs
         self._arena = arena
@@ -57,6 +60,7 @@ class Waits:
         """Finds everything again."""
         self.ranges.clear()
         self.tasks.clear()
+        self.parking = 0
         for calendar in self.calendars.values():
             calendar.clear()
         self.add(np.flatnonzero(self._arena["waiting"]))
@@ -82,6 +86,7 @@ class Waits:
             else:
                 known.first, known.end = min(known.first, first - base), max(known.end, last + 1 - base)
             known.counts[rank] += count
+            self.parking += count * (rank == PARKING)
             self.tasks[known.job_id] = self.tasks.get(known.job_id, 0) + count
         self.moved(slots)
 
@@ -91,6 +96,7 @@ class Waits:
         for number, rank, _, _, _, count in self._groups(slots):
             known = self.ranges[number]
             known.counts[rank] -= count
+            self.parking -= count * (rank == PARKING)
             if not any(known.counts):
                 del self.ranges[number]
             self.tasks[known.job_id] -= count

@@ -143,7 +143,7 @@ def _add_borrowed(event: Any, job: Any, count: Any, out: list[tuple[str, dict[st
     """How many of the tasks of each job are beyond the entitlement of their pool."""
     if not event.entitled:
         return
-    borrowed = np.bincount(job, np.where(ints(event.entitled) == 1, 0, count), len(event.job_ids)).astype(np.int64)
+    borrowed = np.bincount(job, np.where(ints(event.entitled) > 0, 0, count), len(event.job_ids)).astype(np.int64)
     for (_, detail), index in zip(out, found, strict=True):
         detail["borrowed"] = int(borrowed[index])
 

@@ -100,7 +100,7 @@ class WaitingFold:
                     self._cache.holds.remove(number)
             case GangsAdmitted() | AdmissionsRanked():
                 entitled = ints(event.entitled) if event.entitled else np.ones(len(ints(event.job)), dtype=np.int32)
-                standing = np.where(entitled == 1, Standing.ENTITLED, Standing.BORROWED)
+                standing = np.where(entitled > 0, Standing.ENTITLED, Standing.BORROWED)
                 self._set(moment, event, standing, isinstance(event, AdmissionsRanked))
 
     def _hold(self, moment: RecordContext, event: GangsHeld) -> int:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from events.codes import Way
 from events.columns import ints, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet, GangsAdmitted, PreemptionRefused, PreemptionsOrdered, RightsSet
@@ -16,6 +17,8 @@ from events.resources import STANDARD_KINDS, Vector
 from processors.entitlement.asks import Asks
 from processors.entitlement.claims import Claims, GiverRow, RightRow
 from processors.entitlement.folds import Folds
+from processors.entitlement.limit_holds import LimitHolds
+from processors.entitlement.placed_runs import PlacedRuns
 from processors.entitlement.queues import Queues
 from processors.entitlement.reports import Reports
 from processors.entitlement.rights import Rights
@@ -25,7 +28,6 @@ from processors.machine import Decided, Input, PeerRound
 from processors.state.causes import CurrentInput
 from processors.state.conversion import Conversions
 from processors.state.displacements import Displacements, Task
-from processors.state.preemption_rules import Way
 from processors.state.table import Table, struct_table
 from tests.machines import Alone, Run, columns, of, ranges, shaped
 
@@ -54,7 +56,9 @@ class Preempting:
         self.displacements = Displacements()
         self.claims = Claims(self.queues, self.pools, self.cell, self, self.reports.reported, self.displacements)
         self.rights = Rights(self.claims, self.queues, self.cell)
-        self.asks = Asks(self.claims, self.queues, self.cell, self.displacements)
+        own = (self.queues, self.pools, self.cell)
+        holds, runs = LimitHolds(self.queues), PlacedRuns(self.queues)
+        self.asks = Asks(self.claims, *own, self.displacements, holds, runs)
         self._input = CurrentInput()
 
     @property

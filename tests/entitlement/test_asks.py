@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import ints
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
 from processors.state.displacements import HOUR_MS
-from processors.state.preemption_rules import Flag, Way
+from processors.state.preemption_rules import Flag
 from tests.entitlement.preempting import World, wide
 
 POOLS = ("a", "b", "c")

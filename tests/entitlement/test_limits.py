@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import ints, pack_ints
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
@@ -14,7 +14,7 @@ from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered, Run
 from events.records.parts import Cause, ResourceKind
 from events.resources import scale
 from processors.entitlement.limit_victims import LimitVictims, Taker, spared
-from processors.state.preemption_rules import Right, Way
+from processors.state.preemption_rules import Right
 from tests.entitlement.harness import World, admitted, cpu, preempted
 from tests.machines import Run, columns, of
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import pack_ints
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered, RunsEnded
 from events.records.parts import Cause
 from processors.state.displacements import HOUR_MS, Displacements
-from processors.state.preemption_rules import Flag, Giver, Right, Victim, Way, may_give, may_go, slice_ms
+from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_give, may_go, slice_ms
 from tests.machines import Run, columns
 
 NONE = (0, 0)

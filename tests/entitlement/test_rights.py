@@ -1,10 +1,10 @@
 """Who has a right since when, what placement is told of it, and what becomes of what it asks."""
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import ints
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered, RightsSet
 from events.records.rounds import TimerPassed
-from processors.state.preemption_rules import Flag, Way
+from processors.state.preemption_rules import Flag
 from tests.entitlement.preempting import World, wide
 from tests.machines import of
 

@@ -122,7 +122,7 @@ def test_what_is_kept_for_a_unit_is_free_for_it_alone(cluster, specs, few, data)
             kept.amounts[:] += amounts_
             own = OwnRoom(np.arange(len(hosts)), amounts_, True, Code.WAITING_FOR_PREEMPTION)
             kept.own[runs.jobs[job.name].base + first] = own
-    assignment = Assignment(runs, columns, kept, Budget(1000))
+    assignment = Assignment(runs, columns, kept, Budget(1000), lambda slot: True)
     with patch.object(cluster_view, "FEW", few):
         said = assignment.place()
     mine = places([said], {job.name: job.ports for job in jobs}) if said else {}

@@ -85,9 +85,14 @@ def ranges_of(event: _Ranges) -> list[Range]:
 
 def flags_of(event: GangsAdmitted | AdmissionsRanked) -> list[tuple[Range, bool]]:
     """Each range of an admission, and whether it is entitled."""
+    return [(each, rank > 0) for each, rank in ranks_of(event)]
+
+
+def ranks_of(event: GangsAdmitted | AdmissionsRanked) -> list[tuple[Range, int]]:
+    """Each range of an admission: 1 it is entitled, 0 borrowed, 2 entitled and to be parked."""
     ranges = ranges_of(event)
-    flags = ints(event.entitled).tolist() if event.entitled else [1] * len(ranges)
-    return [(each, flag == 1) for each, flag in zip(ranges, flags, strict=True)]
+    ranks = ints(event.entitled).tolist() if event.entitled else [1] * len(ranges)
+    return list(zip(ranges, ranks, strict=True))
 
 
 def places_of(event: TasksPlaced | RunsOrdered) -> list[tuple[Task, int, str, int, list[int]]]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from events.columns import ints, longs
 from events.records.base import Event
-from events.records.entitlement import PreemptionRefused, PreemptionsOrdered, RightsSet
+from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered, RightsSet
 from events.records.placement import PreemptionAsked
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import Task, gangs_of, runs_of, upwards
+from paceline.simulate.checker.items import Task, gangs_of, ranks_of, runs_of, upwards
 from paceline.simulate.checker.pools import Pools
 from paceline.simulate.checker.rules import CLEAR, GIVE, LIMIT, MOVE, OWN, Giver, Taker, slice_ms, why_not
 
@@ -90,6 +90,11 @@ class Orders:
                 unit = Unit(event.job_id, event.first, event.count, event.run)
                 if self._asked.pop(unit, None) is None:
                     raise Violation(f"{round_} refuses victims for {unit}, which hasn't asked")
+            case AdmissionsRanked():  # the answer to one that is parked and asks for nobody
+                for gangs, rank in ranks_of(event):
+                    unit = Unit(gangs.job_id, gangs.first, gangs.size, gangs.run)
+                    if rank == 1 and self._asked.get(unit) == set():
+                        del self._asked[unit]
             case PreemptionsOrdered():
                 self._ordered(event, numbers, round_)
 
@@ -115,7 +120,9 @@ class Orders:
             ]
             if stays:
                 raise Violation(f"{round_} preempts a part of a gang: {gang}, not {stays[:3]}")
-        if LIMIT not in ways and self._asked.pop(unit, None) != {*victims}:
+        asked = self._asked.pop(unit, None) if event.host_ids else set()
+        under_limits = {each for each, way in zip(victims, ints(event.way).tolist(), strict=True) if way == LIMIT}
+        if asked != {*victims} - under_limits:
             raise Violation(f"{round_} orders {victims[:3]} to leave for {unit}, which hasn't asked for that")
         self._check_unit(event, unit, LIMIT in ways, round_)
         failures = [_Order(self._pools, event, unit, entitled, round_).why_not() for entitled in numbers]
@@ -137,11 +144,18 @@ class Orders:
                 continue  # the limit keeps it from being admitted
             if held is None or held.run != unit.run or not held.entitled or held.placed_ms:
                 raise Violation(f"{what}, of which {task} is no claim: {held}")
+            if by_limit and not asked_for(event):
+                continue  # what was lent of what it would hold comes back at once
             if delay < 0 or now - held.due_ms + SECOND_MS < delay:
                 raise Violation(f"{what}, which is entitled for {now - held.due_ms} ms, the delay is {delay}")
             lately = self._units.displaced(task, now)
             if lately and now - lately[-1] + SECOND_MS < settings.settle_ms:
                 raise Violation(f"{what}, which was displaced {now - lately[-1]} ms ago itself")
+
+
+def asked_for(event: PreemptionsOrdered) -> bool:
+    """Whether placement asked for any victim of an order."""
+    return any(way != LIMIT for way in ints(event.way).tolist())
 
 
 class _Order:

@@ -18,10 +18,20 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
-from events.records.placement import GangsReturned, TasksPlaced
+from events.records.placement import GangsParked, GangsReturned, TasksPlaced
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import FINAL, Range, Task, flags_of, places_of, ranges_of, runs_of, tasks_of
+from paceline.simulate.checker.items import (
+    FINAL,
+    Range,
+    Task,
+    flags_of,
+    places_of,
+    ranges_of,
+    ranks_of,
+    runs_of,
+    tasks_of,
+)
 
 HOUR_MS = 3_600_000
 
@@ -58,6 +68,10 @@ class Units:
         self.spared_ms: dict[Task, int] = {}
         """Until when a refusal of sla protects a task."""
         self.defer_for_ms = DEFAULTS.defer_for_ms
+        self.parking: dict[Task, int] = {}
+        """Runs that are to be parked."""
+        self.parked: dict[Task, int] = {}
+        """Runs that are: entitled, and they hold nothing under limits."""
         self._count = count
 
     # What is asked
@@ -115,6 +129,9 @@ class Units:
                 columns = zip(runs_of(event), ints(event.outcome).tolist(), ints(event.kept).tolist(), strict=True)
                 for (task, run), outcome, kept in columns:
                     self._end(task, run, outcome, kept, now)
+            case GangsParked():
+                for each in ranges_of(event):
+                    self._park(each)
             case GangsReturned():
                 for each in ranges_of(event):
                     self._return(each, now)
@@ -138,7 +155,16 @@ class Units:
     def _place(self, task: Task, run: int, now: int) -> None:
         held = self.held.get(task)
         if held is not None and held.run == run and self.ended.get(task, 0) < run:
+            if task in self.parked:
+                raise Violation(f"{task} run {run} is parked and gets a place")
+            self.parking.pop(task, None)
             self.held[task] = held._replace(placed_ms=now, due_ms=0)
+
+    def _park(self, gangs: Range) -> None:
+        for task in gangs.tasks():
+            if self.parking.get(task) == gangs.run:
+                self.parked[task] = self.parking.pop(task)
+                self._count(task, -1)
 
     def _end(self, task: Task, run: int, outcome: int, kept: int, now: int) -> None:
         self.ended[task] = max(run, self.ended.get(task, 0))
@@ -195,17 +221,26 @@ class Units:
 
     def rank(self, event: AdmissionsRanked, round_: Round) -> None:
         """Takes a change between entitled and borrowed. Raises `Violation`."""
-        for gangs, entitled in flags_of(event):
+        for gangs, rank in ranks_of(event):
             for task in gangs.tasks():
-                held = self.held.get(task)
+                held, entitled = self.held.get(task), rank > 0
                 if self.ended.get(task, 0) >= gangs.run:
                     continue
                 if held is None or held.run != gangs.run:
                     raise Violation(f"{round_} ranks {task} run {gangs.run}, which isn't admitted")
                 if held.placed_ms and not entitled:
                     raise Violation(f"{round_} makes {task} run {gangs.run} borrowed, which has a place")
+                self._rank_parked(task, gangs.run, rank)
                 due = round_.now_ms if entitled and not held.placed_ms else 0
                 self.held[task] = held._replace(entitled=entitled, due_ms=held.due_ms or due if entitled else 0)
+
+    def _rank_parked(self, task: Task, run: int, rank: int) -> None:
+        if rank == 2:
+            self.parking[task] = run
+            return
+        self.parking.pop(task, None)
+        if self.parked.pop(task, None) is not None:
+            self._count(task, 1)
 
     def order(self, event: PreemptionsOrdered) -> None:
         """Takes an order: its runs are leaving."""
@@ -216,7 +251,9 @@ class Units:
     def _release(self, task: Task) -> None:
         del self.held[task]
         self.leaving.pop(task, None)
-        self._count(task, -1)
+        self.parking.pop(task, None)
+        if self.parked.pop(task, None) is None:
+            self._count(task, -1)
 
 
 def _by_slice(order: PreemptionsOrdered, task: Task) -> int:

@@ -1,0 +1,74 @@
+"""Parked units: entitled, but they hold nothing under limits while they have no place, so that this is lent.
+
+Entitlement ranks a unit so; it is parked once placement has said so, which no placement crosses. From then on it asks
+before it is placed: the hosts are held for it until what was lent has left, and it is ranked as before.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from events.columns import I64, Names, counted, pack_ints
+from events.records.placement import GangsParked, PreemptionAsked
+from processors.placement.runs import Runs
+from processors.placement.waits import PARKING
+from processors.state.causes import CauseRow, recorded
+
+MayAsk = Callable[[int], bool]
+"""Whether a unit may ask now, by the slot of its first task: it has no plan, and wasn't refused just now."""
+
+
+class Found(NamedTuple):
+    """A parked unit that has a place: its tasks, and for each of its shapes a host per task."""
+
+    job_id: str
+    slots: I64
+    hosts: list[I64]
+
+
+def parked(runs: Runs) -> GangsParked | None:
+    """The units that are to be parked; None: there are none."""
+    waits, names = runs.waits, Names()
+    rows: list[tuple[int, int, int, int, int]] = []
+    for rank, known in waits.in_order():
+        if rank != PARKING:
+            continue
+        row, slots = runs.jobs[known.job_id], waits.slots(rank, known)
+        gang = row.in_gang(known.first)
+        run = runs.arena["waiting"][slots]
+        breaks = np.ones(len(slots), dtype=np.bool_)
+        breaks[1:] = (np.diff(slots) != 1) | (np.diff(run) != 0)
+        first = np.flatnonzero(breaks)
+        for at, count in zip(first.tolist(), np.diff(np.append(first, len(slots))).tolist(), strict=True):
+            rows.append((names[known.job_id], int(slots[at]) - row.base, count, int(run[at]), int(gang)))
+    if not rows:
+        return None
+    job, starts, count, runs_at, gangs = (pack_ints(column) for column in zip(*rows, strict=True))
+    return GangsParked(job_ids=names.all(), job=job, first=starts, count=count, run=runs_at, gang=gangs)
+
+
+def asked(runs: Runs, host_ids: list[str], found: Found, last_by: CauseRow | None) -> PreemptionAsked:
+    """What a parked unit asks that has a place: nobody to leave these hosts."""
+    places = [
+        (host, part, tasks)
+        for part, hosts in enumerate(found.hosts)
+        for host, tasks in zip(*map(np.ndarray.tolist, counted(hosts)), strict=True)
+    ]
+    mixed = len(found.hosts) > 1
+    first = int(found.slots[0])
+    return PreemptionAsked(
+        job_id=found.job_id,
+        first=first - runs.jobs[found.job_id].base,
+        count=len(found.slots),
+        run=int(runs.arena["waiting"][first]),
+        host_ids=tuple(host_ids[host] for host, _, _ in places),
+        tasks=pack_ints([tasks for _, _, tasks in places]),
+        shape=pack_ints([part for _, part, _ in places]) if mixed else b"",
+        job_ids=(),
+        job=b"",
+        instance=b"",
+        victim_run=b"",
+        way=b"",
+        cause=recorded(last_by),
+    )
