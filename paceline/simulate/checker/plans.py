@@ -13,7 +13,7 @@ from events.records.placement import GangsReturned, HostsReserved, PreemptionAsk
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
-from paceline.simulate.checker.items import Range, Task, flags_of, places_of, ranges_of
+from paceline.simulate.checker.items import Range, Task, flags_of, places_of, ranges_of, runs_of
 from paceline.simulate.checker.orders import SECOND_MS, Unit
 from paceline.simulate.checker.pools import Pools
 
@@ -39,6 +39,10 @@ class Plans:
         self.plans: dict[Unit, Plan] = {}
         self.reserved: dict[Unit, HostsReserved] = {}
         self._of_order: dict[int, Unit] = {}
+        self._leaving: dict[int, dict[Task, int]] = {}
+        """Of orders without an answer, the runs that leave: what they hold is free for whoever is planned next."""
+        self._relied: set[Unit] = set()
+        """Units planned where an order came to nothing: what they need may not come free."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
@@ -50,15 +54,13 @@ class Plans:
         for plan in self.plans.values():
             self._check_held(plan, round_)
 
-    def kept(self, but: Unit | None = None) -> dict[str, Counter[str]]:
-        """What plans keep of hosts, one unit's aside: what their units need, less what their victims hold there yet."""
+    def kept(self) -> dict[str, Counter[str]]:
+        """What plans keep of hosts: what their units need, less what their victims hold there yet."""
         found: dict[str, Counter[str]] = {}
         for plan in self.plans.values():
-            if plan.unit == but:
-                continue
             for host_id in plan.hosts:
                 mine = plan.hosts[host_id].copy()
-                mine.subtract(self._victims(plan, host_id))
+                mine.subtract(self._held(plan.victims, host_id))
                 found.setdefault(host_id, Counter()).update(+mine)
         return found
 
@@ -68,10 +70,14 @@ class Plans:
                 self.plans.pop(Unit(event.job_id, event.first, event.count, event.run), None)
             case PreemptionsOrdered():
                 self._of_order[event.order] = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
+                self._leaving[event.order] = {task: run for task, run, *_ in runs_of(event)}
             case PreemptionAnswered():
                 unit = self._of_order.pop(event.number, None)
+                stay = self._leaving.pop(event.number, {})
                 if event.code != "LEFT" and unit is not None:
                     self.plans.pop(unit, None)
+                    hosts = {self._hosts.host_of(task) for task in stay}
+                    self._relied |= {plan.unit for plan in self.plans.values() if not hosts.isdisjoint(plan.hosts)}
             case AdmissionsRanked():
                 self._drop([gangs for gangs, entitled in flags_of(event) if not entitled])
 
@@ -99,6 +105,7 @@ class Plans:
             waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
             if not waits or plan.until_ms <= round_.now_ms:
                 del self.plans[unit]
+        self._relied &= self.plans.keys()
 
     def _asked(self, event: PreemptionAsked, round_: Round) -> None:
         unit = Unit(event.job_id, event.first, event.count, event.run)
@@ -116,31 +123,34 @@ class Plans:
             if self._hosts.run_of(task) != run:
                 raise Violation(f"{what}: {task} run {run} has no place")
         plan = Plan(unit, hosts, victims, round_.now_ms + self._pools.settings.hold_for_ms)
-        kept = self.kept(unit)
+        self._relied.discard(unit)
         for host_id in hosts:
-            if short := self._short(plan, host_id, kept, ()):
+            if short := self._short(plan, host_id, ()):
                 raise Violation(f"{what}: {host_id} would lack {short}")
         others = {host_id for other, each in self.reserved.items() if other != unit for host_id in each.host_ids}
         judged = others.isdisjoint(hosts) and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
         for unneeded in self._victim_units(plan) if judged else ():
-            if not any(self._short(plan, host_id, kept, unneeded) for host_id in hosts):
+            if not any(self._short(plan, host_id, unneeded) for host_id in hosts):
                 raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
         self.plans[unit] = plan
 
     def _victim_units(self, plan: Plan) -> list[tuple[Task, ...]]:
         return sorted({self._pools.units.unit(task) for task in plan.victims})
 
-    def _short(
-        self, plan: Plan, host_id: str, kept: dict[str, Counter[str]], stays: tuple[Task, ...]
-    ) -> dict[str, int]:
-        """What a host would lack for the tasks that are planned there if these victims stayed."""
+    def _short(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> dict[str, int]:
+        """What a host would lack for the tasks that are planned there if these victims stayed, and all others that are
+        asked to leave had left.
+        """
         host = self._hosts.hosts[host_id]
         room = Counter(host.offer.capacity if host.offer is not None else {})
         room.subtract(host.used)
-        room.subtract(kept.get(host_id, Counter()))
-        for task in plan.victims:
-            if task not in stays and self._hosts.host_of(task) == host_id:
-                room.update(self._pools.units.need(task))
+        others = [other for other in self.plans.values() if other.unit != plan.unit]
+        for other in others:
+            room.subtract(other.hosts.get(host_id, Counter()))
+        leaving = dict(plan.victims)
+        for victims in (*(other.victims for other in others), *self._leaving.values()):
+            leaving |= victims
+        room.update(self._held({task: run for task, run in leaving.items() if task not in stays}, host_id))
         need = plan.hosts[host_id]
         return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
 
@@ -157,21 +167,20 @@ class Plans:
             found.setdefault(host_id, Counter()).update(amounts)
         return found
 
-    def _victims(self, plan: Plan, host_id: str) -> Counter[str]:
-        """What the victims of a plan still hold on a host."""
+    def _held(self, victims: dict[Task, int], host_id: str) -> Counter[str]:
+        """What these runs still hold on a host."""
         return self._pools.units.needs(
             task
-            for task, run in plan.victims.items()
+            for task, run in victims.items()
             if self._hosts.host_of(task) == host_id and self._hosts.run_of(task) == run
         )
 
     def _check_held(self, plan: Plan, round_: Round) -> None:
         """Nobody takes what others leave for a unit, as long as its hosts are there."""
-        if not all(self._hosts.is_up(host_id) for host_id in plan.hosts):
+        if plan.unit in self._relied or not all(self._hosts.is_up(host_id) for host_id in plan.hosts):
             return
-        kept = self.kept(plan.unit)
         for host_id in plan.hosts:
-            if short := self._short(plan, host_id, kept, ()):
+            if short := self._short(plan, host_id, ()):
                 raise Violation(f"{round_} gives others what is kept on {host_id} for {plan.unit}: it lacks {short}")
 
     def _reserve(self, event: HostsReserved, round_: Round) -> None:
