@@ -66,18 +66,7 @@ def routes(context: Context) -> APIRouter:
     @router.patch("/{path:path}", status_code=202, responses=ANSWERED)
     async def change(path: str, body: Annotated[dict[str, Any], Body()], wait: Wait) -> Response:
         """Changes what the body names; all else stays as the views have it. `closed` closes a pool, or opens it."""
-
-        def merged() -> PoolSpec:
-            with context.views.read() as connection:
-                found = pool_tree.pool_rows(connection, f"/{path}")
-                kinds = kinds_of(connection)
-            if not found:
-                raise not_found("pool", f"/{path}")
-            present = pool_tree.spec_of(found[0])
-            _must_be_here(present.cell, path)
-            return checked({**from_event(present, kinds.units), "cell": present.cell, **body}, kinds)
-
-        spec = await run_in_threadpool(merged)
+        spec = await run_in_threadpool(_merged, context, f"/{path}", body)
         return await _write(context, spec.to_event(f"/{path}", uuid.uuid4().hex, context.cell), wait)
 
     @router.delete("/{path:path}", status_code=202, responses=ANSWERED)
@@ -98,10 +87,26 @@ def routes(context: Context) -> APIRouter:
         return await _tell_again(context, fact)
 
     def _must_be_here(cell: int, path: str) -> None:
-        if cell != context.cell:
-            raise wrong_cell(f"pool /{path}", cell, [context.cell])
+        _here(context, cell, f"/{path}")
 
     return router
+
+
+def _here(context: Context, cell: int, path: str) -> None:
+    if cell != context.cell:
+        raise wrong_cell(f"pool {path}", cell, [context.cell])
+
+
+def _merged(context: Context, path: str, changes: dict[str, Any]) -> PoolSpec:
+    """The spec of a pool as it is, with what is named changed. Raises a problem."""
+    with context.views.read() as connection:
+        found = pool_tree.pool_rows(connection, path)
+        kinds = kinds_of(connection)
+    if not found:
+        raise not_found("pool", path)
+    present = pool_tree.spec_of(found[0])
+    _here(context, present.cell, path)
+    return checked({**from_event(present, kinds.units), "cell": present.cell, **changes}, kinds)
 
 
 def _read(context: Context, body: Any) -> PoolSpec:
