@@ -19,8 +19,9 @@ from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.holdings import Holding
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.lines import CLASSES, CONTROLLERS, FIRM, Part, Place, PoolLines
-from processors.entitlement.queues import GANG, ROLES, Queues, stretches
+from processors.entitlement.lines import Place, PoolLines
+from processors.entitlement.parts import CLASSES, CONTROLLERS, FIRM, GANG, ROLES, Part, stretches
+from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import Refusal, exceeds
 from processors.entitlement.rows import BORROWED, CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from events.columns import I32, I64
 from events.resources import Vector, add, scale, subtract
-from processors.entitlement.lines import Form, Part
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.parts import GANG, ROLES, Form, Part
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import ENTITLED, PARKED, CellRow, JobRow, PoolRow, ReportedRow
 from processors.state.displacements import Displacements, Task
 from processors.state.preemption_rules import Flag, Giver, Right

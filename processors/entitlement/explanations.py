@@ -15,8 +15,8 @@ from events.records.entitlement import GangsHeld
 from events.resources import Amounts, Vector, add
 from processors.entitlement.admission import Head, Rooms
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Part
-from processors.entitlement.queues import GANG, ROLES, Queues, stretches
+from processors.entitlement.parts import CONTROLLERS, FIRM, GANG, ROLES, Form, Part, stretches
+from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import Refusal, exceeds, refused_for_good
 from processors.entitlement.rows import UNLIMITED, CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares

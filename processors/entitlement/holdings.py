@@ -68,6 +68,8 @@ class Holdings:
         self._pools: dict[str, Holding] = {}
         self._levels: dict[str, tuple[str, ...]] = {}
         self._empty = Holding(nothing)
+        self.numbers = 0
+        """Grows with each change of what a pool may hold, holds or wants."""
 
     def __getitem__(self, pool: str) -> Holding:
         """The sums of a pool, to look at."""

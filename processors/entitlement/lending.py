@@ -13,8 +13,9 @@ from typing import NamedTuple
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, closed_at, controllers_room
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.lines import CONTROLLERS, Form, Part, Place
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.lines import Place
+from processors.entitlement.parts import CONTROLLERS, GANG, ROLES, Form, Part
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import BackoffRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.table import Table

@@ -17,8 +17,9 @@ from events.columns import I64, Names, pack_ints
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.admission import BOUNDLESS, Rooms
 from processors.entitlement.claims import Claims
+from processors.entitlement.parts import GANG, ROLES
 from processors.entitlement.placed_runs import LaneKey, PlacedRuns
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import BORROWED, CellRow, JobRow
 from processors.state.displacements import Displacements
 from processors.state.preemption_rules import Right, Victim, may_go, slice_ms

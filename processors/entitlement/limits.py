@@ -19,9 +19,9 @@ from processors.entitlement.admission import Rooms, closed_at, controllers_room
 from processors.entitlement.claims import Claims
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
-from processors.entitlement.lines import CONTROLLERS, FIRM, Part
+from processors.entitlement.parts import CONTROLLERS, FIRM, GANG, ROLES, Part
 from processors.entitlement.placed_runs import PlacedRuns
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import CellRow, JobRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded

@@ -4,31 +4,21 @@ All of it is derived from the rows of jobs and the columns of their tasks, part 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from sortedcontainers import SortedList, SortedSet
 
 from events.codes import Code
 from events.resources import Vector, add, scale, subtract
+from processors.entitlement.holdings import Holdings
+from processors.entitlement.parts import CLASSES, FIRM, Form, Part, Parts
 from processors.entitlement.rows import JobRow
 
-if TYPE_CHECKING:
-    from processors.entitlement.queues import Queues
-
-Part = tuple[str, int]
-"""A job, and the key of a part of it."""
 Place = tuple[int, int, int, Part]
 """Where a part stands in its pool: priority descending, then order of acceptance, then its first instance."""
-Form = tuple[int, int, int]
-"""Units that are alike for hosts: shape, size, and, where that doesn't say it all, the job."""
 Refused = Callable[[str, int, Vector, Sequence[Vector]], bool]
 """Whether units of a pool and class that need so much, each task of them one of these, can't be admitted before hosts
 or pools change.
 """
-
-FIRM, CONTROLLERS = 2, 1
-"""A class of work is a sum of these."""
-CLASSES = 4
 
 
 class Standing:
@@ -71,8 +61,9 @@ class PoolLines:
 class Lines:
     """The queues of all pools."""
 
-    def __init__(self, queues: "Queues", refused: Refused) -> None:
-        self._queues = queues
+    def __init__(self, parts: Parts, holdings: Holdings, refused: Refused) -> None:
+        self._parts = parts
+        self._holdings = holdings
         self._refused = refused
         self._pools: dict[str, PoolLines] = {}
         self._standing: dict[Part, Standing] = {}
@@ -141,7 +132,7 @@ class Lines:
     def review(self, part: Part, row: JobRow) -> None:
         """The counts of a part have changed: it stands where it belongs."""
         key, what = part[1], row.parts[part[1]]
-        waits = self._queues.is_ready(row, key)
+        waits = self._parts.is_ready(row, key)
         if not (waits or what.borrowed or what.claims or (what.returned and what.queued)):
             self.leave(part, row)
             return
@@ -150,9 +141,9 @@ class Lines:
             standing = self._standing[part] = self._new(part, row)
         self._place(part, row.pool, standing, (waits, what.borrowed > 0, what.claims > 0))
         self.review_told(part, row)
-        waiting = self._queues.nothing
+        waiting = self._parts.nothing
         if standing.waits:
-            need, times = self._queues.unit_need(row, key), self._queues.waiting_units(row, key)
+            need, times = self._parts.unit_need(row, key), self._parts.waiting_units(row, key)
             waiting = scale(need, times)
         self._ask(row, standing, waiting)
 
@@ -190,7 +181,7 @@ class Lines:
         if standing is not None:
             self._place(part, row.pool, standing, (False, False, False))
             self._tell(part, row, standing, False, False)
-            self._ask(row, standing, self._queues.nothing)
+            self._ask(row, standing, self._parts.nothing)
 
     def judge(self, below: str, retell: bool) -> None:
         """Hosts, or a pool with all below it, have changed: who can't be admitted is found anew, and, with `retell`,
@@ -202,14 +193,14 @@ class Lines:
             lines.verdicts.clear()
             for places in lines.refused.values() if retell else ():
                 for *_, part in places:
-                    row = self._queues.jobs.change(part[0])
+                    row = self._parts.jobs.change(part[0])
                     row.parts[part[1]].reported = ""
                     self.review_told(part, row)
             for forms in (lines.forms, lines.refused):
                 for places in list(forms.values()):
                     for place in list(places) if self._verdict_differs(pool, places[0][-1]) else ():
                         part = place[-1]
-                        row = self._queues.jobs.change(part[0])
+                        row = self._parts.jobs.change(part[0])
                         row.parts[part[1]].reported = ""
                         self.leave(part, row)
                         self.review(part, row)
@@ -218,7 +209,7 @@ class Lines:
     def release(self) -> None:
         """Hosts have changed: what placement gave back for good is tried again."""
         for part in list(self.aside):
-            row = self._queues.jobs.change(part[0])
+            row = self._parts.jobs.change(part[0])
             row.parts[part[1]].returned = row.parts[part[1]].reported = ""
             self.review(part, row)
             self.touch(row.pool)
@@ -226,21 +217,21 @@ class Lines:
 
     def _verdict_differs(self, pool: str, part: Part) -> bool:
         standing = self._standing[part]
-        return self._verdict(pool, standing, self._queues.jobs[part[0]], part[1]) != standing.refused
+        return self._verdict(pool, standing, self._parts.jobs[part[0]], part[1]) != standing.refused
 
     def _verdict(self, pool: str, standing: Standing, row: JobRow, key: int) -> bool:
         verdicts, group = self._pools[pool].verdicts, (standing.kind, standing.form)
         verdict = verdicts.get(group)
         if verdict is None:
             verdict = verdicts[group] = self._refused(
-                pool, standing.kind, self._queues.unit_need(row, key), self._queues.task_needs(row, key)
+                pool, standing.kind, self._parts.unit_need(row, key), self._parts.task_needs(row, key)
             )
         return verdict
 
     def _new(self, part: Part, row: JobRow) -> Standing:
-        queues = self._queues
+        parts = self._parts
         place = (-row.priority, row.number, row.parts[part[1]].first, part)
-        return Standing(place, queues.kind(row, part[1]), queues.form(row, part[1]), queues.nothing)
+        return Standing(place, parts.kind(row, part[1]), parts.form(row, part[1]), parts.nothing)
 
     def _place(self, part: Part, pool: str, standing: Standing, states: tuple[bool, bool, bool]) -> None:
         """Lets a part stand in the queues of its pool where it is said to, whether it waits, has borrowed or claims,
@@ -251,7 +242,7 @@ class Lines:
         if lines is None:
             lines = self._pools[pool] = PoolLines()
         group, place = (standing.kind, standing.form), standing.place
-        refused = waits and self._verdict(pool, standing, self._queues.jobs[part[0]], part[1])
+        refused = waits and self._verdict(pool, standing, self._parts.jobs[part[0]], part[1])
         waits = waits and not refused
         if waits != standing.waits:
             self.waiting += (1 if waits else -1) * (not standing.kind & FIRM)
@@ -271,8 +262,8 @@ class Lines:
         """A part demands so much for what waits of it."""
         if waiting == standing.waiting:
             return
-        holding = self._queues.holdings.leaf(row.pool)
-        self._queues.numbers += 1
+        holding = self._holdings.leaf(row.pool)
+        self._holdings.numbers += 1
         more = subtract(waiting, standing.waiting)
         standing.waiting = waiting
         if row.preemptible:

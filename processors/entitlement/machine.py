@@ -243,10 +243,10 @@ class Entitlement:
     def _apply(self, event: Event, now: int) -> None:
         handler = self._on.get(type(event))
         if handler:
-            changes, numbers = self.queues.changes, self.queues.numbers
+            changes, numbers = self.queues.changes, self.queues.holdings.numbers
             handler(event, now)
             if self.queues.changes != changes:
-                self._cell.change("cell").note(event, self._input.cause, self.queues.numbers != numbers)
+                self._cell.change("cell").note(event, self._input.cause, self.queues.holdings.numbers != numbers)
                 self.idle.note(now)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:

@@ -19,7 +19,8 @@ from processors.entitlement.claims import latest
 from processors.entitlement.folds import TO_PARK, Folds
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limits import Limits
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.parts import GANG, ROLES
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import PARKED, CellRow, PoolRow
 from processors.state.causes import recorded
 from processors.state.seconds import milliseconds

@@ -8,7 +8,7 @@ from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lending import Lending
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.lines import CONTROLLERS
+from processors.entitlement.parts import CONTROLLERS
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.ranking import demoted

@@ -11,7 +11,8 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from events.columns import I64, distinct
-from processors.entitlement.queues import CONTROLLER, ROLES, Queues, by
+from processors.entitlement.parts import CONTROLLER, ROLES, by
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
 
 SLACK = 1024

@@ -1,66 +1,36 @@
-"""Jobs that wait and hold: their counts, the order in which each pool serves them, and what their pools hold.
-
-The tasks of a job that are alike for admission are a part of it: those of one shape; its gang, whole; its controller.
-A unit is what is admitted at once: the gang, the controller, or one task of another part.
-"""
+"""The parts of jobs as they change: what waits and is admitted, and what follows from that for their pools."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
-from events.columns import I64, counted, distinct
+from events.columns import I64, counted
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged, JobAccepted
-from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
+from events.resources import Kinds, Vector, scale
 from processors.entitlement.holdings import Holdings
-from processors.entitlement.lines import CONTROLLERS, FIRM, Form, Lines, Part, Refused
+from processors.entitlement.lines import Lines, Refused
+from processors.entitlement.parts import CONTROLLER, GANG, ROLES, Part, Parts, by
+from processors.entitlement.passages import HAS_PLACE, IS_ENTITLED, IS_PARKED, LEAVES, STATES, WAITS, claims, passage_of
 from processors.entitlement.rows import ENTITLED, PARKED, JobRow, PartRow
-from processors.state.arena import REMOVED, Arena, Slots
+from processors.state.arena import Slots
 from processors.state.sequence import SequenceNumbers
-from processors.state.shapes import Shapes, shapes_of
-from processors.state.table import Table, struct_table
+from processors.state.shapes import shapes_of
 
-NO_SLOTS = np.zeros(0, dtype=np.int64)
-COLUMNS = ("shape", "queued", "held", "ended", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 """The columns that are 0 where a task isn't admitted."""
 
-SINGLE, GANG, CONTROLLER = range(3)
-"""What the tasks of a part are to each other; with the shape it makes the key of the part."""
-ROLES = 4
 
-WAITS, IS_ENTITLED, IS_BORROWED, HAS_PLACE, LEAVES, IS_PARKED = (1 << bit for bit in range(6))
-"""The state of a task in bits."""
-STATES = 64
-
-
-class Queues:
-    """The tables of jobs and shapes, the columns of their tasks, and what is derived from them.
-
-    Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, `held` the run that is
-    admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave, `entitled`
-    whether it is entitled (1) or borrowed (2), `placed` the run that has a place, `due_s` the second since when it is
-    entitled without a place, `placed_s` that since when it has a place, `number` that of the admission, `parked` 1 if
-    it is to hold nothing under limits, 2 if it holds nothing; 0 where there is none.
-    """
+class Queues(Parts):
+    """The parts of jobs, changed here only, and what is derived from them: what pools hold, and who stands where."""
 
     def __init__(self, refused: Refused) -> None:
-        self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
-        self.shapes = Shapes()
-        self.arena = Arena("tasks", COLUMNS)
-        self.kinds = STANDARD_KINDS
-        self.nothing: Vector = (0,) * len(self.kinds)
-        self.at: dict[int, str] = {}
+        super().__init__()
         self.holdings = Holdings(self.nothing)
-        self.lines = Lines(self, refused)
+        self.lines = Lines(self, self.holdings, refused)
         self.open_jobs: Counter[str] = Counter()
         self.changes = 0
         """Grows with each change of demand or allocation."""
-        self.numbers = 0
-        """The same, but for changes that leave the sums of all pools as they were."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.jobs.values()))
 
     def restored(self, kinds: Kinds) -> None:
@@ -88,11 +58,6 @@ class Queues:
         """The cell knows more kinds."""
         self.shapes.widen(kinds)
         self.restored(kinds)
-
-    def stretch(self, job_id: str) -> tuple[int, int] | None:
-        """Base and size of a job in the arena."""
-        row = self.jobs.get(job_id)
-        return (row.base, row.instances) if row else None
 
     # Jobs.
 
@@ -213,107 +178,6 @@ class Queues:
         self.arena.put(slots, **columns)
         self._count(slots, before, self.states(slots), since)
 
-    def split(self, slots: I64) -> Iterator[tuple[str, JobRow, int, I64]]:
-        """Tasks by their parts: job, row, key of the part, slots."""
-        for base, mine in by(slots, self.arena["owner"][slots].astype(np.int64) - 1):
-            job_id = self.at[base]
-            row = self.jobs[job_id]
-            for key, part in self._split(row, mine):
-                yield job_id, row, key, part
-
-    def part_of(self, row: JobRow, instance: int) -> int:
-        """The key of the part to which a task of a job belongs."""
-        return next(self._split(row, np.array((row.base + instance,))))[0]
-
-    def need(self, key: int) -> Vector:
-        """What a task of a part needs; of a gang with several shapes its first one."""
-        return self.shapes[key // ROLES].need
-
-    def unit_need(self, row: JobRow, key: int) -> Vector:
-        """What a unit of a part needs."""
-        return self.need(key) if key % ROLES != GANG else self.asked(row, self.gang(row))
-
-    def task_needs(self, row: JobRow, key: int) -> list[Vector]:
-        """What the tasks of a unit of a part need, each need once."""
-        if key % ROLES != GANG:
-            return [self.need(key)]
-        shapes = distinct(self.arena["shape"][row.base : row.base + row.gang_min])
-        return [self.shapes[shape].need for shape in shapes.tolist()]
-
-    def form(self, row: JobRow, key: int) -> Form:
-        """What units are alike for hosts: shape and size; of a gang with several shapes it is its own."""
-        shape, role = divmod(key, ROLES)
-        if role != GANG:
-            return (shape, 1, 0)
-        mixed = bool((self.arena["shape"][row.base : row.base + row.gang_min] != shape).any())
-        return (shape, row.gang_min, row.number if mixed else 0)
-
-    def backoff_key(self, row: JobRow, key: int) -> int:
-        """The key of units of a part among those of their pool that back off: shape and size."""
-        shape, size, _ = self.form(row, key)
-        return shape << 32 | size
-
-    def gang(self, row: JobRow) -> I64:
-        """The members of the gang of a job."""
-        return np.arange(row.base, row.base + row.gang_min)
-
-    def present(self, row: JobRow) -> I64:
-        """The tasks that a job has: those that weren't removed."""
-        return np.flatnonzero(self.arena["ended"][row.base : row.base + row.instances] != REMOVED) + row.base
-
-    def asked(self, row: JobRow, slots: I64) -> Vector:
-        """What tasks of a job need together."""
-        total = self.nothing
-        shapes, counts = counted(self.arena["shape"][slots])
-        for shape, tasks in zip(shapes.tolist(), counts.tolist(), strict=True):
-            total = add(total, self.shapes[shape].need, tasks)
-        return total
-
-    def slots(self, row: JobRow, key: int, column: str, value: int = 0) -> I64:
-        """The tasks of a part for which a column has a value, or, with 0, any but 0; ascending."""
-        stretch = self.arena[column][row.base : row.base + row.instances]
-        found = np.flatnonzero(stretch == value if value else stretch) + row.base
-        return found if len(row.parts) == 1 else dict(self._split(row, found)).get(key, NO_SLOTS)
-
-    def claim_slots(self, row: JobRow, key: int) -> I64:
-        """The tasks of a part that are entitled and have no place; ascending."""
-        slots = self.slots(row, key, "due_s")
-        claims: I64 = slots[self.arena["placed"][slots] == 0]
-        return claims
-
-    def waiting_units(self, row: JobRow, key: int) -> int:
-        """How many units of a part wait that is ready."""
-        return 1 if key % ROLES == GANG else row.parts[key].queued
-
-    def kind(self, row: JobRow, key: int) -> int:
-        """The class of a part: a sum of `FIRM` and `CONTROLLERS`."""
-        return FIRM * (not row.preemptible) + CONTROLLERS * (key % ROLES == CONTROLLER)
-
-    def is_ready(self, row: JobRow, key: int) -> bool:
-        """Whether units of a part wait; a gang doesn't while members of it are still ending."""
-        part = row.parts[key]
-        if not part.queued or part.returned:
-            return False
-        if key % ROLES != GANG:
-            return True
-        runs = self.arena["queued"][row.base : row.base + row.gang_min]
-        return part.queued == row.gang_min and bool((runs == runs[0]).all())
-
-    def _keys(self, row: JobRow, slots: I64) -> I64:
-        """The key of the part of each task."""
-        shape, instance = self.arena["shape"][slots].astype(np.int64), slots - row.base
-        if row.gang_min:
-            gang = int(self.arena["shape"][row.base]) * ROLES + GANG
-            return np.where(instance < row.gang_min, gang, shape * ROLES + SINGLE)
-        return shape * ROLES + np.where(row.controller & (instance == 0), CONTROLLER, SINGLE)
-
-    def _split(self, row: JobRow, slots: I64) -> Iterator[tuple[int, I64]]:
-        if len(row.parts) == 1:
-            if len(slots):
-                yield next(iter(row.parts)), slots
-            return
-        yield from by(slots, self._keys(row, slots))
-
     def _add_tasks(self, row: JobRow, slots: I64, whole: bool = False) -> None:
         """Tasks came to a job; `whole`: all of one shape, the first ones of it."""
         if whole and not row.gang_min and not row.controller:
@@ -352,7 +216,7 @@ class Queues:
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
             if "allocation" in amounts:
-                self.numbers += 1
+                self.holdings.numbers += 1
                 self.lines.changed_at(self.holdings.levels(pool))
         self.changes += 1
 
@@ -375,76 +239,3 @@ class Queues:
         if passage.entitled and row.preemptible:
             self.holdings.leaf(row.pool).add_entitled(row.priority, scale(amount, passage.entitled))
         self.lines.review(part, row)
-
-
-class Passage(NamedTuple):
-    """What one task adds to counts and sums when it passes from a state to another."""
-
-    queued: int
-    entitled: int
-    borrowed: int
-    claims: int
-    loans: int
-    sums: tuple[tuple[str, int], ...]
-
-
-@cache
-def passage_of(before: int, after: int, preemptible: bool, controller: bool) -> Passage:
-    """The passage of a task of a class between two states."""
-
-    def more(is_counted: Callable[[int], bool]) -> int:
-        return is_counted(after) - is_counted(before)
-
-    def holds(state: int) -> bool:
-        return state & (IS_ENTITLED | IS_BORROWED) > 0
-
-    sums = {
-        "allocation": more(lambda state: holds(state) and not state & IS_PARKED),
-        "parked": more(lambda state: state & IS_PARKED > 0),
-        "firm": 0 if preemptible else more(holds),
-        "controllers": more(holds) if controller else 0,
-        "placed": more(lambda state: state & HAS_PLACE > 0),
-        "leaving": more(lambda state: state & HAS_PLACE > 0 and state & LEAVES > 0),
-        "claims": more(claims),
-        "loans": more(loans),
-    }
-    return Passage(
-        more(lambda state: state & WAITS > 0),
-        more(lambda state: state & IS_ENTITLED > 0),
-        more(lambda state: state & IS_BORROWED > 0),
-        sums["claims"],
-        sums["loans"],
-        tuple((name, sign) for name, sign in sums.items() if sign),
-    )
-
-
-def claims(state: int) -> bool:
-    """Whether a task in a state is entitled and has no place."""
-    return state & (IS_ENTITLED | HAS_PLACE) == IS_ENTITLED
-
-
-def loans(state: int) -> bool:
-    """Whether a task in a state is borrowed and has no place."""
-    return state & (IS_BORROWED | HAS_PLACE) == IS_BORROWED
-
-
-def by(slots: I64, groups: I64) -> Iterator[tuple[int, I64]]:
-    """Slots by their groups, ascending; within a group as they stood."""
-    numbers = distinct(groups)
-    if len(numbers) == 1:
-        yield int(numbers[0]), slots
-        return
-    order = np.argsort(groups, kind="stable")
-    ends = np.searchsorted(groups[order], numbers, side="right").tolist()
-    start = 0
-    for number, end in zip(numbers.tolist(), ends, strict=True):
-        yield number, slots[order[start:end]]
-        start = end
-
-
-def stretches(slots: I64, run: I64, part: I64) -> tuple[I64, I64]:
-    """Where neighbouring slots of equal run within a part begin, and how many they are."""
-    breaks = np.ones(len(slots), dtype=np.bool_)
-    breaks[1:] = (np.diff(slots) != 1) | (np.diff(run) != 0) | (np.diff(part) != 0)
-    first = np.flatnonzero(breaks)
-    return first, np.diff(np.append(first, len(slots)))

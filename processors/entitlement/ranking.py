@@ -2,7 +2,8 @@
 
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Taken
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.parts import GANG, ROLES
+from processors.entitlement.queues import Queues
 from processors.entitlement.rows import JobRow
 from processors.entitlement.shares import Shares
 

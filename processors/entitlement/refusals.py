@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from events.codes import Code
 from events.resources import Vector
-from processors.entitlement.lines import FIRM
+from processors.entitlement.parts import FIRM
 from processors.entitlement.rows import CellRow, PoolRow
 from processors.state.table import Table
 

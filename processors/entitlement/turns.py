@@ -19,8 +19,8 @@ from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Head, Rooms, closed_at
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.lines import FIRM
-from processors.entitlement.queues import GANG, ROLES, Queues
+from processors.entitlement.parts import FIRM, GANG, ROLES
+from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import exceeds
 from processors.entitlement.rows import CellRow, CreditRow, JobRow, PoolRow, TurnRow
 from processors.entitlement.shares import Shares
@@ -316,7 +316,7 @@ class Turns:
         self._shares.turned(event.pool)
         self._queues.lines.touch(event.pool)
         self._queues.changes += 1
-        self._queues.numbers += 1
+        self._queues.holdings.numbers += 1
 
     def set_credits(self, event: CreditsSet, now: int) -> None:
         """Pools save otherwise."""

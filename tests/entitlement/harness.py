@@ -12,7 +12,7 @@ from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import Amounts, Vector
 from processors.entitlement.holdings import Holding
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.queues import GANG, ROLES
+from processors.entitlement.parts import GANG, ROLES
 from tests.machines import Alone, Range, Run, columns, of, one, ranges, ranges_of, runs_of, shaped
 
 

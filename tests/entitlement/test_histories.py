@@ -15,7 +15,7 @@ from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered
 from events.records.parts import Cause, TaskShape
 from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
-from processors.entitlement.queues import GANG, ROLES
+from processors.entitlement.parts import GANG, ROLES
 from processors.entitlement.rows import BORROWED, ENTITLED, JobRow
 from tests.entitlement.harness import World, admitted, borrowed, cpu, ranked
 from tests.machines import Run, columns, mixed
