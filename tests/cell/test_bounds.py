@@ -172,8 +172,10 @@ def test_a_cell_at_its_bounds_goes_on_and_sums_rightly(seed: int) -> None:
     entitlement: Any = cell.drivers["entitlement"].machine
     for pool in ("/a", "/b"):
         open_ = [row for row in entitlement.queues.jobs.values() if row.pool == pool]
-        assert entitlement.shares()[pool].allocation[0] == sum(
-            part.held * entitlement.queues.need(shape)[0] for row in open_ for shape, part in row.parts.items()
+        arena = entitlement.queues.arena["held"]
+        assert entitlement.queues.holdings[pool].allocation[0] == sum(
+            entitlement.queues.asked(row, np.flatnonzero(arena[row.base : row.base + row.instances]) + row.base)[0]
+            for row in open_
         )
     hosts: Any = cell.drivers["placement"].machine.hosts
     assert (hosts.used <= hosts.capacity).all()

@@ -89,6 +89,7 @@ def test_a_job_that_fits_nowhere_waits_until_such_a_host_comes() -> None:
 
 def test_a_pool_below_its_reservation_gets_its_own_back() -> None:
     cell = Cell(hosts=2)
+    cell.append(CellConfigured(command_id="1", preemption_delay_ms=2000))
     cell.pool("/a", {"cpu": 4000})
     cell.pool("/b", {"cpu": 4000})
     cell.submit("greedy", pool="/a", instances=8, resources={"cpu": 1000}, duration_ms=60_000)
@@ -115,10 +116,10 @@ def test_settings_are_facts_and_every_machine_goes_by_them() -> None:
     assert cell.state("small") == "SUCCEEDED"
     cell.run(4000)
     assert cell.state("small") == "ABSENT", "forgotten after two seconds"
-    patience_ms = cell.drivers["placement"].machine.runs.settings.now.placement_patience_ms  # type: ignore[attr-defined]
+    patience_ms = cell.drivers["placement"].machine._settings.now.placement_patience_ms  # type: ignore[attr-defined]
     assert patience_ms == 1000, "what makes no sense is refused"
     cell.recover("placement")
-    assert cell.drivers["placement"].machine.runs.settings.now.return_backoff_ms == 7000  # type: ignore[attr-defined]
+    assert cell.drivers["placement"].machine._settings.now.return_backoff_ms == 7000  # type: ignore[attr-defined]
     cell.verify()
 
 
@@ -162,8 +163,8 @@ def nothing_is_held(cell: Cell) -> None:
     assert isinstance(placement, Placement)
     assert isinstance(entitlement, Entitlement)
     assert not placement.hosts.used.any()
-    assert not any(any(amount) for amount in entitlement.queues.allocation.values())
-    assert not any(entitlement.queues.order.values())
+    assert not any(any(holding.allocation) for _, holding in entitlement.queues.holdings.items())
+    assert not any(any(lines.waiting) or lines.claims for _, lines in entitlement.queues.lines.items())
     for driver in cell.drivers.values():
         driver.fold.state.take_changes()
         assert driver.fold.state.rehash() == driver.fold.state.hash

@@ -1,11 +1,13 @@
 """A service with an SLA keeps what it was promised while another pool takes its own back."""
 
 from events.codes import TaskState
+from events.records.pools import CellConfigured
 from tests.cell.world import Cell
 
 
 def test_preemption_disturbs_no_more_of_a_service_than_its_sla_allows() -> None:
     cell = Cell(hosts=2)
+    cell.append(CellConfigured(command_id="1", preemption_delay_ms=2000))
     cell.pool("/a", {})
     cell.pool("/b", {"cpu": 4000})
     service = {"kind": "stateless", "instances": 8, "max_unavailable": 2}
@@ -25,6 +27,7 @@ def test_preemption_disturbs_no_more_of_a_service_than_its_sla_allows() -> None:
 
 def test_who_waits_for_a_preemption_gets_another_when_sla_defers_it_late() -> None:
     cell = Cell(hosts=1)
+    cell.append(CellConfigured(command_id="1", preemption_delay_ms=2000))
     cell.pool("/a")
     cell.pool("/b", {"cpu": 2000})
     cell.run(2000)
