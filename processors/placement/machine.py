@@ -250,6 +250,8 @@ class Placement:
         self._liveness.lost(event, now)
 
     def _apply(self, event: Event, now: int) -> None:
+        if isinstance(event, TimerPassed) and event.machine != self.name:
+            return  # a deadline of another machine
         handlers = self._on.get(type(event))
         if handlers:
             for handler in handlers:

@@ -12,6 +12,7 @@ from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered, RunsEnded
 from events.records.parts import Cause, ResourceKind
+from events.records.rounds import TimerPassed
 from events.resources import scale
 from processors.entitlement.limit_victims import LimitVictims, Taker, spared
 from processors.state.preemption_rules import Right
@@ -94,6 +95,15 @@ def test_as_long_as_others_are_leaving_nobody_is_asked_again_and_nobody_else_get
     zeros = pack_ints([0])
     first = RunsEnded(**columns(victims[:1]), outcome=pack_ints([4]), exit_code=zeros, kept=zeros)
     assert admitted(world.peer("lifecycle", first)) == [("b", 0, 1)]
+
+
+def test_the_deadline_of_another_machine_is_not_taken_for_its_own() -> None:
+    world = two()
+    run(world, "a", "/p/a", 8)
+    run(world, "b", "/p/b", 8)
+    world.now += 3 * MINUTE
+    said = world.peer("placement", TimerPassed(machine="placement", due_ms=world.now))
+    assert len(of(said, PreemptionsOrdered)) == 1
 
 
 def test_a_refusal_of_sla_voids_the_order_and_others_leave() -> None:
