@@ -1,4 +1,4 @@
-"""The map of the code names files that exist."""
+"""The map of the code, and what says how to change it, name files that exist."""
 
 import re
 from pathlib import Path
@@ -24,3 +24,9 @@ def test_every_folder_of_the_packages_exists() -> None:
         if line.startswith("| `"):
             folder = re.findall(r"`([\w/]+)/`", line)[0]
             assert (ROOT / folder).is_dir(), folder
+
+
+def test_every_path_that_contributing_names_exists() -> None:
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.(?:py|md))?)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
