@@ -1,0 +1,72 @@
+"""A claim without a place holds nothing under limits while others wait for them: what it would hold is lent."""
+
+from events.codes import Code
+from events.columns import pack_ints
+from events.records.base import Event
+from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
+from events.records.placement import GangsParked, PreemptionAsked
+from processors.state.preemption_rules import Flag
+from tests.entitlement.harness import World, borrowed, cpu, preempted, ranked
+from tests.entitlement.test_limits import MINUTE, leave
+from tests.machines import of, ranges
+
+BIG = [("big", 0, 1, 1, 0)]
+
+
+def parked() -> World:
+    """A pool with a limit of 4: a task of 4 is entitled and finds no host, small ones run on what it would hold."""
+    world = World(cpu(12))
+    world.define("/p", limit=cpu(4))
+    assert world.submit("big", need=cpu(4), priority=5) == [("big", 0, 1)]
+    assert not world.submit("small", instances=8)
+    assert not of(world.later(MINUTE - 2000, 1000), AdmissionsRanked)
+    assert ranked(world.later(4000, 1000), 2) == [("big", 0, 1)]
+    assert world.holds("/p") == 4, "a placement may cross"
+    lent = borrowed(world.peer("placement", GangsParked(**ranges(BIG))))
+    assert len(lent) == 4
+    world.place(*lent)
+    assert world.holds("/p") == 4
+    return world
+
+
+def ask(world: World) -> list[Event]:
+    """Placement has found a host for the large task."""
+    none = {"job_ids": (), "job": b"", "instance": b"", "victim_run": b"", "way": b""}
+    unit = {"job_id": "big", "first": 0, "count": 1, "run": 1, "host_ids": ("h",), "tasks": pack_ints([1])}
+    return world.peer("placement", PreemptionAsked(**unit, **none))
+
+
+def test_what_was_lent_leaves_when_the_claim_has_a_place() -> None:
+    world = parked()
+    (order,) = of(ask(world), PreemptionsOrdered)
+    assert preempted([order]) == [("small", each, 1) for each in (3, 2, 1, 0)]
+    assert (order.for_job, order.host_ids, order.code) == ("big", ("h",), Code.LIMIT_REACHED)
+    assert ranked(leave(world, order), 1) == [("big", 0, 1)]
+    assert world.holds("/p") == 4
+    world.place(("big", 0, 1))
+    assert world.holds("/p") == 4
+
+
+def test_a_claim_for_which_the_limit_has_room_gets_it_at_once() -> None:
+    world = parked()
+    world.over("small")
+    assert world.holds("/p") == 0
+    assert ranked(ask(world), 1) == [("big", 0, 1)]
+    assert not len(world.machine.asks.table)
+    assert world.holds("/p") == 4
+
+
+def test_where_not_enough_can_leave_the_claim_is_refused_and_stays_parked() -> None:
+    world = parked()
+    world.configure(preemptions_per_hour=0)
+    (refused,) = of(ask(world), PreemptionRefused)
+    assert (refused.code, refused.victim_job_id, refused.wanted) == (Code.LIMIT_REACHED, "", {"cpu": 4})
+    assert world.holds("/p") == 4
+
+
+def test_a_claim_for_whose_room_nobody_waits_is_not_parked() -> None:
+    world = World(cpu(12))
+    world.define("/p", limit=cpu(4))
+    world.submit("big", need=cpu(4))
+    assert not of(world.later(10 * MINUTE, MINUTE), AdmissionsRanked)
+    assert Flag.MOVE in Flag(world.machine.rights.rights["big", 0].flags)
