@@ -195,7 +195,8 @@ class Walk:
     def _gang(self, part: Part, row: JobRow, need: Vector, waiting: bool, kind: int) -> Refusal | None:
         if waiting and not fits(need, self._limit):
             return self._why(need, kind, "")
-        slots = self._queues.gang(row)
+        # members of a borrowed gang may have ended; they don't hold anything
+        slots = self._queues.gang(row) if waiting else self._queues.slots(row, part[1], "entitled", BORROWED)
         self._take(part, row, slots, np.full(len(slots), waiting), need, 1)
         return None
 

@@ -335,6 +335,8 @@ class Entitlement:
         self.passes.settled[event.pool] = None
 
     def _timer(self, event: TimerPassed, now: int) -> None:
+        if event.machine != self.name:
+            return  # what is due here wasn't looked at then
         self._cell.change("cell").timer_ms = now
         self.displacements.expire(now)
         self.idle.pass_time(now)

@@ -253,7 +253,7 @@ class Placement:
         if isinstance(event, TimerPassed) and event.machine != self.name:
             return  # a deadline of another machine
         handlers = self._on.get(type(event))
-        if handlers:
+        if handlers and not (isinstance(event, TimerPassed) and event.machine != self.name):
             for handler in handlers:
                 handler(event, now)
             if not isinstance(event, GatewayBeat):
