@@ -39,7 +39,7 @@ FORMS = [
     ("host h-1 runs == 2", "host h-1 runs < 2", "host h-1 runs 2"),
     ("pool /p allocation cpu == 2", "pool /p allocation cpu != 2", "pool /p allocation cpu 2"),
     ("pool /p allocation memory == 2GiB", "pool /p allocation memory <= 1GiB", "pool /p allocation memory 2GiB"),
-    ("pool /p demand cpu >= 2.5", "pool /p demand cpu < 500m", "pool /p demand cpu 3"),
+    ("pool /p demand cpu >= 1.5", "pool /p demand cpu < 500m", "pool /p demand cpu 2"),
     ("pool /p entitlement cpu <= 2", "pool /p entitlement cpu > 6", "pool /p entitlement cpu 2"),
     ("cell tasks RUNNING == 2", "cell tasks RUNNING == 0", "cell tasks RUNNING 2"),
     ("cell preempted == 0", "cell preempted > 0", "cell preempted 0"),
@@ -97,6 +97,7 @@ def test_preempted_runs_are_counted_and_their_order_is_told():
     text = """
 hosts: [{name: h, resources: {cpu: 4}}]
 pools: [{path: /p}, {path: /q, reservation: {cpu: 2}}]
+cell: {preemption_delay: 2s}
 jobs:
   - {job_id: low, pool: /p, instances: 4, resources: {cpu: 1}, sim: {duration: 5m}}
   - {job_id: high, pool: /q, at: 1m, instances: 2, resources: {cpu: 1}, sim: {duration: 1m}}
@@ -114,6 +115,7 @@ def test_a_job_waits_for_what_was_last_said_while_any_task_waits():
     text = """
 hosts: [{name: h, resources: {cpu: 4}}]
 pools: [{path: /p}, {path: /q, reservation: {cpu: 2}}]
+cell: {preemption_delay: 2s}
 end: 4m
 jobs:
   - {job_id: low, pool: /p, instances: 4, resources: {cpu: 1}, retries: {max: 3}, sim: {duration: 100s, fail_runs: 1}}
