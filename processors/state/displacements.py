@@ -2,7 +2,7 @@
 
 Entitlement and placement each fold it from the same records: orders, their answers, ends of runs. A task has a row only
 while something is to be remembered: for an hour after it was preempted, while it is spared, while an order for it is
-open; and once it went because its slice was over, until it is removed or its job ends, for that doubles the next one.
+open; and once it used up its slice, until it is removed or its job ends, for that doubles the next one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ class DisplacedRow(msgspec.Struct, array_like=True):
     times: list[int] = []
     """When it was preempted, within the last hour, ascending."""
     slices: int = 0
-    """How often it went because its slice was over."""
+    """How often it was preempted for others after its slice was over."""
     spared_ms: int = 0
     """Until when sla's refusal spares it."""
     order: int = 0

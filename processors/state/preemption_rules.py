@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
 
     code: str = ""
     slice: bool = False
-    """It may only because its slice is over, which doubles the next one of its tasks."""
+    """It has used up its slice, which doubles the next one of its tasks: else turns of the same length went round."""
 
     @property
     def goes(self) -> bool:
@@ -84,7 +84,7 @@ NO_RIGHT = Verdict(Code.NO_RIGHT)
 
 
 def slice_ms(turn_for_ms: int, used: int, doublings: int) -> int:
-    """For how long a unit is protected that was preempted by its slice `used` times: each time doubles it, up to a
+    """For how long a unit is protected that used up its slice `used` times: each time doubles it, up to a
     number of doublings. Of a gang `used` is the most of its tasks.
     """
     return turn_for_ms << min(max(0, used), doublings)
@@ -139,9 +139,9 @@ def may_give(
                 oversize.append(kind)
     if not allowed:
         return NO_RIGHT
-    if all(_oversize_goes(kind, amount, giver, right, taken) for kind in oversize):
-        return CLEAN
-    return BY_SLICE if slice_over else SLICE_NOT_OVER
+    if slice_over:
+        return BY_SLICE
+    return CLEAN if all(_oversize_goes(kind, amount, giver, right, taken) for kind in oversize) else SLICE_NOT_OVER
 
 
 def _oversize_goes(kind: int, amount: Vector, giver: Giver, right: Right, taken: Vector) -> bool:

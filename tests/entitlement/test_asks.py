@@ -154,7 +154,7 @@ class Naive:
         return max(excess) - 100 * (not self.jobs[victim[0]]["preemptible"])
 
     def judge(self, unit: Unit, victims: list[tuple[Unit, Way]]) -> object:
-        """A refusal as code, job, instance; or for each run whether it goes by its slice."""
+        """A refusal as code, job, instance; or for each run whether it uses up its slice."""
         pool, now = self.jobs[unit[0]]["pool"], self.world.now
         if not self.ready(unit):
             return Code.NO_RIGHT, "", 0
@@ -215,6 +215,7 @@ class Naive:
                     by_slice = True
                 if by_slice and not code and not over:
                     code = Code.SLICE_NOT_OVER
+                by_slice = over
                 if not code:
                     taken = [have + more for have, more in zip(taken, mine, strict=True)]
             if not code and max(self.spared.get(key, 0) for key in keys) > now:

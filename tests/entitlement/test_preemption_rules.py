@@ -42,6 +42,11 @@ def test_what_is_oversize_goes_by_a_reservation_a_smaller_deficit_or_a_slice() -
     assert may_give((5, 0), (4, 0), GIVER, RIGHT, NONE).code == Code.SLICE_NOT_OVER, "2 in 4 against 3 in 8"
     assert may_give((4, 0), (4, 0), GIVER, RIGHT, (1, 0)).code == Code.SLICE_NOT_OVER, "1 in 4 against 2 in 8"
     assert may_give((5, 0), (4, 0), GIVER, RIGHT, NONE, slice_over=True) == ("", True)
+
+
+def test_what_goes_after_its_slice_has_used_it_up_whether_it_is_oversize_or_not() -> None:
+    assert may_give((1, 0), (4, 0), GIVER, RIGHT, NONE) == ("", False)
+    assert may_give((1, 0), (4, 0), GIVER, RIGHT, NONE, slice_over=True) == ("", True)
     below = RIGHT._replace(flags=Flag.BELOW_RESERVATION)
     assert may_give((7, 0), (4, 0), GIVER, below, NONE).goes
     assert may_give((8, 0), (4, 0), GIVER, below, NONE).code == Code.SLICE_NOT_OVER, "the giver would be below its own"

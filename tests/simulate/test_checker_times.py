@@ -1,6 +1,7 @@
 """Each promise about times and explanations, broken in rounds of this test alone."""
 
 import pytest
+from msgspec import structs
 
 from events.records.entitlement import (
     GangsHeld,
@@ -35,12 +36,14 @@ def test_capacity_that_waiting_work_could_use_isnt_idle_for_long() -> None:
     assert "of /a waits and would fit on ['h']" in violation(looks, world, 2 * IDLE_MS // MINUTE)
 
 
-@pytest.mark.parametrize("why", ["full now and then", "firm", "closed", "limit", "reserved", "static"])
+@pytest.mark.parametrize(
+    "why", ["full now and then", "firm", "closed", "closed until now", "limit", "reserved", "static"]
+)
 def test_capacity_that_may_be_idle_is(why: str) -> None:
     pool = PoolDefined(
         path="/a",
         command_id="c",
-        closed=why == "closed",
+        closed=why.startswith("closed"),
         limit={"cpu": 500} if why == "limit" else {},
         reservation={"cpu": 4000},
     )
@@ -58,6 +61,10 @@ def test_capacity_that_may_be_idle_is(why: str) -> None:
             world.hosts.hosts["h"].used["cpu"] += 4000
             looks.look(world.now)
             world.hosts.hosts["h"].used["cpu"] -= 4000
+        looks.look(world.now)
+    if why == "closed until now":
+        world.pools.defined["/a"] = structs.replace(pool, closed=False)
+        world.later(MINUTE)
         looks.look(world.now)
 
 

@@ -98,10 +98,11 @@ class Idle:
         """Some hosts on which a gang would have fitted all the time; none: it wouldn't."""
         held = self._pools.units.held
         admitted = any(task[0] == job.job_id and self._hosts.run_of(task) != each.run for task, each in held.items())
-        if self._pools.is_closed(job.pool) or (job.controller and self._limits_controllers(job.pool)):
+        levels = ("/", *upwards(job.pool))
+        if not all(path in rooms for path in levels) or (job.controller and self._limits_controllers(job.pool)):
             return []
-        for path in ("/", *upwards(job.pool)):
-            room = rooms.get(path, Counter())
+        for path in levels:
+            room = rooms[path]
             if not admitted and any(room[name] < size * amount for name, amount in shape.resources.items() if amount):
                 return []
         found: list[str] = []
@@ -132,8 +133,8 @@ class Idle:
         return found
 
     def _rooms(self) -> dict[str, Counter[str]]:
-        """Of each pool the room that what has a place leaves under its limit; of the root that of licences, and beyond
-        static reservations.
+        """Of each pool that isn't closed the room that what has a place leaves under its limit; of the root that of
+        licences, and beyond static reservations.
         """
         pools = self._pools
         names = {name for host in self._hosts.hosts.values() if host.offer for name in host.offer.capacity}
@@ -145,6 +146,7 @@ class Idle:
         rooms = {
             path: Counter({name: pool.limit.get(name, NO_LIMIT) - used[path][name] for name in names})
             for path, pool in pools.defined.items()
+            if not pool.closed
         }
         rooms["/"] = Counter(dict.fromkeys(names, NO_LIMIT))
         tops = [path for path in pools.defined if path.count("/") == 1]
