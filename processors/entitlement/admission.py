@@ -173,7 +173,7 @@ class Walk:
         if row.priority != self._priority:
             self._priority = row.priority
             self._free = subtract(subtract(self._entitlement, self._holding.level(row.priority)), self._taken)
-        need = queues.unit_need(row, key)
+        need = need_of(queues, part, row)
         room = self._free
         if kind & FIRM:
             room = tuple(map(min, room, self._reservation))
@@ -195,7 +195,6 @@ class Walk:
     def _gang(self, part: Part, row: JobRow, need: Vector, waiting: bool, kind: int) -> Refusal | None:
         if waiting and not fits(need, self._limit):
             return self._why(need, kind, "")
-        # members of a borrowed gang may have ended; they don't hold anything
         slots = self._queues.gang(row) if waiting else self._queues.slots(row, part[1], "entitled", BORROWED)
         self._take(part, row, slots, np.full(len(slots), waiting), need, 1)
         return None
@@ -295,6 +294,14 @@ def merged(lines: PoolLines, blocked: dict[int, Head]) -> Iterator[tuple[int, Pl
                 cursors[kind][which + 2] += 1
         yield kind, place
         open_ = [each for each in open_ if each not in blocked]
+
+
+def need_of(queues: Queues, part: Part, row: JobRow) -> Vector:
+    """What the next unit of a part needs to be entitled; of a borrowed gang what those members need that still hold."""
+    key = part[1]
+    if key % ROLES == GANG and row.parts[key].borrowed:
+        return queues.asked(row, queues.slots(row, key, "entitled", BORROWED))
+    return queues.unit_need(row, key)
 
 
 def controllers_room(row: PoolRow, holding: Holding, entitlement: Vector) -> Vector:

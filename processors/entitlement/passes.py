@@ -3,7 +3,7 @@
 from events.codes import Code
 from events.records.base import Event
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, ranked
+from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, need_of, ranked
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lending import Lending
@@ -149,9 +149,8 @@ class Passes:
         holding, entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
         found = []
         for kind, head in heads.items():
-            job_id, key = head.part
-            row = self._queues.jobs[job_id]
-            need, level = self._queues.unit_need(row, key), holding.level(row.priority)
+            row = self._queues.jobs[head.part[0]]
+            need, level = need_of(self._queues, head.part, row), holding.level(row.priority)
             wanted = [have + want if want else 0 for have, want in zip(level, need, strict=True)]
             percent = self._pools[pool].controllers_percent
             if kind & CONTROLLERS and 0 < percent < 100:

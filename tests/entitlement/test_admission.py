@@ -100,6 +100,21 @@ def test_a_gang_whose_members_are_still_ending_waits_for_them() -> None:
     assert world.requeue_gang("gang", 3, 2) == [("gang", at, 2) for at in range(3)]
 
 
+def test_of_a_borrowed_gang_the_members_that_still_hold_become_entitled() -> None:
+    world = World(cpu(4))
+    world.define("/a")
+    world.define("/b")
+    world.busy = True
+    world.submit("big", "/b", need=cpu(3))
+    world.submit("gang", "/a", instances=3, gang_min=3)
+    world.busy = False
+    world.quiet()
+    assert borrowed(world.said) == [("gang", at, 1) for at in range(3)]
+    world.place(*[("gang", at, 1) for at in range(3)])
+    world.end(("gang", 0, 1))
+    assert ranked(world.said, 1) == [("gang", 1, 1), ("gang", 2, 1)]
+
+
 def test_limits_of_the_pools_above_bind() -> None:
     world = World(cpu(100))
     world.define("/a", limit={"cpu": 10})

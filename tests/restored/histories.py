@@ -18,8 +18,16 @@ from events.records.lifecycle import (
     RunsEnded,
 )
 from events.records.parts import Cause, Constraint, ResourceKind, TaskShape
-from events.records.placement import GangsReturned, HostLost, HostsReserved, PreemptionAsked, TasksPlaced
+from events.records.placement import (
+    GangsParked,
+    GangsReturned,
+    HostLost,
+    HostsReserved,
+    PreemptionAsked,
+    TasksPlaced,
+)
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
+from events.records.rounds import TimerPassed
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.resources import Amounts
 from processors.state.arena import REMOVED
@@ -208,7 +216,7 @@ class Entitlement(History):
 
     def __init__(self, draw: Random) -> None:
         super().__init__(EntitlementWorld({"cpu": 20, "memory": 20}), draw)
-        reserved = {"cpu": draw.randint(0, 8)}
+        reserved = self.reserved = {"cpu": draw.randint(0, 8)}
         self.leaves = ("/a/x", "/a/y", "/b", "/late")
         self.kinds: list[str] = []
         """That were added to the cell."""
@@ -257,6 +265,9 @@ class Entitlement(History):
         kept = int(self.draw.random() < 0.3)
         again = self.draw.random() < 0.5
         for job_id, at, run, gang in self.some(self.runs("held")):
+            if gang and self.draw.random() < 0.3:  # the others of the gang haven't ended yet
+                self.world.end((job_id, at, run))
+                continue
             runs = [(job_id, one, run) for one in (range(gang) if gang else [at])]
             self.world.end(*runs, kept=kept if not gang else 0)
             if gang and again:
@@ -291,6 +302,22 @@ class Entitlement(History):
 
     def do_let_claims_wait(self) -> None:
         self.world.later(self.draw.choice([120_000, 400_000, 2_000_000]), step=60_000)
+
+    def do_let_time_pass_elsewhere(self) -> None:
+        self.world.peer("placement", TimerPassed(machine="placement", due_ms=self.world.now))
+
+    def do_park(self) -> None:
+        """Placement parks what it was asked to park."""
+        for job_id, at, _, gang in self.some(self.runs("parked")):
+            queues = self.world.machine.queues
+            run = int(queues.arena["held"][queues.jobs[job_id].base + at])
+            parked = ranges([(job_id, 0 if gang else at, gang or 1, run, int(gang > 0))])
+            self.world.peer("placement", GangsParked(**parked))
+
+    def do_limit(self) -> None:
+        most = self.draw.randint(self.reserved["cpu"], 20)
+        command = f"{self.came}-{self.draw.random()}"
+        self.world.fact(PoolDefined(path="/a", command_id=command, reservation=self.reserved, limit={"cpu": most}))
 
     def do_reserve(self) -> None:
         """Hosts are drained for a unit, or not any more."""
