@@ -65,7 +65,7 @@ class Limits:
         self._holds = holds
         self.runs = PlacedRuns(queues)
         self._parts: dict[Part, None] = {}
-        """Parts that were told that a limit holds them up; some of them are no more."""
+        """Parts with `PartRow.limited_ms`; some of them may have none any more."""
 
     def restored(self) -> None:
         """Finds again what is derived."""
@@ -74,7 +74,7 @@ class Limits:
             (job_id, key): None
             for job_id, row in self._queues.jobs.items()
             for key, part in row.parts.items()
-            if is_limited(part.reported)
+            if part.limited_ms
         }
 
     # What is decided.
@@ -140,9 +140,13 @@ class Limits:
         for part in list(self._parts):
             row = self._queues.jobs.get(part[0])
             what = row.parts.get(part[1]) if row is not None else None
-            if row is None or what is None or not is_limited(what.reported):
+            if row is None or what is None or not what.limited_ms:
                 del self._parts[part]
-            elif row.pool in self._pools and (all_pools or self._claims.delay_ms(row.pool) >= 0):
+            elif (
+                is_limited(what.reported)
+                and row.pool in self._pools
+                and (all_pools or self._claims.delay_ms(row.pool) >= 0)
+            ):
                 yield part, what.limited_ms + self._claims.delay_ms(row.pool)
 
     def _waiter(self, part: Part, rooms: Rooms) -> Waiter | None:
