@@ -7,12 +7,13 @@ that a long trace takes no more room than a short one.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from events.bounds import AMOUNT_MAX
 from events.codes import TaskState
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.pools import CellConfigured, PoolDefined
@@ -58,6 +59,8 @@ class Trace(NamedTuple):
     """Jobs that can't be run so far, by what is with them."""
     endless: bool = False
     """Whether its jobs never end: the run is over when the last has come."""
+    reserved: Mapping[str, int] = {}
+    """What each pool reserves: jobs that nobody may preempt need it."""
 
 
 def session(source: TraceOptions, options: RunOptions) -> Session:
@@ -109,14 +112,14 @@ def _trace(source: TraceOptions) -> Trace:
         case "swf" if source.machines is not None:
             machines = grid.hosts(source.machines)
             jobs = readers.rigid(grid.jobs(path, machines), left_out)
-            return Trace(machines, ["/trace"], partial(submitted, jobs), left_out)
+            return Trace(machines, ["/trace"], partial(submitted, jobs), left_out, reserved=_total(machines))
         case "swf":
             count = source.hosts or readers.swf_processors(path)
             if count is None:
                 raise PacelineError(f"{path} doesn't say how many processors there are; say it with --hosts")
             hosts = [SimHost(count, {"cpu": 1000, "memory": UNBOUNDED, "disk": UNBOUNDED}, pattern="node-#")]
             jobs = readers.rigid(readers.swf(path, count), left_out)
-            return Trace(hosts, ["/trace"], partial(submitted, jobs), left_out)
+            return Trace(hosts, ["/trace"], partial(submitted, jobs), left_out, reserved=_total(hosts))
         case "philly":
             hosts = [
                 SimHost(
@@ -139,10 +142,18 @@ def _trace(source: TraceOptions) -> Trace:
             return Trace(hosts, ["/trace"], partial(_arrivals, pods, source.jobs), left_out, endless=True)
 
 
+def _total(hosts: Iterable[SimHost]) -> dict[str, int]:
+    """What hosts have together, as far as a pool may reserve it."""
+    total = Counter[str]()
+    for host in hosts:
+        total.update({name: host.count * amount for name, amount in host.capacity.items()})
+    return {name: min(amount, AMOUNT_MAX) for name, amount in total.items()}
+
+
 def _actions(cell: Cell, trace: Trace) -> Iterator[Action]:
     yield Action(0, partial(cell.append, _settings("trace", NEVER_MS)))
     for path in trace.pools:
-        yield Action(0, partial(cell.append, PoolDefined(path=path, command_id=path)))
+        yield Action(0, partial(cell.append, PoolDefined(path=path, command_id=path, reservation=dict(trace.reserved))))
 
     def make(gateway: Gateway) -> Fleet:
         return Fleet(gateway, trace.hosts, cell.clock, 0, heartbeat_ms=None)

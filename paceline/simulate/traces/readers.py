@@ -89,7 +89,8 @@ def _table(path: Path, lines: Iterable[str], *columns: str) -> Iterator[tuple[in
 
 
 def rigid(rows: Iterable[Row | None], left_out: Counter[str]) -> Iterator[TraceJob]:
-    """The jobs of a log, gangs of all their tasks; time begins with the first. A run is cut at its limit.
+    """The jobs of a log, gangs of all their tasks, which nobody preempts; time begins with the first. A run is cut at
+    its limit.
 
     Left out, and counted: jobs that ran for no time or had no limit, and, None, those that the cluster can't hold.
     """
@@ -108,6 +109,7 @@ def rigid(rows: Iterable[Row | None], left_out: Counter[str]) -> Iterator[TraceJ
             pool="/trace",
             instances=request.tasks,
             resources={"cpu": request.cpus * 1000, "memory": request.memory_mib},
+            preemptible=False,
             gang_min=request.tasks if request.tasks > 1 else 0,
             constraints=request.constraints,
             simulated=Simulated(min(run_s, limit_s) * 1000),
