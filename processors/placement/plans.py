@@ -114,13 +114,14 @@ class Plans:
         self.changed()
 
     def ordered(self, event: PreemptionsOrdered, now: int) -> None:
-        """Runs must leave."""
+        """Runs must leave. Entitlement's time may be behind ours: a hold ends no earlier than it did when we asked."""
         until_ms = now + self._settings.now.hold_for_ms
-        self.orders.put(event.order, OrderRow(until_ms))
         task = (event.for_job, event.for_first)
         if self._answers(task, event):
             row = self.table.change(task)
+            until_ms = max(until_ms, row.until_ms)
             row.order, row.until_ms, row.victims = event.order, until_ms, {}
+        self.orders.put(event.order, OrderRow(until_ms))
 
     def refused(self, event: PreemptionRefused, now: int) -> list[Task]:
         """They need not; returns the unit whose plan came to nothing."""

@@ -168,6 +168,16 @@ def test_what_was_ordered_and_does_not_come_is_asked_of_others_after_a_time(worl
     assert hosts_of(world.leave(*victims(ask))), "if they leave after all, the place is used"
 
 
+def test_a_hold_lasts_where_the_time_of_the_order_is_an_hour_behind(world: Shared) -> None:
+    world.later(HOUR_MS)
+    ask = ask_of(world)
+    world.busy, world.now = True, world.now - HOUR_MS
+    world.order(ask)
+    world.busy, world.now = False, world.now + HOUR_MS
+    assert not asks(world.quiet()), "nobody else is asked"
+    assert hosts_of(world.leave(*victims(ask)))
+
+
 def test_an_ask_without_an_answer_is_given_up_too(world: Shared) -> None:
     ask = ask_of(world)
     assert victims(one(world.later(DEFAULTS.hold_for_ms), PreemptionAsked)) == victims(ask)
