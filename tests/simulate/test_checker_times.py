@@ -6,6 +6,8 @@ from msgspec import structs
 from events.records.entitlement import (
     GangsHeld,
 )
+from events.records.lifecycle import PreemptionAnswered
+from events.records.parts import Cause
 from events.records.pools import PoolDefined
 from paceline.simulate.checker.claims import SOON_MS, Claims
 from paceline.simulate.checker.history import Violation
@@ -88,6 +90,9 @@ def test_preemption_comes_to_rest_when_demand_does() -> None:
     world.rest.look()
     world.later(1)
     world.entitlement([asked(2)], [ordered(2, order=2)])
+    world.rest.look()
+    left = PreemptionAnswered(number=2, order=Cause(machine="entitlement"), code="LEFT", victims=1)
+    world.entitlement([left])
     with pytest.raises(Violation, match="orders others to leave for taker, and demand is settled for 7200 s"):
         world.rest.look()
 

@@ -5,7 +5,7 @@ slice is over go on, each for longer than before; what follows from one of these
 from events.codes import Outcome
 from events.columns import ints
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered, TurnSet
-from events.records.lifecycle import JobAccepted, JobChanged, JobPriorityChanged, RunsEnded
+from events.records.lifecycle import JobAccepted, JobChanged, JobPriorityChanged, PreemptionAnswered, RunsEnded
 from events.records.placement import CapacityChanged
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.rules import CLEAR
@@ -22,6 +22,8 @@ class Rest:
     def __init__(self) -> None:
         self._changed_ms = 0
         self._late = ""
+        self._orders: dict[int, str] = {}
+        """Open orders that nothing has led to for long, and what to say if somebody leaves by them."""
 
     def look(self) -> None:
         """Raises `Violation` where demand has settled and preemption hasn't come to rest."""
@@ -33,6 +35,9 @@ class Rest:
         now = round_.now_ms
         for _, _, event, _ in round_.inputs:
             ends = ints(event.outcome).tolist() if isinstance(event, RunsEnded) else []
+            if isinstance(event, PreemptionAnswered):
+                late = self._orders.pop(event.number, "")
+                self._late = late if event.code == "LEFT" else self._late
             changes = isinstance(event, JobAccepted | JobChanged | JobPriorityChanged | CapacityChanged)
             if changes or any(outcome != Outcome.PREEMPTED for outcome in ends):
                 self._changed_ms = now
@@ -47,4 +52,6 @@ class Rest:
             self._changed_ms = round_.now_ms
         elif round_.now_ms - self._changed_ms > REST_MS:
             since = (round_.now_ms - self._changed_ms) // 1000
-            self._late = f"{round_} orders others to leave for {event.for_job}, and demand is settled for {since} s"
+            self._orders[event.order] = (
+                f"{round_} orders others to leave for {event.for_job}, and demand is settled for {since} s"
+            )
