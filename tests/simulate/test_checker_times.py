@@ -13,7 +13,21 @@ from paceline.simulate.checker.claims import SOON_MS, Claims
 from paceline.simulate.checker.history import Violation
 from paceline.simulate.checker.idle import IDLE_MS, Idle
 from paceline.simulate.checker.rest import REST_MS
-from tests.simulate.checked import MINUTE, A, B, World, asked, breaks, contended, job, ordered, queued, ranges, reserved
+from tests.simulate.checked import (
+    MINUTE,
+    A,
+    B,
+    World,
+    asked,
+    breaks,
+    columns,
+    contended,
+    job,
+    ordered,
+    queued,
+    ranges,
+    reserved,
+)
 
 
 def violation(looks: Idle | Claims, world: World, minutes: int) -> str:
@@ -91,7 +105,7 @@ def test_preemption_comes_to_rest_when_demand_does() -> None:
     world.later(1)
     world.entitlement([asked(2)], [ordered(2, order=2)])
     world.rest.look()
-    left = PreemptionAnswered(number=2, order=Cause(machine="entitlement"), code="LEFT", victims=1)
+    left = PreemptionAnswered(number=2, order=Cause(machine="entitlement"), code="LEFT", victims=1, **columns("victim"))
     world.entitlement([left])
     with pytest.raises(Violation, match="orders others to leave for taker, and demand is settled for 7200 s"):
         world.rest.look()
