@@ -128,12 +128,7 @@ class Plans:
             if short := self._short(plan, host_id, ()):
                 raise Violation(f"{what}: {host_id} would lack {short}")
         others = {host_id for other, each in self.reserved.items() if other != unit for host_id in each.host_ids}
-        leave = any(self._hosts.host_of(task) in hosts for task in self._leaving)  # for whom isn't known of each
-        judged = (
-            others.isdisjoint(hosts)
-            and not leave
-            and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
-        )
+        judged = others.isdisjoint(hosts) and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
         for unneeded in self._victim_units(plan) if judged else ():
             if not any(self._short(plan, host_id, unneeded) for host_id in hosts):
                 raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
