@@ -92,6 +92,7 @@ def ordered(
         "for_first": 0,
         "for_count": 1,
         "for_run": 1,
+        "host_ids": ("h",),
     } | what
     return PreemptionsOrdered(
         **columns("victim", *victims, run=run),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import processors.entitlement.admission as admission
-import processors.entitlement.asks as asks
+import processors.entitlement.judge as judge
 import processors.entitlement.lending as lending
 import processors.entitlement.turns as turns
 import processors.placement.holds as holds
@@ -39,7 +39,7 @@ def oversize_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def slices_ignored(patch: pytest.MonkeyPatch) -> None:
     """Nobody is protected for a slice."""
-    for module in (rules, asks):
+    for module in (rules, judge):
         patch.setattr(module, "slice_ms", lambda *numbers: 0)
 
 
