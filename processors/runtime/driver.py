@@ -139,7 +139,7 @@ class Driver:
         applied = self._apply()
         self._starved = applied == 0
         yield "applied"
-        wakeup, unrecorded = self.machine.next_wakeup(), self.fold.due_ms()
+        wakeup, unrecorded = self.fold.next_wakeup(), self.fold.due_ms()
         full = self.fold.is_full(self._parts_max)
         if not (applied or self._decide_again or full or _passed(self._now(True), wakeup, unrecorded)):
             return False
@@ -197,7 +197,7 @@ class Driver:
         time passes like now; None: no deadline.
         """
         due = self.fold.due_ms() if recording else None
-        deadlines = [at for at in (self.machine.next_wakeup(), due) if at is not None]
+        deadlines = [at for at in (self.fold.next_wakeup(), due) if at is not None]
         return max(0, min(deadlines) - self._now(True)) if deadlines else None
 
     def lag(self) -> dict[str, int]:

@@ -56,6 +56,8 @@ class Fold:
         self.newest_ms = 0
         self.known: dict[str, int] = {}
         self._due_ms: int | None = None
+        self._wakeup: tuple[int | None] | None = None
+        """What the machine said since something was last applied; None: it wasn't asked."""
         self._machines = {rounds_of(peer): peer for peer in machine.peers}
         self._begin()
 
@@ -80,6 +82,7 @@ class Fold:
             raise self._damaged(progress)
         self.own, self.known, self.now = progress.own, progress.known, progress.now
         self._begin()
+        self._wakeup = None
         self.machine.restored()
         return True
 
@@ -129,6 +132,12 @@ class Fold:
         """
         return self._due_ms
 
+    def next_wakeup(self) -> int | None:
+        """See `Machine.next_wakeup`; the machine is asked once for each state, its loop asks all the time."""
+        if self._wakeup is None:
+            self._wakeup = (self.machine.next_wakeup(),)
+        return self._wakeup[0]
+
     def note(self, record: LogRecord) -> None:
         """Takes the next input into `segments` and the hash, without applying it."""
         head = f"{record.topic}\0{record.offset}\0{record.at_ms}\0{len(record.key)}\0{len(record.value)}\0"
@@ -153,6 +162,7 @@ class Fold:
         record, event = delivered.record, delivered.event
         if event is None:  # a stray
             return
+        self._wakeup = None
         peer = self._machines.get(record.topic)
         if peer is None:
             self._record_within(FACT_DUE_MS, record)
@@ -191,6 +201,7 @@ class Fold:
         """Applies decisions of its own, of a round at `now`, after the inputs of that round; `start` is the index of
         the first.
         """
+        self._wakeup = None
         for index, decision in enumerate(decisions, start):
             self.machine.apply(Decided(now, decision, round_, index))
 
