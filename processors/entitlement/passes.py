@@ -172,20 +172,20 @@ class Passes:
 
     def _room(self, now: int) -> Vector:
         """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what
-        is kept on hosts or is being freed; less what is lent already and has no place, and what isn't lent at all.
+        is kept on hosts or is being freed; less what isn't lent at all, and what is lent already and has no place.
         """
         root, capacity = self._queues.holdings["/"], self._cell["cell"].capacity
-        room = subtract(subtract(capacity, root.placed), root.claims)
+        room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self._idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):
-            room = tuple(map(max, room, subtract(least, self._folds.spoken_for())))
-        return subtract(subtract(room, root.loans), self._static())
+            room = tuple(map(max, room, subtract(subtract(least, self._folds.spoken_for()), self._static("placed"))))
+        return subtract(room, root.loans)
 
-    def _static(self) -> Vector:
-        """What pools don't use of reservations that aren't lent."""
+    def _static(self, used: str) -> Vector:
+        """What pools don't use of reservations that aren't lent; `used`: the sum of their holdings that counts."""
         nothing, unused = self._queues.nothing, dict[str, Vector]()
         for path in self._static_paths():
-            row, have = self._pools[path], self._queues.holdings[path].allocation
+            row, have = self._pools[path], getattr(self._queues.holdings[path], used)
             below = unused.pop(path, nothing)
             own = subtract(row.reservation, have)
             static = [name in row.static for name in self._queues.kinds.names]

@@ -352,3 +352,13 @@ def test_what_cannot_leave_stays_within_the_reservations_of_all_pools_above() ->
     assert world.submit("new", pool="/a/y", need=cpu(1), preemptible=False) == []
     assert waits(world.said)[-1] == ("new", Code.RESERVATION_REACHED)
     assert world.end(("old", 0, 1)) == [("new", 0, 1)]
+
+
+def test_what_is_kept_for_a_pool_is_not_lent_when_its_claim_comes() -> None:
+    world = World(cpu(8))
+    world.define("/s", reservation=cpu(4), static=("cpu",))
+    world.define("/b")
+    world.place(*world.submit("fills", pool="/b", instances=8))
+    world.later(120_000, 5000)
+    assert world.submit("claims", pool="/s", need=cpu(4)) == [("claims", 0, 1)]
+    assert not borrowed(world.later(120_000, 5000))

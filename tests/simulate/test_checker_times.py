@@ -18,6 +18,7 @@ from tests.simulate.checked import (
     A,
     B,
     World,
+    admitted,
     asked,
     breaks,
     columns,
@@ -82,6 +83,16 @@ def test_capacity_that_may_be_idle_is(why: str) -> None:
         world.pools.defined["/a"] = structs.replace(pool, closed=False)
         world.later(MINUTE)
         looks.look(world.now)
+
+
+def test_what_is_lent_at_last_had_no_room_before() -> None:
+    kept = PoolDefined(path="/b", command_id="c", reservation={"cpu": 4000}, static=("cpu",))
+    world = World(A, kept)
+    world.entitlement([job("slow", "/a"), queued("slow", 2)])
+    looks = idle(world)
+    assert not violation(looks, world, 2 * IDLE_MS // MINUTE)
+    world.entitlement([], [admitted("slow", entitled=0)])
+    assert not violation(looks, world, 1)
 
 
 def test_a_claim_gets_what_others_must_give() -> None:

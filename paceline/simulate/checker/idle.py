@@ -60,22 +60,24 @@ class Idle:
         hosts, rooms = self._seen[0].hosts, self._seen[0].rooms
         for each in self._seen:
             hosts, rooms = _least(hosts, each.hosts), _least(rooms, each.rooms)
-        for job, shape, size, tasks in self._waiting(now - IDLE_MS):
-            where = self._where(job, shape, size, hosts, rooms)
+        for job, shape, tasks in self._waiting(now - IDLE_MS):
+            if not self._has_room(job, shape, tasks, rooms, now - IDLE_MS):
+                continue
+            where = self._where(shape, len(tasks), hosts)
             if where:
                 raise Violation(
                     f"for {IDLE_MS // 1000} s up to {now}, {tasks[0]} of {job.pool} waits and would fit on {where}"
                 )
 
-    def _waiting(self, since: int) -> Iterator[tuple[JobAccepted, TaskShape, int, tuple[Task, ...]]]:
-        """Of what has waited since a time one of each kind: its job, its shape, how many tasks go together, which."""
+    def _waiting(self, since: int) -> Iterator[tuple[JobAccepted, TaskShape, tuple[Task, ...]]]:
+        """Of what has waited since a time one of each kind: its job, its shape, which tasks go together."""
         units, found = self._pools.units, set()
         has_none = (task for task, held in units.held.items() if self._hosts.run_of(task) != held.run)
         for task in (*units.queued, *has_none):
             job = units.jobs[task[0]]
             shape = shape_of(job, task[1])
             tasks = units.unit(task)
-            kind = (job.pool, job.controller, len(tasks), str(shape))
+            kind = (job.pool, job.controller, len(tasks), str(shape), task in units.held)
             if (
                 not job.preemptible
                 or shape.ports
@@ -85,26 +87,32 @@ class Idle:
                 continue
             if len({str(shape_of(job, instance)) for _, instance in tasks}) == 1:
                 found.add(kind)
-                yield job, shape, len(tasks), tasks
+                yield job, shape, tasks
 
-    def _where(
+    def _has_room(
         self,
         job: JobAccepted,
         shape: TaskShape,
-        size: int,
-        hosts: dict[str, Counter[str]],
+        tasks: tuple[Task, ...],
         rooms: dict[str, Counter[str]],
-    ) -> list[str]:
+        since: int,
+    ) -> bool:
+        """Whether a gang had room in its pools all the time since then. A claim holds its licences itself."""
+        if job.controller and self._limits_controllers(job.pool):
+            return False
+        held = [self._pools.units.held.get(task) for task in tasks]
+        claimed = all(each is not None and each.entitled and each.due_ms <= since for each in held)
+        for path in ("/", *upwards(job.pool)):
+            room = rooms.get(path)
+            if room is None:
+                return False
+            for name, amount in shape.resources.items():
+                if room[name] < len(tasks) * amount and not (claimed and name in self._pools.licences):
+                    return False
+        return True
+
+    def _where(self, shape: TaskShape, size: int, hosts: dict[str, Counter[str]]) -> list[str]:
         """Some hosts on which a gang would have fitted all the time; none: it wouldn't."""
-        held = self._pools.units.held
-        admitted = any(task[0] == job.job_id and self._hosts.run_of(task) != each.run for task, each in held.items())
-        levels = ("/", *upwards(job.pool))
-        if not all(path in rooms for path in levels) or (job.controller and self._limits_controllers(job.pool)):
-            return []
-        for path in levels:
-            room = rooms[path]
-            if not admitted and any(room[name] < size * amount for name, amount in shape.resources.items() if amount):
-                return []
         found: list[str] = []
         for host_id, free in hosts.items():
             host = self._hosts.hosts.get(host_id)
