@@ -119,13 +119,15 @@ class Explanations:
         return self._queues.kinds.amounts(vector)
 
     def _held(self, pool: str, at: str, code: str) -> Vector:
-        """What a pool holds of what its limit is about; where that is reached also what is kept under it for others."""
+        """What a pool holds of what its limit is about; where that is reached also what is kept under it for others,
+        else what is parked too: it counts as entitled.
+        """
         holding = self._queues.holdings[at]
         if code == Code.CONTROLLER_LIMIT_REACHED:
             return holding.controllers
         if code == Code.RESERVATION_REACHED:
             return holding.firm
-        kept = self._holds.others(pool, at) if code == Code.LIMIT_REACHED else None
+        kept = self._holds.others(pool, at) if code == Code.LIMIT_REACHED else holding.parked
         return holding.allocation if kept is None else add(holding.allocation, kept)
 
     def _limits(self, at: str, code: str) -> Amounts:

@@ -239,16 +239,14 @@ STEPS = st.lists(
 )
 
 
-PARKED = [
-    ("submit", {"pool": "/a/y", "instances": 6, "need": {"cpu": 4}, "priority": 0, "preemptible": True, "gang_min": 0}),
-    ("wait", 85),  # two of the three that its limit admits are entitled, and are parked
-    ("submit", {"pool": "/a/x", "instances": 3, "need": {"cpu": 2}, "priority": 0, "preemptible": False, "gang_min": 3}),
-]
-"""What is parked stays a claim when the entitlement of its pool falls."""
+TASKS = {"pool": "/a/y", "instances": 6, "need": {"cpu": 4}, "priority": 0, "preemptible": True, "gang_min": 0}
+GANG_OF_3 = {"pool": "/a/x", "instances": 5, "need": {"cpu": 1}, "preemptible": False, "gang_min": 3}
+PARKED: list[tuple[str, Any]] = [("submit", TASKS), ("wait", 85), ("submit", TASKS | GANG_OF_3)]
+"""Three tasks are admitted within the limit of /a and parked; then their pool is entitled to two and a half."""
 
 
 @settings(max_examples=100)
-@example(5, 2, [*PARKED[:2], ("submit", PARKED[2][1] | {"other": {"cpu": 1}})])
+@example(5, 2, PARKED)
 @given(st.integers(0, 8), st.integers(0, 8), STEPS)
 def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:
     world = Watched({"cpu": 20, "memory": 20})

@@ -6,7 +6,7 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
 from events.records.placement import GangsParked, PreemptionAsked
 from processors.state.preemption_rules import Flag
-from tests.entitlement.harness import World, borrowed, cpu, preempted, ranked
+from tests.entitlement.harness import World, borrowed, cpu, preempted, ranked, told
 from tests.entitlement.test_limits import MINUTE, leave
 from tests.machines import of, ranges
 
@@ -70,3 +70,14 @@ def test_a_claim_for_whose_room_nobody_waits_is_not_parked() -> None:
     world.submit("big", need=cpu(4))
     assert not of(world.later(10 * MINUTE, MINUTE), AdmissionsRanked)
     assert Flag.MOVE in Flag(world.machine.rights.rights["big", 0].flags)
+
+
+def test_who_waits_behind_it_hears_that_it_counts_as_entitled() -> None:
+    world = parked()
+    world.capacity({"cpu": 12, "memory": 2})
+    world.define("/q")
+    world.place(*world.submit("memory", pool="/q", need={"memory": 2}))
+    world.over("small")
+    assert not world.submit("next", need={"cpu": 4, "memory": 1})
+    said = told(world.said, "next")
+    assert (said.code, said.allocated["cpu"], said.entitlement["cpu"]) == (Code.ENTITLEMENT_REACHED, 4, 4)
