@@ -15,7 +15,7 @@ from events.codes import Code, Way
 from events.columns import I32, I64, Names, ints, pack_ints, same_length
 from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
-from events.resources import Vector, add, subtract
+from events.resources import Vector, add, fits, subtract
 from processors.entitlement.admission import Rooms, ranked
 from processors.entitlement.claims import Claims
 from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker
@@ -117,11 +117,13 @@ class Judge:
             return by_slice
         under_limits: list[Chosen] = []
         if parked:
+            room = self._rooms.limit(taker.pool)
             found = self._under_limits(taker, need, budget)
-            if found is None:
-                return Refusal(Code.LIMIT_REACHED, None, need, self._rooms.limit(taker.pool))
+            at_once = not len(ask.job) and not found
+            if found is None or (at_once and not fits(need, room)):  # there is room when others have left
+                return Refusal(Code.LIMIT_REACHED, None, need, room)
             under_limits = found
-            if not len(ask.job) and not under_limits:
+            if at_once:
                 return ranked(self._queues, [(ask.job_id, taker, slots, int(ask.count > 1), 1)], ask.cause.record)
         self._orders += 1
         flags = right.flags if right is not None else 0

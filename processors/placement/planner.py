@@ -95,6 +95,8 @@ class Planner:
             unit = (job_id, first + ahead)
             if unit in self._plans.table or not waits(self._seen.runs, unit, row.run):
                 continue
+            if self._plans.why_barred(unit, row.run, self._seen.now):  # refused just now, for what limits leave
+                continue
             if not self._budget.holds(1):
                 return
             found = self._plan(unit, size, ahead, row)

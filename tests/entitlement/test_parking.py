@@ -1,6 +1,8 @@
 """A claim without a place holds nothing under limits while others wait for them: what it would hold is lent."""
 
-from events.codes import Code
+from msgspec.structs import replace
+
+from events.codes import Code, Way
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
@@ -53,6 +55,19 @@ def test_a_claim_for_which_the_limit_has_room_gets_it_at_once() -> None:
     assert world.holds("/p") == 0
     assert ranked(ask(world), 1) == [("big", 0, 1)]
     assert not len(world.machine.asks.table)
+    assert world.holds("/p") == 4
+
+
+def test_room_that_somebody_still_holds_who_leaves_for_others_is_no_room_yet() -> None:
+    (order,) = of(ask(parked()), PreemptionsOrdered)
+    world = parked()
+    world.define("/q")
+    world.submit("other", pool="/q")
+    give = pack_ints([int(Way.GIVE)] * 4)
+    leaving = replace(order, for_pool="/q", for_job="other", way=give, code=Code.BELOW_ENTITLEMENT)
+    world.decided(leaving)
+    (refused,) = of(ask(world), PreemptionRefused)
+    assert (refused.code, refused.victim_job_id) == (Code.LIMIT_REACHED, "")
     assert world.holds("/p") == 4
 
 

@@ -144,6 +144,12 @@ def test_who_is_refused_is_not_asked_again_and_others_are_at_once(world: Shared)
     assert asks(world.later(2 * MINUTE_MS)), "refusals count for a time"
 
 
+def test_a_unit_that_its_limit_refuses_does_not_ask_again_at_once(world: Shared) -> None:
+    ask = ask_of(world)
+    assert not asks(world.refuse(ask, Code.LIMIT_REACHED)), "whom it would ask doesn't matter"
+    assert asks(world.later(2 * MINUTE_MS))
+
+
 def test_an_order_that_sla_defers_is_void_and_others_are_asked(world: Shared) -> None:
     ask = ask_of(world, cpu=4000)
     world.order(ask)
