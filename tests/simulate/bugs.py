@@ -1,12 +1,13 @@
 """Bugs that are planted to see that trials find them: each a change to the machines, the driver or the protocol."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import processors.entitlement.admission as admission
 import processors.lifecycle.host_reports as host_reports
@@ -20,12 +21,11 @@ from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import JobAccepted, RunsOrdered
 from events.records.rounds import RoundCommitted
-from events.resources import Vector, add
+from events.resources import Vector, scale
 from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import OrderKind
-from processors.entitlement.preemption import Preemption, Unit
-from processors.entitlement.queues import Queues
+from processors.entitlement.holdings import Holdings
 from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
@@ -33,7 +33,7 @@ from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.task_table import TaskEvent
 from processors.placement.assignment import Assignment
-from processors.placement.cluster_view import ClusterView
+from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
 from processors.placement.machine import Placement
 from processors.placement.runs import Runs
@@ -87,7 +87,17 @@ def checkpoint_before_append(patch: pytest.MonkeyPatch) -> None:
 
 def partial_gang(patch: pytest.MonkeyPatch) -> None:
     """A gang that doesn't fit keeps the places that were found."""
-    patch.setattr(ClusterView, "gang", lambda self, shape, count, level: self.pack(shape, count))
+    put = Assignment._put
+
+    def some(self: ClusterView, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
+        found = [self.each(shape, size, level) for shape, size in parts]
+        return found if any(map(len, found)) else None
+
+    def put_some(self: Assignment, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
+        put(self, job_id, slots[: len(hosts)], hosts, shape)
+
+    patch.setattr(ClusterView, "gang", some)
+    patch.setattr(Assignment, "_put", put_some)
 
 
 def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
@@ -96,13 +106,13 @@ def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def asked_twice(patch: pytest.MonkeyPatch) -> None:
-    """Room within a limit is looked for as if a gang asked for twice as much."""
-    within = admission.Admission._within_limit
+    """Room within a limit is looked for as if a unit asked for twice as much."""
+    limit = admission.Rooms.limit
 
-    def twice(self: admission.Admission, pool: str, asked: Vector) -> bool:
-        return within(self, pool, add(asked, asked))
+    def half(self: admission.Rooms, pool: str, lent: bool = False) -> Vector:
+        return tuple([room // 2 for room in limit(self, pool, lent)])
 
-    patch.setattr(admission.Admission, "_within_limit", twice)
+    patch.setattr(admission.Rooms, "limit", half)
 
 
 def old_reports_count(patch: pytest.MonkeyPatch) -> None:
@@ -148,30 +158,26 @@ def wall_clock(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lifecycle, "decide", hurried)
 
 
-def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
-    """Nobody wakes entitlement when the wait of a returned gang is over."""
-    patch.setattr(Queues, "next_due_ms", lambda self: None)
-
-
 def released_twice(patch: pytest.MonkeyPatch) -> None:
     """What a run held is given back twice."""
-    account = Queues._account
-
-    def twice(self: Queues, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
-        account(self, pool, preemptible, need, 2 * tasks if tasks < 0 else tasks)
-
-    patch.setattr(Queues, "_account", twice)
+    _given_back(patch, 2)
 
 
 def never_released(patch: pytest.MonkeyPatch) -> None:
-    """What a run held is given back where many end at once only."""
-    account = Queues._account
+    """What a run held is never given back."""
+    _given_back(patch, 0)
 
-    def kept(self: Queues, pool: str, preemptible: bool, need: Vector, tasks: int) -> None:
-        if tasks != -1:
-            account(self, pool, preemptible, need, tasks)
 
-    patch.setattr(Queues, "_account", kept)
+def _given_back(patch: pytest.MonkeyPatch, times: int) -> None:
+    holdings_add = Holdings.add
+
+    def counted(self: Holdings, pool: str, sums: Mapping[str, Vector]) -> None:
+        amount = sums.get("allocation", self.nothing)
+        if min(amount, default=0) < 0:
+            sums = {**sums, "allocation": scale(amount, times)}
+        holdings_add(self, pool, sums)
+
+    patch.setattr(Holdings, "add", counted)
 
 
 def memory_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -194,20 +200,6 @@ def ports_twice(patch: pytest.MonkeyPatch) -> None:
         return iter(range(row.port_first, row.port_last + 1))
 
     patch.setattr(Assignment, "_free_ports", all_ports)
-
-
-def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
-    """Work that isn't preemptible is preempted like other work."""
-
-    def candidates(self: Preemption, level: str, but: str) -> list[Unit]:
-        return [
-            unit
-            for job_id, row in self._queues.jobs.items()
-            if row.pool != but and not row.preemptible
-            for _, unit in self._units(job_id, row)
-        ]
-
-    patch.setattr(Preemption, "_candidates", candidates)
 
 
 def inputs_sorted_at_replay(patch: pytest.MonkeyPatch) -> None:
@@ -239,22 +231,12 @@ def silent_hosts_used(patch: pytest.MonkeyPatch) -> None:
 
 def constraints_ignored(patch: pytest.MonkeyPatch) -> None:
     """Any host will do."""
-    patch.setattr(Runs, "accepted", _without_constraints(Runs.accepted))
-
-
-def _without_constraints(accepted: Callable[..., None]) -> Callable[..., None]:
-    from msgspec.structs import replace
+    accepted = Runs.accepted
 
     def without(self: Runs, event: JobAccepted, now: int) -> None:
         accepted(self, replace(event, shapes=tuple(replace(each, constraints=()) for each in event.shapes)), now)
 
-    return without
-
-
-def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
-    """Of a gang only as many leave as are needed."""
-    wanted = Preemption._wanted
-    patch.setattr(Preemption, "_wanted", lambda self, unit, short: wanted(self, unit._replace(gang=False), short))
+    patch.setattr(Runs, "accepted", without)
 
 
 def columns_out_of_step(patch: pytest.MonkeyPatch) -> None:
@@ -332,27 +314,24 @@ class Planted(NamedTuple):
 
 
 PLANTED: dict[Plant, Planted] = {
-    no_read_back: Planted("doesn't continue what stands before it|live and replayed state of .* differ"),
-    no_epoch_check: Planted("this process hasn't written it|which isn't queued", 13),
-    checkpoint_before_append: Planted("ends at|is of another log"),
-    partial_gang: Planted("places a part of a gang"),
+    no_read_back: Planted("doesn't continue what stands before it|live and replayed state of .* differ", 7),
+    no_epoch_check: Planted("this process hasn't written it|which isn't queued", 11),
+    checkpoint_before_append: Planted("ends at|is of another log", 1),
+    partial_gang: Planted("places a part of a gang", 1),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
-    asked_twice: Planted("and there is room", 1),
+    asked_twice: Planted("it would fit within that", 10),
     old_reports_count: Planted("by itself, which no host has said", 16),
     reports_count_twice: Planted("for the second time", 6),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
-    lost_wake_up: Planted("waits for .*BACKOFF"),
     released_twice: Planted("its limit is|decided otherwise"),
     never_released: Planted("nothing runs, and"),
     memory_not_counted: Planted("of 4096 memory", 5),
     ports_twice: Planted("has another holder"),
-    preempts_anyone: Planted("which isn't preemptible", 17),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
     without_verdict: Planted("without a verdict of sla", 3),
     silent_hosts_used: Planted("which may take nothing"),
     constraints_ignored: Planted("which doesn't meet"),
-    half_a_gang_preempted: Planted("preempts a part of a gang", 23),
     columns_out_of_step: Planted("which nobody has ordered"),
     inputs_hashed_without_time: Planted("says another hash"),
     ends_unheard: Planted("none has come to its end"),

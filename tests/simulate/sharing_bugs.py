@@ -1,30 +1,43 @@
-"""Bugs that are planted in entitlement and placement, to see that trials and scenarios of sharing find them."""
+"""Bugs that are planted in entitlement and placement, to see that the checker finds them in small cells."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import processors.entitlement.admission as admission
 import processors.entitlement.judge as judge
 import processors.entitlement.lending as lending
+import processors.entitlement.limit_victims as limit_victims
 import processors.entitlement.turns as turns
 import processors.placement.holds as holds
 import processors.placement.plan_search as plan_search
+import processors.placement.victims as victims
 import processors.state.preemption_rules as rules
+from events.columns import I64, longs, pack_longs
 from events.records.entitlement import EntitlementsSet
+from events.records.lifecycle import JobAccepted
 from processors.entitlement.claims import Claims
 from processors.entitlement.explanations import Explanations
+from processors.entitlement.folds import Folds
 from processors.entitlement.passes import Passes
 from processors.entitlement.reports import Reports
+from processors.placement.admissions import Admissions
 from processors.placement.assignment import Unplaced
+from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom
 from processors.placement.reports import Reports as Unplacements
 from processors.placement.reservations import Reservations
-from processors.placement.waits import Range, Waits
+from processors.placement.runs import Runs
+from processors.placement.waits import BORROWED, ENTITLED, Range, Waits
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Giver
+from processors.state.preemption_rules import Giver, Verdict, Victim
+from processors.state.seconds import elapsed
+from tests.simulate import planted_cells as cells
+
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def victims_counted_once(patch: pytest.MonkeyPatch) -> None:
@@ -39,7 +52,7 @@ def oversize_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def slices_ignored(patch: pytest.MonkeyPatch) -> None:
     """Nobody is protected for a slice."""
-    for module in (rules, judge):
+    for module in (victims, judge, limit_victims):
         patch.setattr(module, "slice_ms", lambda *numbers: 0)
 
 
@@ -49,8 +62,9 @@ def cap_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
-    """Who was deferred by sla is asked again at once."""
-    patch.setattr(Displacements, "spared_ms", lambda self, *unit: 0)
+    """Who was deferred by sla is asked again nine minutes too soon."""
+    spared_ms = Displacements.spared_ms
+    patch.setattr(Displacements, "spared_ms", lambda self, *unit: spared_ms(self, *unit[:-1], unit[-1] + 540_000))
 
 
 def settling_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -66,8 +80,12 @@ def delay_ignored(patch: pytest.MonkeyPatch) -> None:
 def nothing_kept(patch: pytest.MonkeyPatch) -> None:
     """What others leave for a gang is anybody's."""
 
-    def none(hosts: Any, holding: Any) -> KeptRoom:
-        return KeptRoom(np.zeros_like(hosts.used), {})
+    kept_room = holds.kept_room
+
+    def none(hosts: Hosts, holding: holds.Holding) -> KeptRoom:
+        own = kept_room(hosts, holding).own
+        mine = {slot: room._replace(amounts=np.zeros_like(room.amounts)) for slot, room in own.items()}
+        return KeptRoom(np.zeros_like(hosts.used), mine)
 
     patch.setattr("processors.placement.machine.kept_room", none)
     patch.setattr(holds, "kept_room", none)
@@ -75,7 +93,7 @@ def nothing_kept(patch: pytest.MonkeyPatch) -> None:
 
 def reservations_side_by_side(patch: pytest.MonkeyPatch) -> None:
     """Each gang reserves hosts, whatever others have reserved."""
-    patch.setattr(Reservations, "hosts_reserved", lambda self: 0)
+    patch.setattr(Reservations, "hosts_reserved", property(lambda self: 0))
 
 
 def all_victims_leave(patch: pytest.MonkeyPatch) -> None:
@@ -95,13 +113,17 @@ def borrowed_first(patch: pytest.MonkeyPatch) -> None:
 
 def claims_returned(patch: pytest.MonkeyPatch) -> None:
     """A claim that finds no place is given back like borrowed work."""
-    return_ = Unplacements._return
+    return_, patience_over = Unplacements._return, Admissions.patience_over
 
     def any_rank(self: Unplacements, unplaced: Unplaced, due: list[int], returns: Any) -> None:
-        slots = self._assignment.slots(unplaced).tolist()
-        return_(self, unplaced._replace(rank=2), slots, returns)
+        return_(self, unplaced._replace(rank=BORROWED, some=self._assignment.slots(unplaced)), due, returns)
+
+    def of_any_rank(self: Admissions, now: int) -> I64:
+        claims = self._waits.calendars[ENTITLED].until(elapsed(now - self._settings.now.placement_patience_ms))
+        return np.union1d(patience_over(self, now), claims)
 
     patch.setattr(Unplacements, "_return", any_rank)
+    patch.setattr(Admissions, "patience_over", of_any_rank)
 
 
 def closed_pools_admit(patch: pytest.MonkeyPatch) -> None:
@@ -125,10 +147,6 @@ def unfair_by_one(patch: pytest.MonkeyPatch) -> None:
     report = Reports.report
 
     def more(self: Reports, most: int) -> EntitlementsSet:
-        from msgspec.structs import replace
-
-        from events.columns import longs, pack_longs
-
         said = report(self, most)
         column = longs(said.entitlement).copy()
         column[-len(said.resources) :][:1] += 1
@@ -147,11 +165,63 @@ def turn_without_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(turns.Turns, "_ends", lambda self, pool: [1 << 60])
 
 
-class Found(NamedTuple):
-    """How a bug is found: by a `trial` under faults, a `drawn` cell over hours, or a scenario of a name; from which
-    seed on, and what is said then.
-    """
+def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
+    """Nobody wakes entitlement when the wait of what was given back is over."""
+    patch.setattr(Folds, "next_ms", lambda self, after: None)
 
-    by: str
-    seed: int
+
+def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
+    """Work that isn't preemptible is preempted like other work."""
+    accepted, may_go = Runs.accepted, judge.may_go
+
+    def preemptible(self: Runs, event: JobAccepted, now: int) -> None:
+        accepted(self, replace(event, preemptible=True), now)
+
+    def anyone(way: int, victim: Victim, *numbers: Any) -> Verdict:
+        return may_go(way, victim._replace(preemptible=True), *numbers)
+
+    patch.setattr(Runs, "accepted", preemptible)
+    patch.setattr(judge, "may_go", anyone)
+
+
+def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
+    """Of a gang only those leave that are in the way."""
+
+    def named(self: judge.Judge, victim: judge.Named) -> I64:
+        slots: I64 = victim.instances + self._queues.jobs[victim.job_id].base
+        return slots
+
+    patch.setattr(Runs, "unit", lambda self, slot: np.array([slot]))
+    patch.setattr(judge.Judge, "_slots", named)
+
+
+class Found(NamedTuple):
+    """The cell in which a bug is found, and what is said then, in part."""
+
+    cell: str
     says: str
+
+
+PLANTED: dict[Plant, Found] = {
+    victims_counted_once: Found(cells.THREE_POOLS, "its pool has nothing above its entitlement"),
+    oversize_ignored: Found(cells.OVERSIZE, "it is larger than what its pool holds"),
+    slices_ignored: Found(cells.OVERSIZE, "its slice isn't over"),
+    cap_ignored: Found(cells.CAP, "it was displaced 1 times in this hour"),
+    refusals_ignored: Found(cells.REFUSES, "sla has refused it a while ago"),
+    settling_ignored: Found(cells.SETTLES, "ms ago itself"),
+    delay_ignored: Found(cells.THREE_POOLS, "the delay is 120000"),
+    nothing_kept: Found(cells.STUBBORN, "gives others what is kept"),
+    reservations_side_by_side: Found(cells.NEVER_ASKS, "and 1 others have some"),
+    all_victims_leave: Found(cells.ONE_IS_ENOUGH, "isn't in the way"),
+    borrowed_first: Found(cells.BORROWED_WAITS, "which was to go first"),
+    claims_returned: Found(cells.BORROWED_WAITS, "which is a claim"),
+    closed_pools_admit: Found(cells.CLOSED, "which is closed"),
+    nobody_is_told: Found(cells.WAITS, "isn't told why"),
+    nothing_is_lent: Found(cells.ROOM_BESIDE, "waits and would fit"),
+    unfair_by_one: Found(cells.WAITS, "may use more|aren't fair"),
+    credit_never_paid_back: Found(cells.MANY_TURNS, "job g2 is SUCCEEDED"),
+    turn_without_end: Found(cells.ONE_TURN, "job gang preempted"),
+    lost_wake_up: Found(cells.GIVEN_BACK, "job b tasks RUNNING"),
+    preempts_anyone: Found(cells.FIRM_IN_THE_WAY, "which isn't preemptible"),
+    half_a_gang_preempted: Found(cells.GANG_IN_THE_WAY, "preempts a part of a gang"),
+}

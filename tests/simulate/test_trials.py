@@ -37,7 +37,7 @@ from tests.simulate.test_docs import PAGE
 EVENTS_LEAST = 200_000
 PARTS = 4
 """The trials are spread over the processes of a test run; the last of each part goes beyond what is asked for."""
-SMALL_ACTS, FEW_ACTS = 100, 8
+SMALL_ACTS, FEW_ACTS = 40, 8
 SEEDS_MAX = 1000
 
 

@@ -77,11 +77,14 @@ class Orders:
 
     def _rights(self, event: RightsSet) -> None:
         width = len(event.resources)
-        for pools, column in ((event.givers, event.giver_entitlement),):
-            for path, row in zip(pools, longs(column).reshape(len(pools), width).tolist(), strict=True):
-                self.entitled[path] = dict(zip(event.resources, row, strict=True))
-        paths = [event.pools[at] for at in ints(event.pool).tolist()]
-        for path, row in zip(paths, longs(event.entitlement).reshape(len(paths), width).tolist(), strict=True):
+        excess, of_givers, of_takers = (
+            longs(column).reshape(-1, max(1, width)).tolist()
+            for column in (event.excess, event.giver_entitlement, event.entitlement)
+        )
+        said = zip(event.givers, of_givers, excess, strict=True)
+        givers = [(path, row) for path, row, more in said if any(row) or any(more)]  # else it gives no more
+        takers = [event.pools[at] for at in ints(event.pool).tolist()]
+        for path, row in (*givers, *zip(takers, of_takers, strict=True)):
             self.entitled[path] = dict(zip(event.resources, row, strict=True))
 
     def _decided(self, event: Event, numbers: Before, round_: Round) -> None:
