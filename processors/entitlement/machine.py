@@ -309,6 +309,7 @@ class Entitlement:
             self.shares.define(path)
         elif isinstance(fact, RemovedRow):
             self.shares.remove(path)
+            self.turns.removed(path)
             self.reports.forget(path)
         if self.cell.settings.lend_after_ms != lend_after:
             self.idle.resized(now)

@@ -318,6 +318,12 @@ class Turns:
         self._queues.changes += 1
         self._queues.holdings.numbers += 1
 
+    def removed(self, pool: str) -> None:
+        """A pool was removed, maybe during its turn: one of the same name begins anew."""
+        self._turns.pop(pool, None)
+        self._credits_of.pop(pool, None)
+        self._time(pool)
+
     def set_credits(self, event: CreditsSet, now: int) -> None:
         """Pools save otherwise."""
         size = len(event.resources)
