@@ -1,6 +1,7 @@
 """Each promise about preemption and kept places, broken in rounds of this test alone."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 from msgspec.structs import replace
@@ -229,6 +230,27 @@ def test_those_who_are_asked_to_leave_make_room_and_all_of_them_are_needed() -> 
         world = contended(taker=job("taker", "/b", cpu=2000))
         with pytest.raises(Violation, match=re.escape(says)):
             world.placement([], [asked(*victims)])
+
+
+def test_who_counts_on_what_comes_free_anyway_is_no_reason_to_ask_fewer() -> None:
+    """An older claim fits when an order that is under way is through: it asks nobody, and the next one asks others."""
+    world = contended(taker=job("taker", "/b", cpu=1000))
+    world.placement([ordered(1)])
+    with pytest.raises(Violation, match="isn't in the way"):
+        world.placement([], [asked(2)])
+    for cpu, counts in ((1000, True), (1001, False)):
+        world = contended(taker=job("taker", "/b", cpu=1000))
+        world.waits(job("older", "/b", cpu=cpu))
+        with nullcontext() if counts else pytest.raises(Violation, match="isn't in the way"):
+            world.placement([ordered(1)], [asked(2)])
+
+
+def test_what_was_refused_is_not_missed_where_others_counted_on_it() -> None:
+    world = contended(taker=job("taker", "/b", cpu=500))
+    world.waits(job("second", "/b", cpu=1500))
+    world.placement([], [asked(2), replace(asked(3), job_id="second")])
+    refusal = {"victim_job_id": "victim", "victim_instance": 2, "victim_run": 1}
+    world.placement([PreemptionRefused(job_id="taker", first=0, count=1, run=1, code="CAP_REACHED", **refusal)])
 
 
 def test_what_others_leave_is_kept_for_whom_they_leave() -> None:

@@ -3,6 +3,7 @@ asked in vain, what they leave is the gang's, and no two gangs each hold half of
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from events.columns import ints
@@ -42,7 +43,7 @@ class Plans:
         self._leaving: dict[int, dict[Task, int]] = {}
         """Of orders without an answer, the runs that leave: what they hold is free for whoever is planned next."""
         self._relied: set[Unit] = set()
-        """Units planned where an order came to nothing: what they need may not come free."""
+        """Units planned where an ask or order came to nothing: what they need may not come free."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
@@ -67,7 +68,7 @@ class Plans:
     def _take(self, event: Event) -> None:
         match event:
             case PreemptionRefused():
-                self.plans.pop(Unit(event.job_id, event.first, event.count, event.run), None)
+                self._end(Unit(event.job_id, event.first, event.count, event.run))
             case PreemptionsOrdered():
                 self._of_order[event.order] = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
                 self._leaving[event.order] = {task: run for task, run, *_ in runs_of(event)}
@@ -76,17 +77,28 @@ class Plans:
                 stay = self._leaving.pop(event.number, {})
                 if event.code != "LEFT" and unit is not None:
                     self.plans.pop(unit, None)
-                    hosts = {self._hosts.host_of(task) for task in stay}
-                    self._relied |= {plan.unit for plan in self.plans.values() if not hosts.isdisjoint(plan.hosts)}
+                    self._stay(stay)
             case AdmissionsRanked():
                 self._drop([gangs for gangs, entitled in flags_of(event) if not entitled])
+
+    def _end(self, unit: Unit) -> None:
+        """A plan is over; whom it asked for and has no order for stays."""
+        plan = self.plans.pop(unit, None)
+        if plan is not None:
+            leaving = {task for tasks in self._leaving.values() for task in tasks}
+            self._stay(plan.victims.keys() - leaving)
+
+    def _stay(self, victims: Iterable[Task]) -> None:
+        """Nobody of these leaves: plans on their hosts may have counted on it."""
+        hosts = {self._hosts.host_of(task) for task in victims}
+        self._relied |= {plan.unit for plan in self.plans.values() if not hosts.isdisjoint(plan.hosts)}
 
     def _decided(self, event: Event, round_: Round) -> None:
         match event:
             case TasksPlaced():
                 placed = {task for task, *_ in places_of(event)}
                 for unit in [unit for unit in (*self.plans, *self.reserved) if placed & {*unit.tasks()}]:
-                    self.plans.pop(unit, None)
+                    self._end(unit)
             case GangsReturned():
                 self._drop(ranges_of(event))
             case PreemptionAsked():
@@ -97,14 +109,14 @@ class Plans:
     def _drop(self, gangs: list[Range]) -> None:
         tasks = {task for each in gangs for task in each.tasks()}
         for unit in [unit for unit in self.plans if tasks & {*unit.tasks()}]:
-            del self.plans[unit]
+            self._end(unit)
 
     def _forget(self, round_: Round) -> None:
         """Plans end with their units, and with their time."""
         for unit, plan in list(self.plans.items()):
             waits = [task for task in unit.tasks() if self._hosts.waits(task) == unit.run]
             if not waits or plan.until_ms <= round_.now_ms:
-                del self.plans[unit]
+                self._end(unit)
         self._relied &= self.plans.keys()
 
     def _asked(self, event: PreemptionAsked, round_: Round) -> None:
@@ -130,17 +142,37 @@ class Plans:
         others = {host_id for other, each in self.reserved.items() if other != unit for host_id in each.host_ids}
         judged = others.isdisjoint(hosts) and not shape_of(self._pools.units.jobs[unit.job_id], unit.first).ports
         for unneeded in self._victim_units(plan) if judged else ():
-            if not any(self._short(plan, host_id, unneeded) for host_id in hosts):
+            if not any(self._short(plan, host_id, unneeded) for host_id in hosts) and not self._may_count_on(plan):
                 raise Violation(f"{what}, and {unneeded[0]} isn't in the way")
         self.plans[unit] = plan
 
     def _victim_units(self, plan: Plan) -> list[tuple[Task, ...]]:
         return sorted({self._pools.units.unit(task) for task in plan.victims})
 
+    def _may_count_on(self, plan: Plan) -> bool:
+        """Whether other claims may count on what comes free on these hosts without this plan: those that need nobody
+        else to leave ask for nobody, and are planned for before later ones all the same.
+        """
+        planned = {task for other in self.plans for task in other.tasks()} | {*plan.unit.tasks()}
+        counting = [task for task, _ in self._hosts.waiting() if self._hosts.is_entitled(task) and task not in planned]
+        return any(
+            all(
+                amount <= room[name] or name in self._pools.licences
+                for name, amount in self._pools.units.need(task).items()
+            )
+            for room in [self._room(plan, host_id, tuple(plan.victims)) for host_id in plan.hosts]
+            for task in counting
+        )
+
     def _short(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> dict[str, int]:
         """What a host would lack for the tasks that are planned there if these victims stayed, and all others that are
         asked to leave had left.
         """
+        room, need = self._room(plan, host_id, stays), plan.hosts[host_id]
+        return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
+
+    def _room(self, plan: Plan, host_id: str, stays: tuple[Task, ...]) -> Counter[str]:
+        """What a host would have for a plan."""
         host = self._hosts.hosts[host_id]
         room = Counter(host.offer.capacity if host.offer is not None else {})
         room.subtract(host.used)
@@ -151,8 +183,7 @@ class Plans:
         for victims in (*(other.victims for other in others), *self._leaving.values()):
             leaving |= victims
         room.update(self._held({task: run for task, run in leaving.items() if task not in stays}, host_id))
-        need = plan.hosts[host_id]
-        return {name: amount - room[name] for name, amount in need.items() if amount > room[name]}
+        return room
 
     def _needs(self, event: PreemptionAsked, unit: Unit) -> dict[str, Counter[str]]:
         """What the tasks that are planned on each host need, without licences."""
