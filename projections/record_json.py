@@ -11,7 +11,7 @@ from events.records.base import Event
 from events.records.rounds import RoundCommitted
 
 HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
-_LONGS = frozenset(("host_session", "entitlement", "demand", "allocation", "others", "held")).union(
+_LONGS = frozenset(("host_session", "entitlement", "demand", "allocation", "placed", "others", "held")).union(
     ("excess", "giver_entitlement", "reserved", "spare", "credit", "rate", "full")
 )
 JOBS_SHOWN = 100

@@ -92,8 +92,13 @@ class EntitlementsSet(Event, frozen=True, kw_only=True):
     """
 
     allocation: bytes
-    """What it holds. Column of little-endian int64, one per pool and resource: the resources of the first pool, those
-    of the second, and so on.
+    """What is admitted in it, with hosts or without. Column of little-endian int64, one per pool and resource: the
+    resources of the first pool, those of the second, and so on.
+    """
+
+    placed: bytes
+    """The part of that which has hosts. Column of little-endian int64, one per pool and resource: the resources of the
+    first pool, those of the second, and so on.
     """
 
     partial: bool = False

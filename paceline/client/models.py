@@ -173,6 +173,9 @@ class Pool(TypedDict):
     entitlement: Amounts
     demand: Amounts
     allocation: Amounts
+    """What is admitted: `held` has hosts, `without_hosts` waits for some."""
+    held: Amounts
+    without_hosts: Amounts
     queue: NotRequired[dict[str, QueueLine]]
     """By class of work."""
     waiting_for_place: NotRequired[dict[str, int]]

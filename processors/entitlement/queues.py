@@ -215,8 +215,9 @@ class Queues(Parts):
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
-            if "allocation" in amounts:
+            if amounts.keys() & {"allocation", "placed"}:
                 self.holdings.numbers += 1
+            if "allocation" in amounts:
                 self.lines.changed_at(self.holdings.levels(pool))
         self.changes += 1
 

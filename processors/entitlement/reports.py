@@ -1,4 +1,4 @@
-"""What the views are told of pools: entitlement, demand and allocation, so often as the cell says while they change."""
+"""What the views are told of pools: what they may use, demand and hold, so often as the cell says while it changes."""
 
 from typing import Any
 
@@ -69,4 +69,5 @@ class Reports:
             self.reported.remove(path)
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
-        return ReportedRow(entitlement, self._shares.demand(path), self._queues.holdings[path].allocation)
+        holding = self._queues.holdings[path]
+        return ReportedRow(entitlement, self._shares.demand(path), holding.allocation, holding.placed)

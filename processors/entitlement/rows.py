@@ -95,7 +95,7 @@ def root_row() -> PoolRow:
     return PoolRow((0,) * kinds, (UNLIMITED,) * kinds, (1,) * kinds)
 
 
-MEANINGS = ("entitlement", "demand", "allocation")
+MEANINGS = ("entitlement", "demand", "allocation", "placed")
 
 
 class ReportedRow(msgspec.Struct, array_like=True):
@@ -104,6 +104,7 @@ class ReportedRow(msgspec.Struct, array_like=True):
     entitlement: Vector
     demand: Vector
     allocation: Vector
+    placed: Vector
 
     def widened(self, kinds: Kinds) -> "ReportedRow":
         """The row as it is when the cell knows more kinds."""

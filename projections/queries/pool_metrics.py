@@ -105,14 +105,18 @@ class PoolMetric(Collector):
 METRICS = (
     PoolMetric(_G, "paceline_pool_reservation", "What a pool gets whenever it demands it.", "pool", "resource"),
     PoolMetric(_G, "paceline_pool_entitlement", "What a pool may use now.", "pool", "resource"),
-    PoolMetric(_G, "paceline_pool_allocation", "What a pool holds.", "pool", "resource"),
+    PoolMetric(_G, "paceline_pool_allocation", "What is admitted, with hosts or without.", "pool", "resource"),
+    PoolMetric(_G, "paceline_pool_placed", "The part of that which has hosts.", "pool", "resource"),
     PoolMetric(_G, "paceline_pool_demand", "What waits and what runs in a pool.", "pool", "resource"),
     PoolMetric(_G, "paceline_pool_queue_tasks", "Tasks that wait for admission.", "pool", "class"),
     PoolMetric(_C, "paceline_pool_admitted_tasks", "Tasks admitted.", "pool"),
     PoolMetric(_C, "paceline_pool_preempted_runs", "Runs ordered to leave.", "pool"),
-    PoolMetric(_C, "paceline_pool_over_entitlement_seconds", "How long a pool held more than it may use.", "pool"),
+    PoolMetric(_C, "paceline_pool_over_entitlement_seconds", "How long it had more on hosts than it may use.", "pool"),
     PoolMetric(
-        _G, "paceline_pool_under_entitlement_seconds", "How long it has held less than it may use and demands.", "pool"
+        _G,
+        "paceline_pool_under_entitlement_seconds",
+        "How long admitted work has waited for hosts while the pool has less there than it may use.",
+        "pool",
     ),
     PoolMetric(_G, "paceline_pool_oldest_wait_seconds", "The longest wait for one of STAGES.", "pool", "stage"),
     PoolMetric(_G, "paceline_preemption_oldest_seconds", "The longest time that an order to preempt is unanswered."),
@@ -144,7 +148,7 @@ def _amounts(connection: Connection, cell: str, samples: Samples) -> None:
         if str(spec.cell) != cell:
             continue
         shown = {"reservation": spec.reservation, "entitlement": amounts_in(row.entitlement)}
-        shown |= {"allocation": amounts_in(row.allocation), "demand": amounts_in(row.demand)}
+        shown |= {name: amounts_in(getattr(row, name)) for name in ("allocation", "placed", "demand")}
         for what, amounts in shown.items():
             for name, amount in amounts.items():
                 value = amount * MIB if units.get(name) is Unit.MIB else amount / 1000

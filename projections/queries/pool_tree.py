@@ -91,8 +91,9 @@ def cell_json(connection: Connection, cell: int) -> Json:
     kinds, capacity = kinds_of(connection), capacity_of(connection)
     root = rows_of(connection, PoolRow, select(tables.pools).where(tables.pools.c.path == ROOT))
     used = {
-        name: write_amounts(amounts_in(getattr(root[0], name)) if root else {}, kinds.units)
-        for name in ("demand", "allocation")
+        name: amounts
+        for name, amounts in _shared(root[0] if root else PoolRow(ROOT, 0, b""), kinds).items()
+        if name != "entitlement"
     }
     return {
         "cell": cell,
@@ -122,7 +123,6 @@ def _warnings(connection: Connection, cell: int, capacity: Capacity, kinds: Kind
 
 def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> Json:
     spec = spec_of(row)
-    shared = {name: write_amounts(amounts_in(getattr(row, name)), kinds.units) for name in SHARED}
     return {
         "path": row.path,
         "cell": spec.cell,
@@ -131,7 +131,7 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> J
         "share": shares_json(spec.share, spec.share_default, kinds),
         "open_jobs": open_jobs,
         "open_tasks": open_tasks,
-        **shared,
+        **_shared(row, kinds),
         "admitted": row.admitted,
         "preempted": row.preempted,
         "over_since": at(row.over_since_ms),
@@ -139,6 +139,15 @@ def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> J
         "defined_at": at(row.at_ms),
         "position": f"paceline.pools:{row.offset}",
     }
+
+
+def _shared(row: PoolRow, kinds: Kinds) -> dict[str, Json]:
+    """What a pool may use, demands and is admitted; of the last, what has hosts and what hasn't."""
+    found = {name: amounts_in(getattr(row, name)) for name in SHARED}
+    placed = amounts_in(row.placed)
+    without = {name: amount - placed.get(name, 0) for name, amount in found["allocation"].items()}
+    found |= {"held": placed, "without_hosts": {name: amount for name, amount in without.items() if amount}}
+    return {name: write_amounts(amounts, kinds.units) for name, amounts in found.items()}
 
 
 def _turn_json(row: TurnRow | None, kinds: Kinds) -> Json | None:

@@ -90,7 +90,7 @@ class PoolFold:
         shape = len(event.pools), len(event.resources)
         kinds = {
             kind: longs(getattr(event, kind)).reshape(shape).tolist()
-            for kind in ("entitlement", "demand", "allocation")
+            for kind in ("entitlement", "demand", "allocation", "placed")
         }
         for at, path in enumerate(event.pools):
             row = self._cache.pools.change(path)
@@ -100,14 +100,17 @@ class PoolFold:
                 continue
             for kind, amounts in kinds.items():
                 setattr(row, kind, to_json(in_order(dict(zip(event.resources, amounts[at], strict=True)))))
-            columns = list(zip(kinds["entitlement"][at], kinds["demand"][at], kinds["allocation"][at], strict=True))
-            _note_times(row, moment.now, columns)
+            columns = (kinds[kind][at] for kind in ("entitlement", "allocation", "placed"))
+            _note_times(row, moment.now, list(zip(*columns, strict=True)))
 
 
 def _note_times(row: PoolRow, now: int, columns: list[tuple[int, int, int]]) -> None:
-    """Whether a pool holds more or less than it may; `columns`: entitlement, demand and allocation of each resource."""
-    over = any(held > entitled for entitled, _, held in columns)
-    under = any(held < min(entitled, demand) for entitled, demand, held in columns)
+    """Whether a pool has more on hosts than it may use, or less while admitted work waits for hosts; `columns`: what it
+    is entitled to, is admitted and has hosts, of each resource.
+    """
+    over = any(placed > entitled for entitled, _, placed in columns)
+    short = [placed < entitled for entitled, admitted, placed in columns if placed < admitted]
+    under = bool(short) and all(short)
     if row.over_since_ms and not over:
         row.over_ms += now - row.over_since_ms
     row.over_since_ms = (row.over_since_ms or now) if over else 0

@@ -140,17 +140,20 @@ class PoolRow(msgspec.Struct):
     entitlement: str = "{}"
     demand: str = "{}"
     allocation: str = "{}"
+    """What is admitted, with hosts or without."""
+    placed: str = "{}"
+    """The part of that which has hosts."""
     at_ms: int = 0
     admitted: int = 0
     """Tasks that were admitted, since the pool is there."""
     preempted: int = 0
     """Runs that were ordered to leave."""
     over_since_ms: int = 0
-    """Since when it holds more than it is entitled to; 0: it doesn't."""
+    """Since when it has more on hosts than it is entitled to; 0: it hasn't."""
     over_ms: int = 0
     """How long it did so before that."""
     under_since_ms: int = 0
-    """Since when it holds less than it is entitled to and demands; 0: it doesn't."""
+    """Since when admitted work waits for hosts though the pool has less there than it is entitled to; 0: none does."""
 
 
 class PoolFactRow(msgspec.Struct):

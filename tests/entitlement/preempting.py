@@ -169,6 +169,7 @@ class World(Alone[Preempting]):
             entitlement=column,
             demand=column,
             allocation=column,
+            placed=column,
         )
         return self.hear(self.decided(event))
 

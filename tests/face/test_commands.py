@@ -39,7 +39,7 @@ POOL = {
     "path": "/maps/tiles", "parent": "/maps", "reservation": AMOUNTS,
     "limit": {}, "share": {"cpu": 1, "memory": 1, "others": 1}, "open_jobs_max": 100_000,
     "open_tasks_max": 2_000_000, "open_jobs": 1, "open_tasks": 3, "entitlement": AMOUNTS, "demand": AMOUNTS,
-    "allocation": {}, "defined_at": None, "position": "paceline.pools:0",
+    "allocation": {}, "held": {}, "without_hosts": {}, "defined_at": None, "position": "paceline.pools:0",
 }  # fmt: skip
 HOST = {
     "host_id": "h1", "state": "UP", "session": 5, "runs": 2, "capacity": AMOUNTS, "allocated": AMOUNTS,

@@ -9,7 +9,8 @@ TREE = {
         POOL | {"path": "/maps", "parent": "/", "share": {"cpu": 3, "others": 1}, "limit": {"cpu": 8}, "queue": {},
                 "closed": True},
         POOL | {
-            "path": "/maps/tiles", "entitlement": {"cpu": 4}, "allocation": {"cpu": 2.5}, "demand": {"cpu": 9},
+            "path": "/maps/tiles", "entitlement": {"cpu": 4}, "held": {"cpu": 2.5}, "demand": {"cpu": 9},
+            "without_hosts": {"cpu": 1},
             "queue": {
                 "preemptible": {"jobs": 2, "tasks": 7, "head": {"job_id": "a", "code": "ENTITLEMENT_REACHED",
                                                                 "pool": "/maps"}},
@@ -23,7 +24,8 @@ TREE = {
                 "turn": {"job_id": "big"}},
     ],
     "cells": [{"cell": 0, "hosts": 3, "capacity": {"cpu": 12, "memory": "24GiB"}, "demand": {"cpu": 13},
-               "allocation": {"cpu": 2.5}, "warnings": ["the pools of the first level reserve 20 cpu"]}],
+               "held": {"cpu": 2.5}, "without_hosts": {"cpu": 1},
+               "warnings": ["the pools of the first level reserve 20 cpu"]}],
 }  # fmt: skip
 
 
@@ -31,11 +33,11 @@ def test_the_whole_tree_is_a_line_for_each_pool_in_the_resource_that_is_most_ask
     cell.answer("GET", "/v1/pools", TREE)
     code, out, err = cli("pool", "tree")
     assert (code, out) == (0, """\
-POOL       RESERVED  SHARE  LIMIT  ENTITLED  HELD  DEMAND  QUEUE  HEAD                                          NOTE
-/                 -      -      -        12   2.5      13      8  -                                             -
-/maps           1.5      3      8       1.5     0     1.5      -  -                                             closed
-  tiles         1.5      1      -         4   2.5       9      8  a ENTITLEMENT_REACHED, b RESERVATION_REACHED  saved 40 % of a turn, 3 without a place
-/maps-old         0      1      -         0     0       0      -  -                                             turn of big
+POOL       RESERVED  SHARE  LIMIT  ENTITLED  HELD  WITHOUT HOSTS  DEMAND  QUEUE  HEAD                                          NOTE
+/                 -      -      -        12   2.5              1      13      8  -                                             -
+/maps           1.5      3      8       1.5     0              0     1.5      -  -                                             closed
+  tiles         1.5      1      -         4   2.5              1       9      8  a ENTITLEMENT_REACHED, b RESERVATION_REACHED  saved 40 % of a turn
+/maps-old         0      1      -         0     0              0       0      -  -                                             turn of big
 """)  # noqa: E501 # fmt: skip
     assert err == (
         "in cpu; of others: paceline pool tree --resource memory\nthe pools of the first level reserve 20 cpu\n"

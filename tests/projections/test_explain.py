@@ -113,7 +113,7 @@ def test_numbers_are_those_of_now_where_these_say_no_too(waiting):
     numbers = {"entitlement": {"cpu": 4000}, "allocated": {"cpu": 4000}, "asked": CPU}
     cell.decide("entitlement", held("a", (0,), "ENTITLEMENT_REACHED", **numbers))
     for entitlement, allocation, shown in ((3000, 3000, "3 of 3 cpu held"), (9000, 1000, "4 of 4 cpu held")):
-        columns = {"entitlement": entitlement, "allocation": allocation, "demand": 9000}
+        columns = {"entitlement": entitlement, "allocation": allocation, "placed": allocation, "demand": 9000}
         packed = {name: pack_longs([each]) for name, each in columns.items()}
         cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu",), **packed))
         assert shown in told(waiting)[2]

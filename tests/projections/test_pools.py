@@ -16,10 +16,12 @@ from tests.projections.conftest import LISTEN, TOKEN, Api
 CPU = ("cpu",)
 
 
-def shared(api: Api, **of: tuple[int, int, int]) -> None:
-    """Entitlement, demand and allocation of pools right below the root, in thousandths of a CPU."""
-    columns = {name: pack_longs([each[at] for each in of.values()]) for at, name in
-               enumerate(("entitlement", "demand", "allocation"))}  # fmt: skip
+def shared(api: Api, **of: tuple[int, ...]) -> None:
+    """Entitlement, demand, allocation, and what of that has hosts if that isn't all, of pools right below the root, in
+    thousandths of a CPU.
+    """
+    columns = {name: pack_longs([each[: at + 1][-1] for each in of.values()]) for at, name in
+               enumerate(("entitlement", "demand", "allocation", "placed"))}  # fmt: skip
     api.cell.decide("entitlement", EntitlementsSet(pools=tuple(f"/{name}" for name in of), resources=CPU, **columns))
     api.fold()
 
@@ -84,7 +86,7 @@ def test_the_tree_says_what_the_cell_has_and_that_more_is_reserved_than_that(api
     capacity(api, 8000)
     assert api.get("/v1/pools")["cells"] == [
         {"cell": 0, "hosts": 3, "capacity": {"cpu": 8, "memory": "4GiB"}, "demand": {}, "allocation": {},
-         "warnings": []}
+         "held": {}, "without_hosts": {}, "warnings": []}
     ]  # fmt: skip
     api.pool("/q", reservation={"cpu": 3000})
     [cell] = api.get("/v1/pools")["cells"]
@@ -92,6 +94,17 @@ def test_the_tree_says_what_the_cell_has_and_that_more_is_reserved_than_that(api
         "the pools of the first level reserve 9 cpu, the cell has 8 cpu: until hosts come back it is divided by "
         "reservation"
     ]
+
+
+def test_what_has_hosts_and_what_has_none_are_told_apart(api):
+    api.pool("/p")
+    shared(api, p=(4000, 9000, 6000, 2500))
+    pool = api.get("/v1/pools/p")
+    assert {name: pool[name]["cpu"] for name in ("allocation", "held", "without_hosts")} == {
+        "allocation": 6,
+        "held": 2.5,
+        "without_hosts": 3.5,
+    }
 
 
 def test_how_long_a_pool_holds_more_than_it_may_is_counted(api):
@@ -103,8 +116,10 @@ def test_how_long_a_pool_holds_more_than_it_may_is_counted(api):
     shared(api, p=(3000, 4000, 3000))
     assert (api.get("/v1/pools/p")["over_since"], api.get("/v1/pools/p")["under_since"]) == (None, None)
     api.cell.ms += 1000
-    shared(api, p=(4000, 4000, 3000))
+    shared(api, p=(4000, 4000, 4000, 3000))
     assert api.get("/v1/pools/p")["under_since"] == "2023-11-14T22:13:26.000Z"
+    shared(api, p=(3000, 4000, 4000, 3000))
+    assert api.get("/v1/pools/p")["over_since"] is None, "what has no hosts isn't held"
     assert api.cell.ms == start + 6000
 
 

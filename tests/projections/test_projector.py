@@ -262,7 +262,7 @@ def test_a_pool_shows_when_it_is_answered_and_goes_when_it_is_removed(cell, tmp_
     )
     amounts = {
         kind: pack_longs([index * 10, index * 10 + 1])
-        for index, kind in enumerate(("entitlement", "demand", "allocation"))
+        for index, kind in enumerate(("entitlement", "demand", "allocation", "placed"))
     }
     cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=("cpu", "gpu/a100"), **amounts))
     found = fold(cell, tmp_path)

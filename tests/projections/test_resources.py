@@ -108,7 +108,7 @@ def test_an_amount_in_another_unit_is_refused(known, resources, pointer, wanted)
 
 
 def test_a_pool_shows_amounts_in_their_units_and_a_weight_for_each_resource(known):
-    columns = {name: pack_longs([500, 2000, 3000]) for name in ("entitlement", "demand", "allocation")}
+    columns = {name: pack_longs([500, 2000, 3000]) for name in ("entitlement", "demand", "allocation", "placed")}
     names = ("cpu", "gpu/a100", "scratch")
     known.cell.decide("entitlement", EntitlementsSet(pools=("/p",), resources=names, **columns))
     known.fold()

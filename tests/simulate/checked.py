@@ -156,7 +156,13 @@ class World:
         paths = tuple(f"/{name}" for name in cpu)
         column = pack_longs(list(cpu.values()))
         said = EntitlementsSet(
-            pools=paths, resources=("cpu",), entitlement=column, demand=column, allocation=column, partial=True
+            pools=paths,
+            resources=("cpu",),
+            entitlement=column,
+            demand=column,
+            allocation=column,
+            placed=column,
+            partial=True,
         )
         self.entitlement([], [said])
 

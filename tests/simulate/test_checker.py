@@ -296,7 +296,8 @@ def shares(demand: int = 0, **cpu: int) -> EntitlementsSet:
     names = {name: "/" if name == "root" else f"/{name}" for name in cpu}
     wanted, column = pack_longs([demand] * len(cpu)), pack_longs(list(cpu.values()))
     pools = tuple(names.values())
-    return EntitlementsSet(pools=pools, resources=("cpu",), entitlement=column, demand=wanted, allocation=column)
+    held = {"allocation": column, "placed": column}
+    return EntitlementsSet(pools=pools, resources=("cpu",), entitlement=column, demand=wanted, **held)
 
 
 def ranked(run: int, entitled: int = 1) -> AdmissionsRanked:

@@ -100,12 +100,10 @@ def list_(client: "Client", form: str, shape: TableOptions) -> None:
         return lambda each: say(each.get(name))
 
     columns = [Column("POOL", lambda each: each["path"])]
-    for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("allocation", "HELD")):
+    for name, title in (("demand", "DEMAND"), ("entitlement", "ENTITLED"), ("held", "HELD")):
         columns.append(Column(f"{title} CPU", amount(name, cores), right=True))
         columns.append(Column(f"{title} GiB", amount(name, gib), right=True))
-    columns += other_columns(
-        pools, {"demand": "DEMAND OTHER", "entitlement": "ENTITLED OTHER", "allocation": "HELD OTHER"}
-    )
+    columns += other_columns(pools, {"demand": "DEMAND OTHER", "entitlement": "ENTITLED OTHER", "held": "HELD OTHER"})
     columns.append(Column("JOBS", lambda each: each.get("open_jobs"), right=True))
     columns.append(Column("TASKS", lambda each: each.get("open_tasks"), right=True))
     columns += cell_column(pools)

@@ -10,7 +10,7 @@ from paceline.output import Column, TableOptions, note, say, table, when, words
 if TYPE_CHECKING:
     from paceline.client.models import Entitlement, Pool, PoolTree, Queue
 
-SHOWN = ("reservation", "limit", "entitlement", "allocation", "demand")
+SHOWN = ("reservation", "limit", "entitlement", "held", "without_hosts", "demand")
 FACTORS = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 JOBS_SHOWN = 10
 
@@ -26,7 +26,7 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     rows = [row for cell in cells for row in _rows(cell, body["pools"], several)]
     columns = [Column("POOL", lambda each: each["title"], order=lambda each: each["path"])]
     titles = {"reservation": "RESERVED", "share": "SHARE", "limit": "LIMIT", "entitlement": "ENTITLED"}
-    titles |= {"allocation": "HELD", "demand": "DEMAND"}
+    titles |= {"held": "HELD", "without_hosts": "WITHOUT HOSTS", "demand": "DEMAND"}
     for field, title in titles.items():
         columns.append(_amount_column(title, field, name))
     columns.append(Column("QUEUE", lambda each: each.get("waiting"), right=True))
@@ -81,9 +81,6 @@ def _notes(each: "Pool") -> Iterator[str]:
         yield f"turn of {turn['job_id']}"
     elif credit := each.get("credit"):
         yield f"saved {credit['percent']} % of a turn" if credit["saves"] else "saves nothing for a turn now"
-    placing = sum(each.get("waiting_for_place", {}).values())
-    if placing:
-        yield f"{placing} without a place"
 
 
 def _amount_column(title: str, field: str, name: str) -> Column:
