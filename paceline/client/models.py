@@ -118,6 +118,8 @@ class Explanation(TypedDict):
     state: str
     headline: Headline | None
     reasons: list[WaitReason]
+    preempted_for_it: NotRequired[dict[str, int]]
+    """Runs that have left for it, by job."""
 
 
 class HistoryEntry(TypedDict):

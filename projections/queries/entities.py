@@ -96,7 +96,14 @@ def explanation(connection: Connection, row: JobRow) -> Json:
     more = situations.detail(connection, row, situation) if situation else None
     reasons = explain.reasons(row, situation, kinds_of(connection), more)
     headline = explain.first(reasons)
-    return {"job_id": row.job_id, "state": row.state, "headline": headline, "reasons": reasons}
+    left = situations.left_for(connection, row.job_id)
+    return {
+        "job_id": row.job_id,
+        "state": row.state,
+        "headline": headline,
+        "reasons": reasons,
+        "preempted_for_it": left,
+    }
 
 
 def history_page(connection: Connection, job_id: str, size: int, after: Sequence[int] | None) -> Page:

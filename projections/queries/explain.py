@@ -14,7 +14,7 @@ from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
 from projections.queries import held_reasons, order_reasons
 from projections.queries.sentences import MORE_HOSTS, REMEDIES, Remedy, beyond, count_tasks, counted, funnel
-from projections.queries.situations import LASTING, Detail, Situation, Wait
+from projections.queries.situations import LASTING, Detail, Leaving, Situation, Wait
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
@@ -53,7 +53,7 @@ _SENTENCES: dict[str, str] = {
 def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Detail | None = None) -> list[Json]:
     """All reasons that hold for a job, the one that counts most first; `detail`: what is told of it alone."""
     if job.state in ENDED_JOBS or job.state == "REJECTED":
-        found = _of_end(job)
+        found = _of_end(job, situation)
     else:
         found = list(_of_open(job, situation or Situation([], {}, [], [], []), kinds, detail))
     return sorted(found, key=lambda reason: (_ORDER.get(reason["code"], len(_ORDER)), reason["machine"]))
@@ -79,15 +79,25 @@ def tier_of(code: str) -> str:
     return "cell"
 
 
-def _of_end(job: JobRow) -> list[Json]:
+def _of_end(job: JobRow, situation: Situation | None) -> list[Json]:
     if job.state == "REJECTED":
         return [reason(job.code, job.message, job.ended_ms, "lifecycle")]
     if job.state != "FAILED":
         return []
+    preempted = situation.leaving if situation else []
+    found = [_of_victim(each) for each in preempted]
+    if found and sum(each.failed for each in preempted) == job.failed:
+        return found
     text = f"{count_tasks(job.failed)} of {job.tasks} failed"
     if job.failed_instance >= 0:
         text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
-    return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle")]
+    return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle"), *found]
+
+
+def _of_victim(leaving: Leaving) -> Json:
+    """Runs that leave, or tasks that wait or have failed since they left."""
+    told, remedy, more = order_reasons.of_victim(leaving)
+    return reason(leaving.code, told, leaving.at_ms, "entitlement", remedy) | more
 
 
 def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | None) -> Iterator[Json]:
@@ -112,9 +122,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
         if job.failed_instance >= 0:
             text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
         yield reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff}
-    for leaving in situation.leaving:
-        told, remedy, more = order_reasons.of_victim(leaving)
-        yield reason(leaving.order.code, told, leaving.order.at_ms, "entitlement", remedy) | more
+    yield from map(_of_victim, situation.leaving)
     disruption = situation.reasons.get("disruption")
     if disruption is not None and any(each.live for each in situation.leaving):
         yield _said(disruption, _SENTENCES[disruption.code].format(**counted(disruption.tasks)))

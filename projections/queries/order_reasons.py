@@ -11,9 +11,11 @@ from projections.queries.sentences import (
     PROTECTED,
     REMEDIES,
     WAIT,
+    YOU,
     Remedy,
     amounts,
     count_tasks,
+    counted,
     span,
 )
 from projections.queries.situations import Detail, Leaving, Situation, victims_of
@@ -28,16 +30,24 @@ NAMED = 3
 
 
 def of_victim(leaving: Leaving) -> tuple[str, Remedy | None, dict[str, Any]]:
-    """Runs that leave, or tasks that wait since their runs left: for whom."""
-    order = leaving.order
-    whom = FOR_WHOM.get(order.code, "job {for_job} of pool {for_pool}")
-    whom = whom.format(for_job=order.for_job, for_pool=order.for_pool)
+    """Runs that leave, or tasks that wait or have failed since their runs left: for whom."""
+    whom = FOR_WHOM.get(leaving.code, "job {for_job} of pool {for_pool}")
+    whom = whom.format(for_job=leaving.for_job, for_pool=leaving.for_pool)
+    told, remedy = [], REMEDIES.get(leaving.code) or Remedy(WAIT, "")
     if leaving.live:
-        text = f"{count_tasks(leaving.live)} must leave for {whom}"
-    else:
-        text = f"{count_tasks(leaving.waiting)} left for {whom}"
-    more = {"tasks": leaving.live or leaving.waiting, "round": order.round, "order": order.number, "pool": leaving.pool}
-    return text, REMEDIES.get(order.code) or Remedy(WAIT, ""), more | {"for_job": order.for_job}
+        told.append(f"{count_tasks(leaving.live)} must leave for {whom}")
+    if leaving.failed:
+        told.append(f"{count_tasks(leaving.failed)} failed: preempted for {whom} (on_preempt: fail)")
+        remedy = (
+            remedy if leaving.live or leaving.waiting else Remedy(YOU, "submit the job again, or requeue its tasks")
+        )
+    if leaving.waiting:
+        runs = "1 run" if leaving.left == 1 else f"{leaving.left} runs"
+        words = counted(leaving.waiting)
+        told.append(f"{runs} left for {whom}; {leaving.waiting} of these tasks wait{words['s']}")
+    tasks = leaving.live or leaving.waiting or leaving.failed
+    more = {"tasks": tasks, "round": leaving.round, "order": leaving.order, "pool": leaving.pool}
+    return "; ".join(told), remedy, more | {"for_job": leaving.for_job}
 
 
 def of_winner(order: OrderRow, detail: Detail | None) -> tuple[str, str, Remedy | None, dict[str, Any]] | None:

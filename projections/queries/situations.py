@@ -3,8 +3,9 @@
 `Detail` is what only the explanation of one job tells: it costs a look at the queue, the hosts and the tasks.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, func, select, tuple_
 
 from events.cell_settings import Settings
 from events.codec import decode
-from events.codes import ENDED_JOBS, LIVE_TASKS, Code, TaskState
+from events.codes import ENDED_JOBS, LIVE_TASKS, Code, JobState, Outcome, TaskState
 from events.columns import ints
 from events.records.pools import PoolDefined
 from events.resources import Amounts
@@ -37,12 +38,21 @@ class Wait(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """Runs of a job that an order names: how many aren't over, and how many of their tasks wait since they left."""
+    """Runs of a job that orders name, for one winner by one right: how many are there, how many left, and how many of
+    the tasks of those wait since, or have failed. `pool`: theirs; number, round and time are those of the last order.
+    """
 
-    order: OrderRow
+    code: str
+    for_job: str
+    for_pool: str
     pool: str
-    live: int
-    waiting: int
+    order: int
+    round: int
+    at_ms: int
+    live: int = 0
+    left: int = 0
+    waiting: int = 0
+    failed: int = 0
 
 
 class Situation(NamedTuple):
@@ -94,8 +104,12 @@ class Detail(NamedTuple):
 
 
 def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situation]:
-    """The situations of jobs that aren't over, by id."""
-    going = {row.job_id: row for row in rows if row.state not in ENDED_JOBS and row.base >= 0}
+    """The situations of jobs that aren't over, or have failed since they were preempted, by id."""
+    going = {
+        row.job_id: row
+        for row in rows
+        if row.base >= 0 and (row.state not in ENDED_JOBS or (row.state == JobState.FAILED.name and _fails(row)))
+    }
     found = {job_id: Situation([], {}, [], [], []) for job_id in going}
     if not found:
         return found
@@ -127,36 +141,61 @@ def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:
     return [OrderRow(*values) for values in connection.execute(query.order_by(orders.c.number))]
 
 
+def left_for(connection: Connection, job_id: str) -> dict[str, int]:
+    """By job, how many of its runs have left for a job; of each order the first jobs that it names."""
+    orders, left = tables.orders.c, Counter[str]()
+    query = select(orders.from_jobs).where(orders.for_job == job_id, orders.answer == Code.LEFT)
+    for (named,) in connection.execute(query.order_by(orders.number)):
+        left.update(msgspec.json.decode(named, type=dict[str, int]))
+    return dict(left)
+
+
 def _leaving(connection: Connection, jobs: Mapping[str, JobRow]) -> list[tuple[str, Leaving]]:
-    """Of the orders that aren't answered, and the last one about each job, how many of the runs that it names are
-    still there.
+    """Of the orders about each job, for whom its runs leave and left: those that are still there, and those whose tasks
+    wait, or have failed, since. Orders by the same right for the same winner are one.
     """
-    victims, orders = tables.victims, tables.orders
-    last = (
-        select(victims.c.job_id, func.max(victims.c.number))
-        .where(victims.c.job_id.in_(list(jobs)))
-        .group_by(victims.c.job_id)
-    )
+    victims, orders = tables.victims.c, tables.orders.c
+    lack = [job_id for job_id, job in jobs.items() if job.queued + job.backoff or _fails(job)]
     query = (
-        select(victims.c.job_id, victims.c.pool, victims.c.runs, orders)
-        .select_from(victims.join(orders, victims.c.number == orders.c.number))
-        .where(victims.c.job_id.in_(list(jobs)))
-        .where((orders.c.answer == "") | tuple_(victims.c.job_id, victims.c.number).in_(last))
-        .order_by(victims.c.job_id, victims.c.number)
+        select(victims.job_id, victims.pool, victims.runs, orders.number, orders.round, orders.at_ms, orders.answer)
+        .add_columns(orders.code, orders.for_job, orders.for_pool)
+        .select_from(tables.victims.join(tables.orders, victims.number == orders.number))
+        .where(victims.job_id.in_(list(jobs)))
+        .where((orders.answer == "") | (orders.answer == Code.LEFT) & victims.job_id.in_(lack))
+        .order_by(victims.job_id, victims.number)
     )
+    found: dict[tuple[str, str, str, str], list[Any]] = {}
+    for row in connection.execute(query):
+        found.setdefault((row.job_id, row.code, row.for_job, row.for_pool), []).append(row)
     out = []
-    for job_id, pool, runs, *values in connection.execute(query):
-        job, order = jobs[job_id], OrderRow(*values)
-        instance, run = ints(runs).reshape(4, -1)[:2]
-        inside = instance < job.instances
-        state, now, *_ = columns_of(connection, job, instance[inside])
-        ahead = now - run[inside]
-        live = np.isin(state, LIVE_TASKS) & (ahead == 0) if order.answer in ("", Code.LEFT) else np.zeros(1)
-        waiting = ((state == TaskState.BACKOFF) & (ahead == 0)) | ((state == TaskState.QUEUED) & (ahead == 1))
-        found = Leaving(order, pool, int(live.sum()), int(waiting.sum()) if order.answer != Code.DEFERRED else 0)
-        if found.live or found.waiting:
-            out.append((job_id, found))
+    for (job_id, code, for_job, for_pool), rows in found.items():
+        live, left, waiting, failed = np.sum([_now(connection, jobs[job_id], row) for row in rows], axis=0).tolist()
+        if live or waiting or failed:
+            last = rows[-1]
+            whom = Leaving(code, for_job, for_pool, last.pool, last.number, last.round, last.at_ms)
+            out.append((job_id, whom._replace(live=live, left=left, waiting=waiting, failed=failed)))
     return out
+
+
+def _fails(job: JobRow) -> bool:
+    """Whether tasks of a job may have failed since they were preempted."""
+    return job.on_preempt == "fail" and job.failed > 0
+
+
+def _now(connection: Connection, job: JobRow, victims: Any) -> tuple[int, int, int, int]:
+    """Of the runs of a job that an order names, how many are there, how many left, and how many of the tasks of those
+    wait since, or have failed.
+    """
+    instance, run = ints(victims.runs).reshape(4, -1)[:2]
+    inside = instance < job.instances
+    state, now, _, _, outcome, *_ = columns_of(connection, job, instance[inside])
+    ahead = now - run[inside]
+    live = np.isin(state, LIVE_TASKS) & (ahead == 0)
+    over = (ahead == 0) & np.isin(state, (TaskState.BACKOFF, TaskState.FAILED))
+    over |= (ahead == 1) & (state == TaskState.QUEUED)
+    over &= outcome == Outcome.PREEMPTED
+    failed = over & (state == TaskState.FAILED)
+    return int(live.sum()), len(run) - int(live.sum()), int((over & ~failed).sum()), int(failed.sum())
 
 
 def detail(connection: Connection, job: JobRow, situation: Situation) -> Detail:

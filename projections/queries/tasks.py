@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Table, select
 
-from events.codes import LIVE_TASKS, Outcome, TaskState
-from events.columns import I32, I64
+from events.codes import LIVE_TASKS, Code, Outcome, TaskState
+from events.columns import I32, I64, ints
 from projections.queries.pages import Json, Page, rows_of
 from projections.record_json import at
 from projections.views import tables
@@ -134,9 +134,12 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     numbers = {item["columns"][_COLUMN["host"]] for item in items}
     names = _host_names(connection, numbers)
     ports = _ports(connection, job, instances)
+    preempted = any(item["columns"][_COLUMN["outcome"]] == Outcome.PREEMPTED for item in items)
+    winners = _winners(connection, job) if preempted else {}
     out = []
     for item in items:
         state, run, host, exit_code, outcome, _, standing, since_s = item["columns"]
+        last = item["instance"], run - (state == TaskState.QUEUED)
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
             {
@@ -147,12 +150,25 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "ports": ports.get(item["instance"], []) if on_host else [],
                 "exit_code": exit_code if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
                 "outcome": Outcome(outcome).name if outcome else None,
-                "reason": texts.get((item["instance"], run)),
+                "reason": texts.get((item["instance"], run))
+                or (winners.get(last) if outcome == Outcome.PREEMPTED else None),
                 "admission": Standing(standing).name if standing < 0 else None,
                 "since": at(since_s * 1000),
             }
         )
     return out
+
+
+def _winners(connection: Connection, job: JobRow) -> dict[tuple[int, int], str]:
+    """By instance and run, for whom runs of a job left."""
+    victims, orders = tables.victims.c, tables.orders.c
+    joined = tables.victims.join(tables.orders, victims.number == orders.number)
+    query = select(victims.runs, orders.for_job).select_from(joined).where(victims.job_id == job.job_id)
+    found = {}
+    for runs, for_job in connection.execute(query.where(orders.answer == Code.LEFT)):
+        instance, run = ints(runs).reshape(4, -1)[:2].tolist()
+        found.update(dict.fromkeys(zip(instance, run, strict=True), f"preempted for job {for_job}"))
+    return found
 
 
 def _host_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:

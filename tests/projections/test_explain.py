@@ -310,7 +310,9 @@ def test_winner_and_victim_name_each_other_and_who_has_left_is_not_leaving(conte
     assert "1 task must leave" in told(contest, "v")[2]
     cell.decide("lifecycle", ended("v", (2,), Outcome.PREEMPTED), queued("v", (2,), 2), answer(cell, 7, "LEFT"))
     message = told(contest, "v")[2]
-    assert message.startswith("2 tasks left for job w of pool /q, which is below its entitlement"), message
+    assert message.startswith(
+        "2 runs left for job w of pool /q, which is below its entitlement; 2 of these tasks wait;"
+    ), message
     assert told(contest, "w")[2].startswith("2 runs have left for it (2 of job v); what they free is kept for it until")
     cell.decide("entitlement", held("v", (0, 2), "ENTITLEMENT_REACHED", run=2, entitlement=CORE, allocated=CORE))
     assert [each["code"] for each in why(contest, "v")["reasons"]] == ["ENTITLEMENT_REACHED", "BELOW_ENTITLEMENT"]
@@ -318,12 +320,41 @@ def test_winner_and_victim_name_each_other_and_who_has_left_is_not_leaving(conte
     cell.run("v", (0, 2), run=2)
     assert why(contest, "v")["headline"] is None
     assert why(contest, "w")["headline"] is None
+    assert why(contest, "w")["preempted_for_it"] == {"v": 2}
     assert "pool /," not in str(contest.get("/v1/jobs/v/history"))
     told_to = {job_id: contest.get(f"/v1/jobs/{job_id}/history")["events"] for job_id in "vw"}
     (lost,) = [each["detail"] for each in told_to["v"] if each["event"] == "PreemptionsOrdered"]
     (won,) = [each["detail"] for each in told_to["w"] if each["event"] == "PreemptionsOrdered"]
     assert (lost["for_job"], lost["for_pool"], lost["order"], lost["ways"]) == ("w", "/q", 7, ["GIVE"])
     assert (won["from_jobs"], won["from_pools"], won["spared"]) == ({"v": 2}, ["/p"], {"NON_PREEMPTIBLE": 1})
+
+
+def test_a_victim_of_many_orders_is_told_of_all_of_them_though_the_last_was_deferred(contest):
+    cell = contest.cell
+    for number in (0, 1):
+        cell.decide("entitlement", preempted(number + 1, {"v": (number,)}, "w"))
+        left = ended("v", (number,), Outcome.PREEMPTED), queued("v", (number,), 2)
+        cell.decide("lifecycle", *left, answer(cell, number + 1, "LEFT"))
+    cell.decide("entitlement", preempted(3, {"v": (2,)}, "w"))
+    cell.decide("lifecycle", answer(cell, 3, "DEFERRED"))
+    assert "2 runs left for job w of pool /q" in str([each["message"] for each in why(contest, "v")["reasons"]])
+    contest.fold()
+    reasons = {each["instance"]: each["reason"] for each in contest.get("/v1/jobs/v/tasks")["tasks"]}
+    assert reasons == {0: "preempted for job w", 1: "preempted for job w", 2: None}
+
+
+def test_tasks_that_fail_when_they_are_preempted_are_told_for_whom(api):
+    api.cell.host()
+    api.cell.accept("v", instances=3, on_preempt="fail")
+    api.cell.accept("w", pool="/q")
+    api.cell.run("v", (0, 1, 2))
+    api.cell.decide("entitlement", preempted(7, {"v": (0, 2)}, "w"))
+    api.cell.decide("lifecycle", ended("v", (0, 2), Outcome.PREEMPTED), answer(api.cell, 7, "LEFT"))
+    wanted = "2 tasks failed: preempted for job w of pool /q, which is below its entitlement (on_preempt: fail)"
+    assert told(api, "v")[2].startswith(wanted)
+    api.cell.decide("lifecycle", ended("v", (1,), Outcome.SUCCEEDED))
+    api.cell.changed("FAILED", "v")
+    assert told(api, "v")[2].startswith(wanted)
 
 
 @pytest.mark.parametrize(

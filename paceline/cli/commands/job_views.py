@@ -7,6 +7,9 @@ from paceline.output import Column, TableOptions, facts, note, say, table, when,
 if TYPE_CHECKING:
     from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Task, WaitReason
 
+VICTIMS_SHOWN = 5
+"""Jobs that an explanation names of those preempted for another."""
+
 
 def print_job(body: "Job", zone: str) -> None:
     """A job, a line for each field."""
@@ -53,6 +56,7 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     headline = body["headline"]
     if headline is None:
         say(f"job {body['job_id']}  {body['state']}  it lacks nothing")
+        _print_winner(body)
         return
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")
     say(f"  who can act: {headline['actor']}")
@@ -61,6 +65,17 @@ def print_explanation(body: "Explanation", zone: str) -> None:
             say(f"  also {cause['code']}  {cause['message']}")
         for name, value in _details(cause, zone):
             say(f"  {name:<8} {value}")
+    _print_winner(body)
+
+
+def _print_winner(body: "Explanation") -> None:
+    """What has left for a job."""
+    left = [
+        f"{count} run{'s' * (count != 1)} of job {job_id}" for job_id, count in body.get("preempted_for_it", {}).items()
+    ]
+    if left:
+        more = f" and of {len(left) - VICTIMS_SHOWN} more" if len(left) > VICTIMS_SHOWN else ""
+        say(f"  preempted for it: {', '.join(left[:VICTIMS_SHOWN])}{more}")
 
 
 def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
