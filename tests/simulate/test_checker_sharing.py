@@ -245,6 +245,13 @@ def test_who_counts_on_what_comes_free_anyway_is_no_reason_to_ask_fewer() -> Non
             world.placement([ordered(1)], [asked(2)])
 
 
+def test_who_was_to_leave_and_has_not_in_time_is_not_counted_on() -> None:
+    world = contended()
+    world.placement([ordered(1)])
+    world.later(10 * MINUTE)
+    world.placement([], [asked(2)])
+
+
 def test_what_was_refused_is_not_missed_where_others_counted_on_it() -> None:
     world = contended(taker=job("taker", "/b", cpu=500))
     world.waits(job("second", "/b", cpu=1500))

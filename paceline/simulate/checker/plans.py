@@ -42,13 +42,17 @@ class Plans:
         self._of_order: dict[int, Unit] = {}
         self._leaving: dict[int, dict[Task, int]] = {}
         """Of orders without an answer, the runs that leave: what they hold is free for whoever is planned next."""
+        self._until_ms: dict[int, int] = {}
+        """Until when they count as about to leave: then others are asked."""
+        self._overdue: set[int] = set()
         self._relied: set[Unit] = set()
         """Units planned where an ask or order came to nothing: what they need may not come free."""
 
     def round(self, round_: Round) -> None:
         """Takes a round of placement. Raises `Violation`."""
-        for _, _, event, _ in round_.inputs:
-            self._take(event)
+        for _, _, event, now in round_.inputs:
+            self._take(event, now)
+        self._late(round_.now_ms)
         for event in round_.decisions:
             self._decided(event, round_)
         self._forget(round_)
@@ -65,21 +69,32 @@ class Plans:
                 found.setdefault(host_id, Counter()).update(+mine)
         return found
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, now: int) -> None:
         match event:
             case PreemptionRefused():
                 self._end(Unit(event.job_id, event.first, event.count, event.run))
             case PreemptionsOrdered():
-                self._of_order[event.order] = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
+                unit = Unit(event.for_job, event.for_first, event.for_count, event.for_run)
+                asked_until = self.plans[unit].until_ms if unit in self.plans else 0
+                self._of_order[event.order] = unit
+                self._until_ms[event.order] = max(asked_until, now + self._pools.settings.hold_for_ms)
                 self._leaving[event.order] = {task: run for task, run, *_ in runs_of(event)}
             case PreemptionAnswered():
-                unit = self._of_order.pop(event.number, None)
+                of = self._of_order.pop(event.number, None)
                 stay = self._leaving.pop(event.number, {})
-                if event.code != "LEFT" and unit is not None:
-                    self.plans.pop(unit, None)
+                self._overdue.discard(event.number)
+                if event.code != "LEFT" and of is not None:
+                    self.plans.pop(of, None)
                     self._stay(stay)
             case AdmissionsRanked():
                 self._drop([gangs for gangs, entitled in flags_of(event) if not entitled])
+
+    def _late(self, now: int) -> None:
+        """Who hasn't left in time isn't counted on any more."""
+        overdue = {order for order in self._leaving if self._until_ms[order] <= now}
+        for order in overdue - self._overdue:
+            self._stay(self._leaving[order])
+        self._overdue = overdue
 
     def _end(self, unit: Unit) -> None:
         """A plan is over; whom it asked for and has no order for stays."""
@@ -180,7 +195,8 @@ class Plans:
         for other in others:
             room.subtract(other.hosts.get(host_id, Counter()))
         leaving = dict(plan.victims)
-        for victims in (*(other.victims for other in others), *self._leaving.values()):
+        in_time = (tasks for order, tasks in self._leaving.items() if order not in self._overdue)
+        for victims in (*(other.victims for other in others), *in_time):
             leaving |= victims
         room.update(self._held({task: run for task, run in leaving.items() if task not in stays}, host_id))
         return room
