@@ -80,7 +80,7 @@ class Holds:
         admission, jobs = self._runs.arena["admission"], self._runs.jobs
         holds = {jobs[task[0]].base + task[1]: hold for task, (_, hold) in self._known.items()}
         slots = np.fromiter(holds, dtype=np.int64)
-        drained = [hold.code == Code.HOSTS_RESERVED for hold in holds.values()]
+        drained = np.array([hold.code == Code.HOSTS_RESERVED for hold in holds.values()], dtype=np.bool_)
         order = slots[np.lexsort((slots, admission[slots], drained))].tolist()
         holds = {slot: holds[slot] for slot in order}
         empty = np.zeros((len(self._hosts.kinds) + 1, 0), dtype=np.int64)

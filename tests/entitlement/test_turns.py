@@ -5,7 +5,7 @@ from events.records.entitlement import TurnSet
 from events.records.lifecycle import JobChanged
 from events.records.pools import PoolDefined, PoolRemoved
 from tests.entitlement.harness import World, cpu
-from tests.machines import of, one
+from tests.machines import of
 
 
 def turns(world: World) -> list[tuple[str, str]]:
