@@ -18,7 +18,6 @@ from events.codes import ENDED_TASKS, RunReport
 from events.columns import I32, I64
 from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
-from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import JobAccepted, RunsOrdered
 from events.records.rounds import RoundCommitted
 from events.resources import Vector, scale
@@ -26,12 +25,10 @@ from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import OrderKind
 from processors.entitlement.holdings import Holdings
-from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.lifecycle.task_table import TaskEvent
 from processors.placement.assignment import Assignment
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts
@@ -180,13 +177,13 @@ def _given_back(patch: pytest.MonkeyPatch, times: int) -> None:
     patch.setattr(Holdings, "add", counted)
 
 
-def memory_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """Memory that runs hold of a host isn't counted."""
+def disk_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """Disk that runs hold of a host isn't counted."""
     hold = Hosts.hold
 
     def some(self: Hosts, host: I64, needs: I64, sign: int = 1) -> None:
         counted = needs.copy()
-        counted[1] = 0
+        counted[2] = 0
         hold(self, host, counted, sign)
 
     patch.setattr(Hosts, "hold", some)
@@ -210,18 +207,6 @@ def inputs_sorted_at_replay(patch: pytest.MonkeyPatch) -> None:
         return sorted(inputs(self, record), key=lambda found: (found.topic, found.offset))
 
     patch.setattr(Recorded, "_inputs", resorted)
-
-
-def without_verdict(patch: pytest.MonkeyPatch) -> None:
-    """Lifecycle disturbs a service without asking sla."""
-
-    ordered = PreemptionOrders.ordered
-
-    def allowed(self: PreemptionOrders, event: PreemptionsOrdered, now: int) -> None:
-        ordered(self, event, now)
-        self._tasks.note("verdict", self._current(event), SlaVerdict.ALLOWED)
-
-    patch.setattr(PreemptionOrders, "ordered", allowed)
 
 
 def silent_hosts_used(patch: pytest.MonkeyPatch) -> None:
@@ -292,25 +277,14 @@ def answered_too_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PreemptionOrders, "ended", lambda self, slots: None)
 
 
-def half_an_order_goes(patch: pytest.MonkeyPatch) -> None:
-    """Each run of an order to preempt leaves as soon as it may, whatever becomes of the others."""
-    hear = PreemptionOrders._hear
-
-    def at_once(self: PreemptionOrders, number: int) -> None:
-        hear(self, number)
-        slots = self._runs_of(number)
-        self._tasks.record_event(TaskEvent.PREEMPT_GOES, slots[~self._waits(slots)])
-
-    patch.setattr(PreemptionOrders, "_hear", at_once)
-
-
 class Planted(NamedTuple):
-    """What a trial says when it finds a bug, in part, and from which seed on it is looked for: those before don't find
-    it, and would take long.
+    """What a trial says when it finds a bug, in part; from which seed on it is looked for: those before don't find it,
+    and would take long; and what users do in each.
     """
 
     says: str
     first: int = 0
+    acts: int = 40
 
 
 PLANTED: dict[Plant, Planted] = {
@@ -320,24 +294,22 @@ PLANTED: dict[Plant, Planted] = {
     partial_gang: Planted("places a part of a gang", 1),
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
-    old_reports_count: Planted("by itself, which no host has said", 16),
-    reports_count_twice: Planted("for the second time", 6),
+    old_reports_count: Planted("by itself, which no host has said", 18, 100),
+    reports_count_twice: Planted("for the second time", 6, 100),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
-    released_twice: Planted("its limit is|decided otherwise"),
+    released_twice: Planted("aren't fair"),
     never_released: Planted("nothing runs, and"),
-    memory_not_counted: Planted("of 4096 memory", 5),
+    disk_not_counted: Planted("of 10000 disk"),
     ports_twice: Planted("has another holder"),
     inputs_sorted_at_replay: Planted("inputs in the log have another hash"),
-    without_verdict: Planted("without a verdict of sla", 3),
     silent_hosts_used: Planted("which may take nothing"),
-    constraints_ignored: Planted("which doesn't meet"),
+    constraints_ignored: Planted("which doesn't meet", 1),
     columns_out_of_step: Planted("which nobody has ordered"),
     inputs_hashed_without_time: Planted("says another hash"),
     ends_unheard: Planted("none has come to its end"),
-    gang_goes_on: Planted("of a gang of which", 2),
-    order_unanswered: Planted("have no answer", 4),
+    gang_goes_on: Planted("of a gang of which", 5),
+    order_unanswered: Planted("have no answer"),
     answered_too_early: Planted("have left, and .* are not over"),
-    half_an_order_goes: Planted("were told to stop"),
     stops_what_is_wanted: Planted("which nobody has told to"),
 }

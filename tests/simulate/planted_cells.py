@@ -54,6 +54,24 @@ jobs:
 """
 """A service that may never be disturbed is all that could leave."""
 
+PARTLY_REFUSED = """
+end: 5m
+hosts: [{name: h, resources: {cpu: 2}}]
+pools: [{path: /a}, {path: /b, reservation: {cpu: 2}}]
+jobs:
+  - job_id: web
+    pool: /a
+    kind: stateless
+    resources: {cpu: 1}
+    sla: {max_unavailable: 0}
+    sim: {duration: 9h}
+  - {job_id: batch, pool: /a, resources: {cpu: 1}, sim: {duration: 9h}}
+  - {job_id: b, pool: /b, at: 10s, resources: {cpu: 2}, sim: {duration: 9h}}
+expect:
+  - {never: cell preempted > 0}
+"""
+"""Two would have to leave, of which one is a service that may never be disturbed."""
+
 SETTLES = """
 end: 8m
 hosts:

@@ -17,13 +17,16 @@ import processors.placement.plan_search as plan_search
 import processors.placement.victims as victims
 import processors.state.preemption_rules as rules
 from events.columns import I64, longs, pack_longs
-from events.records.entitlement import EntitlementsSet
+from events.records.entitlement import EntitlementsSet, PreemptionsOrdered
 from events.records.lifecycle import JobAccepted
 from processors.entitlement.claims import Claims
 from processors.entitlement.explanations import Explanations
 from processors.entitlement.folds import Folds
 from processors.entitlement.passes import Passes
 from processors.entitlement.reports import Reports
+from processors.lifecycle.causes import SlaVerdict
+from processors.lifecycle.preemption_orders import PreemptionOrders
+from processors.lifecycle.task_table import TaskEvent
 from processors.placement.admissions import Admissions
 from processors.placement.assignment import Unplaced
 from processors.placement.hosts import Hosts
@@ -195,6 +198,30 @@ def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judge.Judge, "_slots", named)
 
 
+def without_verdict(patch: pytest.MonkeyPatch) -> None:
+    """Lifecycle disturbs a service without asking sla."""
+
+    ordered = PreemptionOrders.ordered
+
+    def allowed(self: PreemptionOrders, event: PreemptionsOrdered, now: int) -> None:
+        self._tasks.note("verdict", self._current(event), SlaVerdict.ALLOWED)
+        ordered(self, event, now)
+
+    patch.setattr(PreemptionOrders, "ordered", allowed)
+
+
+def half_an_order_goes(patch: pytest.MonkeyPatch) -> None:
+    """Each run of an order to preempt leaves as soon as it may, whatever becomes of the others."""
+    hear = PreemptionOrders._hear
+
+    def at_once(self: PreemptionOrders, number: int) -> None:
+        hear(self, number)
+        slots = self._runs_of(number)
+        self._tasks.record_event(TaskEvent.PREEMPT_GOES, slots[~self._waits(slots)])
+
+    patch.setattr(PreemptionOrders, "_hear", at_once)
+
+
 class Found(NamedTuple):
     """The cell in which a bug is found, and what is said then, in part."""
 
@@ -224,4 +251,6 @@ PLANTED: dict[Plant, Found] = {
     lost_wake_up: Found(cells.GIVEN_BACK, "job b tasks RUNNING"),
     preempts_anyone: Found(cells.FIRM_IN_THE_WAY, "which isn't preemptible"),
     half_a_gang_preempted: Found(cells.GANG_IN_THE_WAY, "preempts a part of a gang"),
+    without_verdict: Found(cells.REFUSES, "without a verdict of sla"),
+    half_an_order_goes: Found(cells.PARTLY_REFUSED, "were told to stop"),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulate.sharing import play_drawn
 
-SEEDS = 24
+SEEDS = 12
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

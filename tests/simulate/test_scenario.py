@@ -292,13 +292,16 @@ def test_an_option_of_another_trace_is_refused(words, said, tmp_path, capsys):
     assert said in capsys.readouterr().err
 
 
-def test_a_job_that_runs_a_day_after_all_that_is_named_is_not_waited_for_and_that_is_said(tmp_path, capsys):
+def test_a_job_that_runs_a_day_after_all_that_is_named_is_not_waited_for_and_that_is_said(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("paceline.simulate.session.DAY_MS", 600_000)  # a day of beats takes long
     path = tmp_path / "scenario.yaml"
-    path.write_text(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, sim: {{duration: 25h}}}}]\n")
+    path.write_text(f"{CELL}jobs: [{{job_id: a, pool: /p, at: 5s, sim: {{duration: 11m}}}}]\n")
     assert run(["simulate", str(path)]) == 0
     said = capsys.readouterr().out
     assert "not waited for: 1 jobs, open a day after all that is named; say when to `end`\n" in said
-    assert "1d0h of virtual time" in said
+    assert "10m5s of virtual time" in said
 
 
 def test_a_folder_is_no_scenario(tmp_path, capsys):

@@ -69,7 +69,7 @@ class Preemptions:
         if not named <= {*stays} or (event.code == "DEFERRED") != bool(named):
             raise Violation(f"{round_} answers the order {at} {event.code} with {sorted(named)[:3]}")
         if event.code == "DEFERRED":
-            told = [run for run in stays if run in self._stopped]
+            told = [run for run in runs if run in self._stopped]
             if told:
                 raise Violation(f"{round_} defers the order {at}, of which {told[:3]} were told to stop")
             self._kept_runs |= {*stays}
