@@ -1,12 +1,11 @@
 """What a change of pools would do, without doing it: whether entitlement would take it, what each pool could use then,
-which work could be let in and which may have to leave for it.
+which work could be let in and which may have to leave for it, beside what is so already.
 
-The rules and the shares are those of the machine itself, run on the pools as the views have them. Work is chosen by
-amounts: which runs leave is decided with the hosts, so that these are the first that may.
+The rules and the shares are those of the machine itself, run on the pools as the views have them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
@@ -17,18 +16,19 @@ from events.pool_spec import PoolSpec, from_event
 from events.quantities import write_amounts
 from events.records.jobs import JobSubmitted
 from events.records.pools import PoolDefined
-from events.resources import Kinds, Vector, add, fits, scale, subtract
+from events.resources import Kinds
 from processors.entitlement.pool_commands import answer
 from processors.entitlement.pool_tree import Entry, Tree, pool_row
 from processors.entitlement.rows import DefinedRow, root_row
-from processors.entitlement.share_tree import ShareTree
 from processors.state.record_rows import row_of
-from projections.queries.pages import Json
+from projections.queries.pages import Json, rows_of
+from projections.queries.pool_outlook import Known, Outlook, Work
 from projections.queries.pool_tree import ROOT, capacity_of, pool_rows, spec_of
 from projections.queries.resources import kinds_of, settings_of
 from projections.queries.situations import LASTING
 from projections.views import tables
 from projections.views.rows import JobRow, amounts_in
+from projections.views.sharing_rows import TurnRow
 
 
 class PoolWish(NamedTuple):
@@ -36,18 +36,6 @@ class PoolWish(NamedTuple):
 
     path: str
     spec: PoolSpec
-
-
-class Work(NamedTuple):
-    """A job as far as a plan looks at it."""
-
-    row: JobRow
-    need: Vector
-    """Of one task."""
-    waiting: int
-    """Tasks that wait for admission."""
-    holding: int
-    """Tasks that are admitted."""
 
 
 def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> Json:
@@ -69,13 +57,17 @@ def plan(connection: Connection, cell: int, wishes: Sequence[PoolWish]) -> Json:
             after.take(fact)
         changes.append(_change_json(event, specs.get(wish.path), told.code, told.message, kinds))
     work = list(_work(connection, kinds))
-    pools = Shares(before, after, kinds, whole, work)
+    turns = rows_of(connection, TurnRow, select(tables.turns))
+    floors = {row.pool: kinds.vector(amounts_in(row.floor)) for row in turns}
+    known = Known(kinds, whole, work, floors, _firmness(connection))
+    now, then = Outlook(before, known), Outlook(after, known)
+    first_to_leave = sorted(work, key=lambda each: (each.row.priority, -each.row.number))
     return {
         "cell": cell,
         "changes": changes,
-        "pools": pools.json(),
-        "lets_in": list(pools.lets_in()),
-        "preempts": list(pools.preempts(connection)),
+        "pools": list(_pools_json(now, then, kinds)),
+        "lets_in": list(_more(work, now.lets_in, then.lets_in)),
+        "preempts": list(_more(first_to_leave, now.preempts, then.preempts)),
     }
 
 
@@ -119,89 +111,45 @@ def _work(connection: Connection, kinds: Kinds) -> Iterator[Work]:
         yield Work(row, kinds.vector(need), waits, holding)
 
 
-class Shares:
-    """What pools may use before and after a change, with what they want and hold."""
+def _firmness(connection: Connection) -> Callable[[Work], bool]:
+    """Whether a job isn't preemptible: of those that wait entitlement has said it, of others the submission does."""
+    waiting, holds, submissions = tables.waiting.c, tables.holds.c, tables.submissions.c
+    query = select(waiting.job_id, holds.firm)
+    query = query.select_from(tables.waiting.join(tables.holds, waiting.standing == holds.number))
+    known = {job_id: bool(firm) for job_id, firm in connection.execute(query)}
 
-    def __init__(self, before: Tree, after: Tree, kinds: Kinds, capacity: Vector, work: list[Work]) -> None:
-        self._kinds, self._capacity, self._work = kinds, capacity, work
-        self._nothing: Vector = (0,) * len(kinds)
-        self._held: dict[str, Vector] = {}
-        self._want: dict[str, Vector] = {}
-        for each in work:
-            pool = each.row.pool
-            self._held[pool] = add(self._held.get(pool, self._nothing), each.need, each.holding)
-            self._want[pool] = add(self._want.get(pool, self._nothing), each.need, each.holding + each.waiting)
-        self._before, self._after = (self._entitlements(tree) for tree in (before, after))
+    def is_firm(each: Work) -> bool:
+        row = each.row
+        if row.job_id not in known:
+            value = connection.execute(select(submissions.value).where(submissions.offset == row.offset)).scalar_one()
+            event = decode(value)
+            known[row.job_id] = isinstance(event, JobSubmitted) and not event.preemptible
+        return known[row.job_id]
 
-    def json(self) -> list[Json]:
-        """The pools whose entitlement the change changes."""
-        return [
-            {
+    return is_firm
+
+
+def _pools_json(before: Outlook, after: Outlook, kinds: Kinds) -> Iterator[Json]:
+    """The pools whose entitlement the change changes."""
+
+    def write(outlook: Outlook, path: str) -> dict[str, Any] | None:
+        return write_amounts(kinds.amounts(outlook.may[path]), kinds.units) if path in outlook.may else None
+
+    for path in sorted(after.may):
+        was, will_be = write(before, path), write(after, path)
+        if path != ROOT and (was or {}) != (will_be or {}):
+            held = after.held.get(path)
+            yield {
                 "path": path,
-                "entitlement": {
-                    "before": self._write(self._before.get(path)),
-                    "after": self._write(self._after.get(path)),
-                },
-                "allocation": self._write(self._held.get(path, self._nothing)),
+                "entitlement": {"before": was, "after": will_be},
+                "allocation": write_amounts(kinds.amounts(held), kinds.units) if held else {},
             }
-            for path in sorted(self._before.keys() | self._after.keys())
-            if path != ROOT and self._before.get(path) != self._after.get(path)
-        ]
-
-    def lets_in(self) -> Iterator[Json]:
-        """Work that waits and that its pool could let in then."""
-        room = {pool: subtract(self._may(pool), held) for pool, held in self._held.items()}
-        for each in self._work:
-            pool, gang = each.row.pool, each.row.gang_min
-            size = gang if 1 < gang <= each.waiting else 1
-            tasks = min(each.waiting, fits(scale(each.need, size), room[pool]) * size)
-            if tasks > 0:
-                room[pool] = subtract(room[pool], scale(each.need, tasks))
-                yield _work_json(each, tasks)
-
-    def preempts(self, connection: Connection) -> Iterator[Json]:
-        """Work that may have to leave: of pools that hold more than they may use then, as far as others can use it."""
-        lacks = used = self._nothing
-        for pool, held in self._held.items():
-            used = add(used, held)
-            lacks = add(lacks, _positive(subtract(tuple(map(min, self._may(pool), self._want[pool])), held)))
-        lacks = _positive(subtract(lacks, _positive(subtract(self._capacity, used))))
-        over = {pool: subtract(held, self._may(pool)) for pool, held in self._held.items()}
-        for each in sorted(self._work, key=lambda one: (one.row.priority, -one.row.number)):
-            most = tuple(map(min, over[each.row.pool], lacks))
-            needs = [-(-room // need) for need, room in zip(each.need, most, strict=True) if need and room > 0]
-            tasks = min(each.holding, max(needs, default=0))
-            if tasks and _preemptible(connection, each.row):
-                amount = scale(each.need, tasks)
-                over[each.row.pool] = subtract(over[each.row.pool], amount)
-                lacks = _positive(subtract(lacks, amount))
-                yield _work_json(each, tasks)
-
-    def _entitlements(self, tree: Tree) -> dict[str, Vector]:
-        shares = ShareTree(self._kinds)
-        shares.set_capacity(self._capacity)
-        for path in sorted(tree.pools, key=lambda each: (each.count("/") if each != ROOT else 0, each)):
-            shares.define(path, tree.pools[path])
-            if path in self._want:
-                shares.set_want(path, self._want[path])
-        return shares.all()
-
-    def _may(self, pool: str) -> Vector:
-        return self._after.get(pool, self._nothing)
-
-    def _write(self, vector: Vector | None) -> dict[str, Any] | None:
-        return None if vector is None else write_amounts(self._kinds.amounts(vector), self._kinds.units)
 
 
-def _positive(vector: Vector) -> Vector:
-    return tuple(max(0, each) for each in vector)
-
-
-def _work_json(each: Work, tasks: int) -> Json:
-    return {"job_id": each.row.job_id, "pool": each.row.pool, "priority": each.row.priority, "tasks": tasks}
-
-
-def _preemptible(connection: Connection, row: JobRow) -> bool:
-    submissions = tables.submissions.c
-    event = decode(connection.execute(select(submissions.value).where(submissions.offset == row.offset)).scalar_one())
-    return isinstance(event, JobSubmitted) and event.preemptible
+def _more(work: Iterable[Work], before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[Json]:
+    """The tasks of jobs that the change adds to what is so already."""
+    for each in work:
+        job_id = each.row.job_id
+        tasks = after.get(job_id, 0) - before.get(job_id, 0)
+        if tasks > 0:
+            yield {"job_id": job_id, "pool": each.row.pool, "priority": each.row.priority, "tasks": tasks}

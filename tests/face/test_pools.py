@@ -130,7 +130,7 @@ def test_a_dry_run_shows_the_difference_and_what_it_would_do_and_writes_nothing(
     assert (code, err) == (1, "nothing was changed\n"), "it would be refused"
     assert out.splitlines()[:8] == [
         "pool /maps would be changed",
-        "  share: others 1 -> others 2",
+        "  share: 1 -> 2",
         "  static: - -> cpu",
         "pool /new would be created; more than there is",
         "pool /bad would be refused: cpu: it has 12 (INVALID_POOL)",

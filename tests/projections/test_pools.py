@@ -224,12 +224,39 @@ def test_a_dry_run_shows_the_difference_and_what_it_would_let_in_and_preempt(sha
         "/a": ({"cpu": 7}, {"cpu": 5}, {"cpu": 9}),
         "/b": ({"cpu": 3}, {"cpu": 5}, {}),
     }  # fmt: skip
-    assert plan["lets_in"] == [{"job_id": "w", "pool": "/b", "priority": 0, "tasks": 5}]
+    assert plan["lets_in"] == [{"job_id": "w", "pool": "/b", "priority": 0, "tasks": 2}], "3 are within 3"
     assert plan["preempts"] == [
-        {"job_id": "young", "pool": "/a", "priority": 0, "tasks": 3},
+        {"job_id": "young", "pool": "/a", "priority": 0, "tasks": 1},
         {"job_id": "old", "pool": "/a", "priority": 0, "tasks": 1},
-    ], "the youngest of lowest priority first, nothing that isn't preemptible, and one core is idle"
+    ], "2 of young may have to leave already; one core is idle, so these are 4, and firm isn't preemptible"
     assert shared_cell.cell.log.ends(["paceline.pools"]) == before, "nothing is written"
+
+
+def test_a_dry_run_of_what_is_so_already_shows_nothing(shared_cell):
+    shared_cell.cell.accept("fixed", pool="/b", instances=2, preemptible=False, resources={"cpu": 1, "memory": "0MiB"})
+    shared_cell.cell.decide("entitlement", held("fixed", (0, 1), "RESERVATION_REACHED", pool="/b", firm=True))
+    plan = planned(shared_cell, {"path": "/a", "reservation": {"cpu": 4}})
+    assert (plan["pools"], plan["lets_in"], plan["preempts"]) == ([], [], [])
+    plan = planned(shared_cell, {"path": "/new"}, {"path": "/new/below"})
+    assert (plan["pools"], plan["lets_in"], plan["preempts"]) == ([], [], [])
+
+
+def test_a_dry_run_lets_in_what_its_class_a_limit_and_a_closed_pool_allow(shared_cell):
+    cell = shared_cell.cell
+    cell.accept("fixed", pool="/b", instances=4, priority=9, preemptible=False, resources={"cpu": 1, "memory": "0MiB"})
+    cell.decide("entitlement", held("fixed", (0, 1, 2, 3), "RESERVATION_REACHED", pool="/b", firm=True))
+    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 2}})
+    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("fixed", 2)]
+    assert planned(shared_cell, {"path": "/b", "reservation": {"cpu": 6}, "closed": True})["lets_in"] == []
+    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 1}, "limit": {"cpu": 2}})
+    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("fixed", 1)]
+
+
+def test_a_dry_run_keeps_the_turn_that_a_pool_has(shared_cell):
+    turn = TurnSet(pool="/b", job_id="w", first=0, count=5, run=1, floor={"cpu": 5000}, state="STARTED")
+    shared_cell.cell.decide("entitlement", turn)
+    plan = planned(shared_cell, {"path": "/b", "reservation": {"cpu": 5}})
+    assert (plan["pools"], plan["lets_in"]) == ([], [])
 
 
 def test_a_dry_run_says_what_entitlement_would_refuse_in_its_words(shared_cell):
@@ -256,7 +283,7 @@ def test_a_claim_and_work_that_stands_aside_are_not_let_in_again(shared_cell):
     cell.decide("entitlement", admitted("w", (0, 1)), held("w", (2,), "NEVER_FITS"))
     cell.decide("placement", unplaced("w"))
     plan = planned(shared_cell, {"path": "/b", "share": 9, "reservation": {"cpu": 6}})
-    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("w", 2)]
+    assert [(each["job_id"], each["tasks"]) for each in plan["lets_in"]] == [("w", 1)], "1 of 2 is within 3 of 5"
     cell.decide("entitlement", preempted(1, {"old": (0,)}, "w"))
     assert planned(shared_cell, {"path": "/b"})["changes"][0]["change"] == "unchanged"
 

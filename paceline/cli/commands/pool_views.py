@@ -168,7 +168,7 @@ def _change(change: "dict[str, Any]") -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
-        return words(value)
+        return str(value["others"]) if list(value) == ["others"] else words(value)
     return ", ".join(map(str, value)) or "-" if isinstance(value, list) else str(value)
 
 

@@ -1,0 +1,151 @@
+"""What a tree of pools means for the work of a cell: what each pool may use, what is let in, what may have to leave.
+
+The shares are those of the machine itself. Work is chosen by amounts: which runs leave is decided with the hosts, so
+that these are the first that may.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from events.resources import UNBOUNDED, Kinds, Vector, add, fits, scale, subtract
+from processors.entitlement.pool_tree import Tree, levels_of
+from processors.entitlement.rows import UNLIMITED
+from processors.entitlement.share_tree import ShareTree
+from projections.queries.pool_tree import ROOT
+from projections.views.rows import JobRow
+
+
+class Work(NamedTuple):
+    """A job as far as a plan looks at it."""
+
+    row: JobRow
+    need: Vector
+    """Of one task."""
+    waiting: int
+    """Tasks that wait for admission."""
+    holding: int
+    """Tasks that are admitted."""
+
+
+class Known(NamedTuple):
+    """What is known of a cell beside its pools."""
+
+    kinds: Kinds
+    capacity: Vector
+    work: Sequence[Work]
+    """In the order of the queues."""
+    floors: Mapping[str, Vector]
+    """What pools are entitled to at least for a turn."""
+    is_firm: Callable[[Work], bool]
+    """Whether a job isn't preemptible."""
+
+
+class Outlook:
+    """What a tree of pools means. `may`: what each pool may use; `held`: what it and all below it have admitted;
+    `lets_in` and `preempts`: by job how many of its tasks.
+    """
+
+    def __init__(self, tree: Tree, known: Known) -> None:
+        self._tree, self._known = tree, known
+        self._nothing: Vector = (0,) * len(known.kinds)
+        self._in_pools = [each for each in known.work if each.row.pool in tree.pools]
+        self._levels = {each.row.pool: levels_of(each.row.pool) for each in self._in_pools}
+        self.held = self._sums(lambda each: each.holding)
+        firm_pools = {each.row.pool for each in self._in_pools if each.waiting and known.is_firm(each)}
+        in_reach = {level for pool in firm_pools for level in self._levels[pool][:-1]}
+        self._firm = self._sums(
+            lambda each: (
+                each.holding if in_reach.intersection(self._levels[each.row.pool]) and known.is_firm(each) else 0
+            )
+        )
+        self.may = self._entitlements()
+        self.lets_in = self._lets_in()
+        self.preempts = self._preempts()
+
+    def _sums(self, tasks: Callable[[Work], int]) -> dict[str, Vector]:
+        sums: dict[str, Vector] = {}
+        for each in self._in_pools:
+            if count := tasks(each):
+                for level in self._levels[each.row.pool]:
+                    sums[level] = add(sums.get(level, self._nothing), each.need, count)
+        return sums
+
+    def _is_closed(self, pool: str) -> bool:
+        return any(self._tree.pools[level].closed for level in self._levels[pool])
+
+    def _entitlements(self) -> dict[str, Vector]:
+        shares = ShareTree(self._known.kinds)
+        shares.set_capacity(self._known.capacity)
+        for path in sorted(self._tree.pools, key=lambda each: (each.count("/") if each != ROOT else 0, each)):
+            shares.define(path, self._tree.pools[path])
+        for path, floor in self._known.floors.items():
+            if path in self._tree.pools:
+                shares.set_floor(path, floor)
+        for pool, want in self._wants().items():
+            shares.set_want(pool, want)
+        return shares.all()
+
+    def _wants(self) -> dict[str, Vector]:
+        """What pools with jobs want: of work that isn't preemptible so much as their reservation can take."""
+        waits: dict[str, list[Vector]] = {}
+        for each in self._in_pools:
+            mine = waits.setdefault(each.row.pool, [self._nothing, self._nothing])
+            if each.waiting and not self._is_closed(each.row.pool):
+                firm = self._known.is_firm(each)
+                mine[firm] = add(mine[firm], each.need, each.waiting)
+        wants = {}
+        for pool, (preemptible, firm) in waits.items():
+            left = subtract(self._tree.pools[pool].reservation, self._firm.get(pool, self._nothing))
+            firm = _positive(tuple(map(min, firm, left)))
+            wants[pool] = add(add(self.held.get(pool, self._nothing), preemptible), firm)
+        return wants
+
+    def _lets_in(self) -> dict[str, int]:
+        """Work that waits and that its pool can let in."""
+        held, firm_held, found = dict(self.held), dict(self._firm), {}
+        for each in self._in_pools:
+            pool, gang = each.row.pool, each.row.gang_min
+            if not each.waiting or self._is_closed(pool):
+                continue
+            size = gang if 1 < gang <= each.waiting else 1
+            rooms = [subtract(self.may[pool], held.get(pool, self._nothing))]
+            firm = self._known.is_firm(each)
+            for level in self._levels[pool]:
+                row, have = self._tree.pools[level], held.get(level, self._nothing)
+                limit = tuple(UNBOUNDED if most == UNLIMITED else most for most in row.limit)
+                rooms.append(subtract(limit, have))
+                if firm and level != ROOT:
+                    rooms.append(subtract(row.reservation, firm_held.get(level, self._nothing)))
+            unit = scale(each.need, size)
+            tasks = min(each.waiting, min(fits(unit, room) for room in rooms) * size)
+            if tasks <= 0:
+                continue
+            found[each.row.job_id] = tasks
+            for level in self._levels[pool]:
+                for sums in (held, firm_held)[: 1 + firm]:
+                    sums[level] = add(sums.get(level, self._nothing), each.need, tasks)
+        return found
+
+    def _preempts(self) -> dict[str, int]:
+        """Work that may have to leave: of pools that hold more than they may use, as far as others can use it."""
+        lacks, found = self._nothing, {}
+        for pool, want in self._wants().items():
+            have = self.held.get(pool, self._nothing)
+            lacks = add(lacks, _positive(subtract(tuple(map(min, self.may[pool], want)), have)))
+        idle = _positive(subtract(self._known.capacity, self.held.get(ROOT, self._nothing)))
+        lacks = _positive(subtract(lacks, idle))
+        over = {pool: subtract(self.held.get(pool, self._nothing), self.may[pool]) for pool in self._levels}
+        for each in sorted(self._in_pools, key=lambda one: (one.row.priority, -one.row.number)):
+            most = tuple(map(min, over[each.row.pool], lacks))
+            needs = [-(-room // need) for need, room in zip(each.need, most, strict=True) if need and room > 0]
+            tasks = min(each.holding, max(needs, default=0))
+            if tasks and not self._known.is_firm(each):
+                amount = scale(each.need, tasks)
+                over[each.row.pool] = subtract(over[each.row.pool], amount)
+                lacks = _positive(subtract(lacks, amount))
+                found[each.row.job_id] = tasks
+        return found
+
+
+def _positive(vector: Vector) -> Vector:
+    return tuple(max(0, each) for each in vector)
