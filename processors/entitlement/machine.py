@@ -211,9 +211,8 @@ class Entitlement:
 
     def _explain(self, budget: int) -> list[Event]:
         out: list[Event] = []
-        settled, reworded = self.passes.settled, self.queues.lines.reworded
-        settled.update(reworded)
-        reworded.clear()
+        self.passes.reword()
+        settled = self.passes.settled
         for pool in sorted(settled):
             if budget <= 0:
                 break

@@ -45,6 +45,8 @@ class Passes:
         """Of each pool with work that waits the first of each class that isn't entitled."""
         self.settled: dict[str, None] = {}
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
+        self._beyond_share: dict[str, tuple[bool, ...]] = {}
+        """Of pools that save for a turn whether each head needs more than their share."""
         self._to_lend: dict[str, None] = {}
         """Those to which nothing may have been lent for want of room since."""
         self._lent_room: Vector | None = None
@@ -56,6 +58,7 @@ class Passes:
         """The tables were loaded: all pools are to be looked at."""
         self.heads.clear()
         self.settled.clear()
+        self._beyond_share.clear()
         self._to_lend.clear()
         self.pools_changed()
 
@@ -65,12 +68,15 @@ class Passes:
 
     def entitled(self, budget: int) -> list[Event]:
         """Who is entitled from now on, or no more, in pools of which something has changed."""
+        dirty = self._queues.lines.dirty
+        for pool, beyond in self._beyond_share.items():
+            if pool not in dirty and beyond != self._are_beyond_share(pool):
+                dirty[pool] = None
         over = self._over(budget)
         if over:
             return [ranked(self._queues, over, recorded(self._cell["cell"].last_by))]
-        dirty = sorted(self._queues.lines.dirty, key=self._longest_ago)
         admission = Admission(self._queues, self._pools, self._cell["cell"], self._shares, self._holds, budget)
-        for pool in dirty:
+        for pool in sorted(dirty, key=self._longest_ago):
             if admission.budget <= 0:
                 break
             before = admission.budget
@@ -130,45 +136,75 @@ class Passes:
         """Nothing is to be done in a pool before something changes for it."""
         lines = self._queues.lines
         del lines.dirty[pool]
-        if pool in self._pools:
-            self._shares.watch(pool, self._needs(pool, heads), self._least(pool))
-        self.settled[pool] = self._to_lend[pool] = None
         if heads:
             self.heads[pool] = heads
         else:
             self.heads.pop(pool, None)
-        levels = self._queues.holdings.levels(pool)
+        self._beyond_share.pop(pool, None)
+        row = self._pools.get(pool)
+        if row is not None:
+            self._watch(pool, heads)
+            if row.credit is not None and any(row.credit.full):
+                self._beyond_share[pool] = self._are_beyond_share(pool)
+        self.settled[pool] = self._to_lend[pool] = None
+        self._watch_levels(pool, heads)
+
+    def _are_beyond_share(self, pool: str) -> tuple[bool, ...]:
+        share, jobs = self._shares.share(pool), self._queues.jobs
+        needs = [need_of(self._queues, part, jobs[part[0]]) for part, _ in self.heads.get(pool, {}).values()]
+        return tuple([exceeds(need, share) for need in needs])
+
+    def reword(self) -> None:
+        """Pools that may have to be told another reason are to be told it, and wait for the next one."""
+        reworded = self._queues.lines.reworded
+        for pool in reworded:
+            self.settled[pool] = None
+            self._watch_levels(pool, self.heads.get(pool, {}))
+        reworded.clear()
+
+    def _watch_levels(self, pool: str, heads: dict[int, Head]) -> None:
+        """A pool is looked at again, or told another reason, when something changes at these levels."""
+        lines, levels = self._queues.lines, self._queues.holdings.levels(pool)
         if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in heads.values()):
             lines.watch(pool, levels)
         elif heads:
             rooms = Rooms(self._queues, self._pools, self._holds)
             lines.watch_reason(pool, filter(rooms.bounds, levels[1:]))
 
-    def _needs(self, pool: str, heads: dict[int, Head]) -> tuple[Vector, ...]:
-        """What a pool must be entitled to so that one of those that wait first is."""
+    def _watch(self, pool: str, heads: dict[int, Head]) -> None:
+        """Looks out for an entitlement at which one of those that wait first is entitled, or waits for another reason,
+        or at which claims aren't entitled any more.
+        """
         holding, entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
-        found = []
+        needs: list[Vector] = []
+        least = self._queues.nothing
+        if self._queues.lines[pool].claims:
+            level = holding.level(min(holding.entitled, default=0))
+            least = tuple([have if have <= most else 0 for have, most in zip(level, entitlement, strict=True)])
+        last = self._kinds_served_last(pool)
         for kind, head in heads.items():
             row = self._queues.jobs[head.part[0]]
-            need, level = need_of(self._queues, head.part, row), holding.level(row.priority)
-            wanted = [have + want if want else 0 for have, want in zip(level, need, strict=True)]
+            need = need_of(self._queues, head.part, row)
+            wanted = _above(holding.level(row.priority), need)
             percent = self._pools[pool].controllers_percent
+            bounds = [tuple([want if is_last else 0 for want, is_last in zip(wanted, last, strict=True)])]
             if kind & CONTROLLERS and 0 < percent < 100:
-                held = [
-                    -(100 * -(have + want) // percent) for have, want in zip(holding.controllers, need, strict=True)
-                ]
-                wanted = [max(have, each) if want else 0 for have, each, want in zip(held, wanted, need, strict=True)]
-            if exceeds(tuple(wanted), entitlement):
-                found.append(tuple(wanted))
-        return tuple(found)
+                within = tuple([-(100 * -each // percent) for each in _above(holding.controllers, need)])
+                bounds.append(within)
+                wanted = tuple(map(max, wanted, within))
+            for bound in (*bounds, wanted):
+                if exceeds(bound, entitlement):
+                    needs.append(bound)
+            for bound in bounds:
+                if not exceeds(bound, entitlement):
+                    least = tuple(map(max, least, bound))
+        self._shares.watch(pool, tuple(dict.fromkeys(needs)), least)
 
-    def _least(self, pool: str) -> Vector:
-        """What a pool must be entitled to so that its claims are."""
-        holding, entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
-        if not self._queues.lines[pool].claims:
-            return self._queues.nothing
-        level = holding.level(min(holding.entitled, default=0))
-        return tuple([have if have <= most else 0 for have, most in zip(level, entitlement, strict=True)])
+    def _kinds_served_last(self, pool: str) -> list[bool]:
+        """For each kind whether the pool, or one above it, has no share of it and no reservation."""
+        rows = [self._pools[level] for level in self._queues.holdings.levels(pool)[:-1]]
+        kinds = range(len(self._queues.nothing))
+        return [any(not row.share[kind] and not row.reservation[kind] for row in rows) for kind in kinds]
 
     def _room(self, now: int) -> Vector:
         """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what
@@ -203,3 +239,8 @@ class Passes:
             static = [path for path, row in self._pools.items() if row.static]
             self._static_of = sorted({level for path in static for level in levels(path)}, reverse=True)
         return self._static_of
+
+
+def _above(have: Vector, need: Vector) -> Vector:
+    """What is had with a need, of the kinds that are needed."""
+    return tuple([each + want if want else 0 for each, want in zip(have, need, strict=True)])

@@ -16,7 +16,7 @@ from events.records.rounds import TimerPassed
 from events.resources import scale
 from processors.entitlement.limit_victims import LimitVictims, Taker, spared
 from processors.state.preemption_rules import Right
-from tests.entitlement.harness import World, admitted, cpu, preempted
+from tests.entitlement.harness import World, admitted, cpu, preempted, told
 from tests.machines import Run, columns, of
 
 MINUTE = 60_000
@@ -95,6 +95,18 @@ def test_as_long_as_others_are_leaving_nobody_is_asked_again_and_nobody_else_get
     zeros = pack_ints([0])
     first = RunsEnded(**columns(victims[:1]), outcome=pack_ints([4]), exit_code=zeros, kept=zeros)
     assert admitted(world.peer("lifecycle", first)) == [("b", 0, 1)]
+
+
+def test_who_waits_below_a_limit_is_told_each_time_it_is_reached_and_no_more() -> None:
+    world = two(memory=2)
+    run(world, "holds", "/p/a", 2, need={"cpu": 1, "memory": 1})
+    world.submit("waits", "/p/a", 1, need={"cpu": 1, "memory": 1})
+    assert told(world.said, "waits").code == Code.ENTITLEMENT_REACHED
+    for number in range(3):
+        runs = run(world, f"other{number}", "/p/b", 2)
+        assert (told(world.said, "waits").code, told(world.said, "waits").at) == (Code.LIMIT_REACHED, "/p")
+        world.end(*runs)
+        assert told(world.said, "waits").code == Code.ENTITLEMENT_REACHED
 
 
 def test_the_deadline_of_another_machine_is_not_taken_for_its_own() -> None:
