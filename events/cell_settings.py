@@ -67,6 +67,17 @@ assert isinstance(_type, inspect.StructType)
 TYPES: dict[str, inspect.Type] = {field.name: field.type for field in _type.fields if field.name != "resources"}
 """The type of each setting beside resources, with its bounds."""
 
+LEAST = {"reserve_for_ms": 1_000, "hold_for_ms": 1_000}
+"""What is kept for no time at all is given up and kept again at once. Not a bound of the type: rows that were written
+before may have less.
+"""
+
+
+def bounds(name: str) -> tuple[int, int] | None:
+    """Least and most of a setting; None: it isn't a number."""
+    kind = TYPES[name]
+    return (LEAST.get(name, kind.ge or 0), kind.le or INT_MAX) if isinstance(kind, inspect.IntType) else None
+
 
 class SettingsChange(msgspec.Struct, frozen=True, array_like=True):
     """What a CellConfigured changes: the settings that it names, and the kinds that it adds."""
@@ -90,8 +101,8 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
 def change_fault(settings: Settings, change: SettingsChange) -> str:
     """Why settings can't be changed so; empty: they can."""
     for name, value in change.values.items():
-        kind = TYPES[name]
-        if isinstance(kind, inspect.IntType) and not (kind.ge or 0) <= value <= (kind.le or INT_MAX):
-            return f"{name} is {value}, it must be {kind.ge or 0} to {kind.le or INT_MAX}"
+        found = bounds(name)
+        if found and not found[0] <= value <= found[1]:
+            return f"{name} is {value}, it must be {found[0]} to {found[1]}"
     fault = kinds_fault(settings.resources, change.resources)
     return f"resources: {fault}" if fault else ""

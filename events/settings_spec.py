@@ -8,14 +8,13 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import inspect
-from pydantic import Field, create_model, field_validator, model_validator
+from pydantic import AfterValidator, Field, create_model, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 import schemas
 from events.bounds import KINDS_MAX
-from events.cell_settings import TYPES, KindRow, Settings
-from events.quantities import Milliseconds, OtherAmount, Size, write_amount, write_ms
+from events.cell_settings import TYPES, KindRow, Settings, bounds
+from events.quantities import Milliseconds, OtherAmount, Size, within, write_amount, write_ms
 from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import Unit, kinds_fault
@@ -36,13 +35,14 @@ def written(name: str) -> str:
     return name.removesuffix("_ms")
 
 
-def _field(name: str, kind: inspect.Type) -> Any:
+def _field(name: str) -> Any:
     """A setting as a field of a spec; one that is left out is None."""
-    field = Field(default=None, description=descriptions()[written(name)])
-    if isinstance(kind, inspect.IntType):
-        plain = Annotated[int, Field(ge=kind.ge, le=kind.le)]
-        return (Milliseconds if name.endswith("_ms") else plain, field)
-    return (bool, field)
+    field, found = Field(default=None, description=descriptions()[written(name)]), bounds(name)
+    if found is None:
+        return (bool, field)
+    if name.endswith("_ms"):
+        return (Annotated[Milliseconds, AfterValidator(lambda ms: within(ms, *found, write_ms))], field)
+    return (Annotated[int, Field(ge=found[0], le=found[1])], field)
 
 
 class KindSpec(Spec):
@@ -75,9 +75,7 @@ class KindSpec(Spec):
 if TYPE_CHECKING:
     _Fields = Spec
 else:
-    _Fields = create_model(
-        "_Fields", __base__=Spec, **{written(name): _field(name, kind) for name, kind in TYPES.items()}
-    )
+    _Fields = create_model("_Fields", __base__=Spec, **{written(name): _field(name) for name in TYPES})
 
 
 class CellSpec(_Fields):

@@ -25,6 +25,8 @@ from processors.state.table import Table, struct_table
 
 DOUBLINGS_MAX = 3
 """A pause becomes up to eight times as long."""
+PAUSE_LEAST_MS = 1_000
+"""Cells that were set before may have a `reserve_for` of 0: without a pause one moment would have no end."""
 
 
 class Reservations:
@@ -111,10 +113,10 @@ class Reservations:
         """Doubles with each time, unless the last one is long over; hosts pause longer than units, which so find
         others.
         """
-        reserve_for_ms, had = self._settings.now.reserve_for_ms, table.get(key)
-        again = had is not None and now - had.until_ms < reserve_for_ms << DOUBLINGS_MAX
+        pause_ms, had = max(PAUSE_LEAST_MS, self._settings.now.reserve_for_ms), table.get(key)
+        again = had is not None and now - had.until_ms < pause_ms << DOUBLINGS_MAX
         times = had.times + 1 if had is not None and again else 1
-        table.put(key, PauseRow(times, now + (reserve_for_ms << min(times - 1 + more, DOUBLINGS_MAX))))
+        table.put(key, PauseRow(times, now + (pause_ms << min(times - 1 + more, DOUBLINGS_MAX))))
 
     # What is asked.
 

@@ -22,4 +22,5 @@ def test_defaults_as_users_write_them_are_the_defaults_again() -> None:
 def test_each_setting_has_bounds_that_are_named() -> None:
     for name in TYPES:
         fault = change_fault(DEFAULTS, change_of(CellConfigured(command_id="", **{name: -1})))
-        assert fault.startswith(f"{name} is -1, it must be 0 to ")
+        least = 1000 if name in ("reserve_for_ms", "hold_for_ms") else 0
+        assert fault.startswith(f"{name} is -1, it must be {least} to ")

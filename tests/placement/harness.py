@@ -81,8 +81,12 @@ class World(Alone[Placement]):
         return self.peer("lifecycle", accepted(job, instances, **spec))
 
     def know(self, *kinds: ResourceKind) -> list[Event]:
-        """The cell gets more kinds of resources, or other amounts of licences."""
-        self.catch("paceline.pools", CellConfigured(command_id="", resources=kinds))
+        """The cell knows more kinds."""
+        return self.configure(resources=kinds)
+
+    def configure(self, **settings: Any) -> list[Event]:
+        """An admin sets the cell, and entitlement has nothing against it."""
+        self.catch("paceline.pools", CellConfigured(command_id="", **settings))
         offset = self.offsets["paceline.pools"]
         return self.peer("entitlement", PoolAnswered(path="/", pools_offset=offset, command_id="", code=Code.DONE))
 

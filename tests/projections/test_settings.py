@@ -48,6 +48,8 @@ def test_the_fact_names_only_what_is_changed(api):
         ({"preemption_dely": "1s"}, "/preemption_dely", "is not a known field; did you mean preemption_delay?"),
         ({"preemption_delay": 5}, "/preemption_delay", "must be a time with a unit"),
         ({"preemption_delay": None}, "/preemption_delay", "must be a time with a unit"),
+        ({"reserve_for": "0s"}, "/reserve_for", "must be from 1s to"),
+        ({"hold_for": "999ms"}, "/hold_for", "must be from 1s to"),
         ({"host_lost_percent_per_minute": 101}, "/host_lost_percent_per_minute", "less than or equal to 100"),
         ({"resources": [{"name": "cpus"}]}, "/resources", "cpus is too close to cpu"),
         ({"resources": [{"name": "a", "unit": "GiB"}]}, "/resources/0/unit", "must be 'milli' or 'MiB'"),
