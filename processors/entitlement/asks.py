@@ -69,6 +69,8 @@ class Asks:
     def answers(self, now: int, budget: int) -> list[Event]:
         """The answers to the first asks, as far as the budget goes; an ask costs its victims."""
         out: list[Event] = []
+        if not len(self.table):
+            return out
         cell = self._cell["cell"]
         victims = LimitVictims(self._queues, cell, self._claims, self._displacements, self._runs, now)
         rooms = Rooms(self._queues, self._pools, self._holds)

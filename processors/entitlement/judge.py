@@ -1,7 +1,8 @@
 """Whether what placement asks for may be: by the rules that it planned by, here on exact numbers.
 
-Each victim is judged on what the ones before it, of this ask and of those ordered in the same pass, have left. Of a
-parked claim also what limits leave is found: what was lent of it leaves.
+Each victim is judged on what the ones before it, of this ask and of those ordered in the same pass, have left; single
+tasks that are alike are counted, not gone through. Of a parked claim also what limits leave is found: what was lent of
+it leaves.
 """
 
 from collections.abc import Iterator
@@ -12,19 +13,19 @@ import msgspec
 import numpy as np
 
 from events.codes import Code, Way
-from events.columns import I32, I64, Names, ints, pack_ints, same_length
+from events.columns import I32, I64, ints, same_length
 from events.records.base import Event
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
-from events.resources import Vector, add, fits, subtract
+from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission import Rooms, ranked
 from processors.entitlement.claims import Claims
-from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker
+from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import BORROWED, CellRow, JobRow
 from processors.state.causes import CauseRow
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, slice_ms
-from processors.state.seconds import milliseconds
+from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_go, slice_ms, times
+from processors.state.seconds import elapsed
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -53,7 +54,7 @@ class AskedRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Named(NamedTuple):
-    """A victim as it is asked for: a gang, or one task."""
+    """Victims as they are asked for, one after another: a gang, or single tasks of a job that go in one way."""
 
     job_id: str
     instances: I64
@@ -133,23 +134,42 @@ class Judge:
         """For each run that is asked for whether it goes by its slice; or why one of them stays."""
         right = right._replace(others=add(right.others, self._victims.given(taker.pool)))
         taken, slices = self._queues.nothing, [NONE]
-        for victim in self._named(ask):
-            mine = self._slots(victim)
-            if mine is None:
-                return Refusal(Code.VICTIM_GONE, victim)
-            row = self._queues.jobs[victim.job_id]
-            facts = self._facts(victim, row, mine, taker)
+        for named in self._named(ask):
+            for victim, mine in self._alike(named):
+                if mine is None:
+                    return Refusal(Code.VICTIM_GONE, victim)
+                found = self._go(victim, mine, taker, need, right, taken)
+                if isinstance(found, Refusal):
+                    return found
+                taken, by_slice = found
+                slices.append(by_slice)
+        return np.concatenate(slices)
+
+    def _go(
+        self, victim: Named, slots: I64, taker: JobRow, need: Vector, right: Right, taken: Vector
+    ) -> tuple[Vector, I64] | Refusal:
+        """Lets a gang go, or single tasks that are alike: what is taken by then, and which go by their slices."""
+        row, way = self._queues.jobs[victim.job_id], victim.way
+        size = len(slots) if victim.instances[0] < row.gang_min else 1
+        facts = self._facts(victim, row, slots[:size], taker)
+        spared = self._displacements.spared_ms(victim.job_id, victim.instances[:size].tolist(), self._now)
+        at, slices = 0, [NONE]
+        while at < len(slots):
             giver = self._claims.giver(row.pool).less(self._victims.given(row.pool))
-            code, by_slice = may_go(victim.way, facts, need, giver, right, taken)
-            if not code and self._displacements.spared_ms(victim.job_id, victim.instances.tolist(), self._now):
+            code, by_slice = may_go(way, facts, need, giver, right, taken)
+            if not code and spared:
                 code = Code.DEFERRED
             if code:
-                return Refusal(code, victim, facts.amount, _takeable(victim.way, giver, right, taken, need))
-            slices.append(np.full(len(mine), by_slice, dtype=np.int64))
-            self._victims.leave(row.pool, mine, facts.amount)
-            if victim.way == Way.GIVE:
-                taken = add(taken, facts.amount)
-        return np.concatenate(slices)
+                first = victim._replace(instances=victim.instances[at:], run=victim.run[at:])
+                return Refusal(code, first, facts.amount, _takeable(way, giver, right, taken, need))
+            units = min(times(way, facts.amount, need, giver, right, taken), (len(slots) - at) // size)
+            amount = scale(facts.amount, units)
+            self._victims.leave(row.pool, slots[at : at + units * size], amount)
+            if way == Way.GIVE:
+                taken = add(taken, amount)
+            slices.append(np.full(units * size, by_slice, dtype=np.int64))
+            at += units * size
+        return taken, np.concatenate(slices)
 
     def _under_limits(self, taker: JobRow, need: Vector, budget: int) -> list[Chosen] | None:
         """Who else has to leave so that limits have room for a parked claim; None: not enough can."""
@@ -165,48 +185,68 @@ class Judge:
         return chosen
 
     def _named(self, ask: AskedRow) -> Iterator[Named]:
-        """The victims of an ask in their order; members of a gang stand one after another."""
+        """The victims of an ask in their order."""
         if not same_length(ask.job_ids, ask.job, ask.instance, ask.victim_run, ask.way):
             return
         job, instance, run, way = (ints(column) for column in (ask.job, ask.instance, ask.victim_run, ask.way))
         row_of = [self._queues.jobs.get(job_id) for job_id in ask.job_ids]
         gang_min = np.array([row.gang_min if row else 0 for row in row_of])[job]
         member = instance < gang_min
-        starts = ~member
-        starts[:1] = True
-        starts[1:] |= (np.diff(job) != 0) | (np.diff(way) != 0) | (member[1:] != member[:-1])
+        starts = np.ones(len(job), dtype=np.bool_)
+        starts[1:] = (np.diff(job) != 0) | (np.diff(way) != 0) | (member[1:] != member[:-1])
         edges = np.append(np.flatnonzero(starts), len(job)).tolist()
         for start, end in pairwise(edges):
             instances = instance[start:end].astype(np.int64)
             yield Named(ask.job_ids[job[start]], instances, run[start:end], int(way[start]))
 
-    def _slots(self, victim: Named) -> I64 | None:
-        """The slots of a victim, a whole unit; None: it isn't there, or not whole."""
-        row = self._queues.jobs.get(victim.job_id)
-        if row is None or victim.instances.min() < 0 or victim.instances.max() >= row.instances:
-            return None
-        arena, slots = self._queues.arena, victim.instances + row.base
-        here = (arena["placed"][slots] == victim.run) & (arena["leaving"][slots] == 0)
-        if not here.all() or self._victims.are_gone(row.pool, slots):
-            return None
-        if victim.instances[0] < row.gang_min:
+    def _alike(self, named: Named) -> Iterator[tuple[Named, I64 | None]]:
+        """A gang and its slots; of single tasks those that are alike one after another. None: one isn't there, or
+        not whole.
+        """
+        row = self._queues.jobs.get(named.job_id)
+        if row is None:
+            yield named, None
+            return
+        instances, slots = named.instances, named.instances + row.base
+        good = (instances >= 0) & (instances < row.instances)
+        slots = np.where(good, slots, row.base)
+        arena = self._queues.arena
+        good &= (arena["placed"][slots] == named.run) & (arena["leaving"][slots] == 0) & ~self._victims.are_gone(slots)
+        if instances[0] < row.gang_min:
             members = self._queues.gang(row)
             whole = members[arena["placed"][members] > 0]
-            return slots if np.array_equal(np.sort(slots), whole) else None
-        return slots if len(slots) == 1 else None
+            yield named, slots if good.all() and np.array_equal(np.sort(slots), whole) else None
+            return
+        again = np.ones(len(slots), dtype=np.bool_)
+        again[np.unique(slots, return_index=True)[1]] = False
+        good &= ~again
+        starts = np.ones(len(slots), dtype=np.bool_)
+        if named.job_id not in self._displacements:
+            borrowed, over = arena["entitled"][slots] == BORROWED, arena["placed_s"][slots] <= self._slice_over(0)
+            for what in (good, arena["shape"][slots], borrowed, over):
+                starts[1:] &= what[1:] == what[:-1]
+            starts = ~starts
+            starts[0] = True
+        for start, end in pairwise(np.append(np.flatnonzero(starts), len(slots)).tolist()):
+            victim = Named(named.job_id, instances[start:end], named.run[start:end], named.way)
+            yield victim, slots[start:end] if good[start] else None
+
+    def _slice_over(self, used: int) -> int:
+        """Who has a place since this second or before has run for its slice; `used`: how many it has used up."""
+        settings = self._cell.settings
+        return elapsed(self._now - slice_ms(settings.turn_for_ms, used, settings.turn_doublings))
 
     def _facts(self, victim: Named, row: JobRow, slots: I64, taker: JobRow) -> Victim:
-        settings, instances = self._cell.settings, victim.instances.tolist()
-        name, arena = victim.job_id, self._queues.arena
-        used = self._displacements.slices(name, instances)
-        ran = self._now - milliseconds(int(arena["placed_s"][slots].max()))
+        """What counts of a unit."""
+        name, instances, arena = victim.job_id, victim.instances[: len(slots)].tolist(), self._queues.arena
+        per_hour, used = self._cell.settings.preemptions_per_hour, self._displacements.slices(name, instances)
         return Victim(
             amount=self._queues.asked(row, slots),
             own=row.pool == taker.pool,
             yields=row.priority < taker.priority or bool((arena["entitled"][slots] == BORROWED).any()),
             preemptible=row.preemptible,
-            capped=self._displacements.capped_ms(name, instances, self._now, settings.preemptions_per_hour) > 0,
-            slice_over=ran >= slice_ms(settings.turn_for_ms, used, settings.turn_doublings),
+            capped=self._displacements.capped_ms(name, instances, self._now, per_hour) > 0,
+            slice_over=int(arena["placed_s"][slots].max()) <= self._slice_over(used),
         )
 
     def _ordered(
@@ -229,24 +269,12 @@ class Judge:
 
     def _columns(self, ask: AskedRow, by_slice: I64, under_limits: list[Chosen]) -> dict[str, Any]:
         """The runs that leave: those that were asked for, then those that free what limits leave."""
-        queues, jobs, pools = self._queues, Names(), Names()
-        bases = [queues.jobs[job_id].base for job_id in ask.job_ids]
+        bases = [self._queues.jobs[job_id].base for job_id in ask.job_ids]
         asked = ints(ask.instance) + np.array(bases, dtype=np.int64)[ints(ask.job)] if bases else NONE
         slots = np.concatenate([asked, *(each.slots for each in under_limits)])
-        more = len(slots) - len(asked)
-        names = [queues.at[base] for base in (queues.arena["owner"][slots] - 1).tolist()]
+        ways = np.concatenate([ints(ask.way), np.full(len(slots) - len(asked), Way.LIMIT)])
         extra = [np.full(len(each.slots), each.by_slice, dtype=np.int64) for each in under_limits]
-        rows = [queues.jobs[name] for name in names]
-        return {
-            "job": pack_ints([jobs[name] for name in names]),
-            "instance": pack_ints([slot - row.base for slot, row in zip(slots.tolist(), rows, strict=True)]),
-            "run": pack_ints(queues.arena["placed"][slots]),
-            "way": pack_ints([*ints(ask.way).tolist(), *[int(Way.LIMIT)] * more]),
-            "slice": pack_ints(np.concatenate([by_slice, *extra])),
-            "from_pool": pack_ints([pools[row.pool] for row in rows]),
-            "job_ids": jobs.all(),
-            "from_pools": pools.all(),
-        }
+        return columns(self._queues, slots, ways, np.concatenate([by_slice, *extra]))
 
     def _refused(self, ask: AskedRow, refusal: Refusal) -> PreemptionRefused:
         kinds, victim = self._queues.kinds, refusal.victim

@@ -22,7 +22,7 @@ from processors.entitlement.placed_runs import LaneKey, PlacedRuns
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import BORROWED, CellRow, JobRow
 from processors.state.displacements import Displacements
-from processors.state.preemption_rules import Right, Victim, may_go, slice_ms
+from processors.state.preemption_rules import Right, Victim, may_go, slice_ms, times
 from processors.state.seconds import milliseconds
 
 Lacks = dict[tuple[str, int], int]
@@ -31,9 +31,6 @@ Lacks = dict[tuple[str, int], int]
 
 Entry = tuple[LaneKey, int, str, I64, Iterator[tuple[int, I64]]]
 """A stretch of runs: its lane, since when they have a place, negative, their pool, they, those after them."""
-
-
-Mark = tuple[dict[str, Vector], dict[str, list[I64]]]
 
 
 class Taker(NamedTuple):
@@ -77,7 +74,8 @@ class LimitVictims:
         self._runs = runs
         self._now = now
         self._given: dict[str, Vector] = {}
-        self._gone: dict[str, list[I64]] = {}
+        self._gone = np.zeros(len(queues.arena["leaving"]), dtype=np.bool_)
+        self._ordered: list[tuple[str, I64, Vector]] = []
 
     def find(self, taker: Taker, pools: Iterable[str], lacks: Lacks, budget: int) -> list[Chosen]:
         """Who leaves of these pools, as far as it helps, at most `budget` tasks but for one gang. What is lacking
@@ -92,7 +90,7 @@ class LimitVictims:
         heapify(heap)
         while heap and search.goes_on():
             lane, _, pool, slots, later = heappop(heap)
-            search.look(pool, self._left(pool, slots))
+            search.look(pool, slots[~self._gone[slots]])
             self._push(heap, lane, pool, later)
         return search.chosen
 
@@ -124,23 +122,26 @@ class LimitVictims:
         """What those hold that were ordered to leave a pool."""
         return self._given.get(pool, self._queues.nothing)
 
-    def are_gone(self, pool: str, slots: I64) -> bool:
-        """Whether any of these was ordered to leave."""
-        gone = self._gone.get(pool)
-        return gone is not None and bool(np.isin(slots, np.concatenate(gone)).any())
+    def are_gone(self, slots: I64) -> NDArray[np.bool_]:
+        """Which of these were ordered to leave."""
+        return self._gone[slots]
 
-    def mark(self) -> Mark:
-        """What was ordered until now."""
-        return dict(self._given), {pool: [*gone] for pool, gone in self._gone.items()}
+    def mark(self) -> int:
+        """Up to where orders were given until now."""
+        return len(self._ordered)
 
-    def back_to(self, mark: Mark) -> None:
+    def back_to(self, mark: int) -> None:
         """What was ordered since isn't after all."""
-        self._given, self._gone = mark
+        for pool, slots, amount in self._ordered[mark:]:
+            self._given[pool] = subtract(self._given[pool], amount)
+            self._gone[slots] = False
+        del self._ordered[mark:]
 
     def leave(self, pool: str, slots: I64, amount: Vector) -> None:
         """These were ordered to leave."""
         self._given[pool] = add(self.given(pool), amount)
-        self._gone.setdefault(pool, []).append(slots)
+        self._gone[slots] = True
+        self._ordered.append((pool, slots, amount))
 
     def _room(self, taker: Taker, rooms: Rooms) -> dict[tuple[str, int], int]:
         """What is left at each level that has a limit, of the kinds that are needed, when all has left that is leaving
@@ -169,10 +170,6 @@ class LimitVictims:
         since, slots = next(stretches, (0, None))
         if slots is not None:
             heappush(heap, (lane, -since, pool, slots, stretches))
-
-    def _left(self, pool: str, slots: I64) -> I64:
-        gone = self._gone.get(pool)
-        return slots if not gone else slots[~np.isin(slots, np.concatenate(gone))]
 
 
 class _Search:
@@ -234,8 +231,7 @@ class _Search:
             verdict = may_go(way, victim, self._taker.need, giver, self._taker.right, self._taken)
             if not verdict.goes:
                 return
-            if way == Way.GIVE:
-                units = min(units, self._clean(amount, giver.excess))
+            units = min(units, times(way, amount, self._taker.need, giver, self._taker.right, self._taken))
             one = Chosen(pool, left, size, amount, verdict.slice).first(units)
             self._take(one, way)
             left = left[len(one.slots) :]
@@ -271,16 +267,6 @@ class _Search:
             ),
             default=0,
         )
-
-    def _clean(self, amount: Vector, excess: Vector) -> int:
-        """How many units of a pool go one after another within its excess and what the taker may take; 1 where the
-        first one is oversize.
-        """
-        room, need = subtract(self._taker.right.others, self._taken), self._taker.need
-        kinds = [kind for kind, held in enumerate(amount) if held > 0 and need[kind] > 0 and excess[kind] > 0]
-        within = min(excess[kind] // amount[kind] for kind in kinds)
-        allowed = max(-(-room[kind] // amount[kind]) for kind in kinds)
-        return max(1, min(within, allowed))
 
     def _take(self, chosen: Chosen, way: Way) -> None:
         amount = scale(chosen.amount, chosen.units)
@@ -321,19 +307,20 @@ def spared(chosen: list[Chosen], lacks: Lacks, levels: Mapping[str, tuple[str, .
     return kept[::-1]
 
 
-def columns(queues: Queues, chosen: list[Chosen]) -> dict[str, Any]:
-    """The columns of an order about these."""
+def columns(queues: Queues, slots: I64, ways: I64, slices: I64) -> dict[str, Any]:
+    """The columns of an order about runs, in this order."""
     jobs, pools = Names(), Names()
-    slots = np.concatenate([each.slots for each in chosen])
     bases = queues.arena["owner"][slots].astype(np.int64) - 1
-    sizes = [len(each.slots) for each in chosen]
+    starts = np.flatnonzero(np.diff(bases, prepend=-1))
+    sizes = np.diff(np.append(starts, len(slots)))
+    names = [queues.at[base] for base in bases[starts].tolist()]
     return {
-        "job": pack_ints([jobs[queues.at[base]] for base in bases.tolist()]),
+        "job": pack_ints(np.repeat([jobs[name] for name in names], sizes)),
         "instance": pack_ints(slots - bases),
         "run": pack_ints(queues.arena["placed"][slots]),
-        "way": pack_ints([Way.LIMIT] * len(slots)),
-        "slice": pack_ints(np.repeat([int(each.by_slice) for each in chosen], sizes)),
-        "from_pool": pack_ints(np.repeat([pools[each.pool] for each in chosen], sizes)),
+        "way": pack_ints(ways),
+        "slice": pack_ints(slices),
+        "from_pool": pack_ints(np.repeat([pools[queues.jobs[name].pool] for name in names], sizes)),
         "job_ids": jobs.all(),
         "from_pools": pools.all(),
     }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import Code
+from events.codes import Code, Way
 from events.columns import I64
 from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
@@ -190,11 +190,13 @@ class Limits:
         return slots[: int(breaks[0]) + 1] if len(breaks) else slots
 
     def _record(self, waiter: Waiter, slots: I64, chosen: list[Chosen], number: int) -> PreemptionsOrdered:
-        queues = self._queues
+        queues, sizes = self._queues, [len(each.slots) for each in chosen]
         run = int(queues.arena["queued"][slots[0]])
+        leave = np.concatenate([each.slots for each in chosen])
+        slices = np.repeat([int(each.by_slice) for each in chosen], sizes)
         return PreemptionsOrdered(
             order=number,
-            **columns(queues, chosen),
+            **columns(queues, leave, np.full(len(leave), Way.LIMIT), slices),
             for_pool=waiter.pool,
             for_job=waiter.part[0],
             for_first=int(slots[0]) - waiter.row.base,

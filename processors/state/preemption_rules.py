@@ -8,7 +8,7 @@ from enum import IntFlag
 from typing import NamedTuple
 
 from events.codes import Code, Way
-from events.resources import Vector
+from events.resources import UNBOUNDED, Vector
 
 
 class Flag(IntFlag):
@@ -142,6 +142,23 @@ def may_give(
     if slice_over:
         return BY_SLICE
     return CLEAN if all(_oversize_goes(kind, amount, giver, right, taken) for kind in oversize) else SLICE_NOT_OVER
+
+
+def times(way: int, amount: Vector, need: Vector, giver: Giver, right: Right, taken: Vector) -> int:
+    """For how many units that are alike and hold so much each, one after another, the verdict on the first one holds,
+    which may go.
+    """
+    if way == Way.CLEAR:
+        return min(
+            [spare // held for held, spare in zip(amount, giver.spare, strict=True) if held > 0], default=UNBOUNDED
+        )
+    if way != Way.GIVE:
+        return UNBOUNDED
+    excess = giver.excess
+    kinds = [kind for kind, held in enumerate(amount) if held > 0 and need[kind] > 0 and excess[kind] > 0]
+    within = min(excess[kind] // amount[kind] for kind in kinds)
+    allowed = max(-((taken[kind] - right.others[kind]) // amount[kind]) for kind in kinds)
+    return max(1, min(within, allowed))
 
 
 def _oversize_goes(kind: int, amount: Vector, giver: Giver, right: Right, taken: Vector) -> bool:

@@ -8,11 +8,14 @@ from random import Random
 import pytest
 
 from events.codes import Code, Way
-from events.columns import ints
+from events.columns import ints, pack_ints
 from events.records.entitlement import PreemptionRefused, PreemptionsOrdered
+from events.records.placement import PreemptionAsked
 from processors.state.displacements import HOUR_MS
 from processors.state.preemption_rules import Flag
 from tests.entitlement.preempting import World, wide
+from tests.machines import columns
+from tests.restored.counted import lines
 
 POOLS = ("a", "b", "c")
 SECOND = 1000
@@ -282,3 +285,58 @@ def test_rights_and_answers_are_those_of_a_naive_judge(seed: int) -> None:
         if naive.random.random() < 0.5:
             naive.world.pass_time(naive.random.choice((1, 7, 61, 130, 700, 2000)) * SECOND)
         naive.look()
+
+
+def full(tasks: int) -> World:
+    """A pool holds many single tasks, and another is entitled to half of them."""
+    world = World(budget=10_000)
+    world.pool("/a")
+    world.pool("/b")
+    world.entitle(a=(tasks // 2, 0), b=(tasks // 2, 0))
+    world.run("old", "/a", tasks, (1, 0))
+    world.submit("new", "/b", tasks // 2, (1, 0), gang_min=tasks // 2)
+    world.admit("new", 0, tasks // 2, gang=1)
+    world.pass_time(130 * SECOND)
+    return world
+
+
+def ask_for(world: World, *instances: int) -> PreemptionsOrdered | PreemptionRefused:
+    gang = world.machine.queues.jobs["new"].instances
+    return world.ask("new", 0, gang, *(("old", each, 1, Way.GIVE) for each in instances))
+
+
+def test_the_first_of_many_alike_that_may_not_go_is_named() -> None:
+    answer = ask_for(full(40), *range(35, 10, -1))
+    assert isinstance(answer, PreemptionRefused)
+    assert (answer.code, answer.victim_instance) == (Code.NO_RIGHT, 15)
+
+
+def test_a_task_is_asked_for_once() -> None:
+    answer = ask_for(full(40), 3, 4, 5, 4, 6)
+    assert isinstance(answer, PreemptionRefused)
+    assert (answer.code, answer.victim_instance) == (Code.VICTIM_GONE, 4)
+
+
+def test_tasks_of_which_one_has_gone_are_told_apart() -> None:
+    world = full(40)
+    world.end(("old", 7, 1))
+    answer = ask_for(world, 5, 6, 7, 8)
+    assert isinstance(answer, PreemptionRefused)
+    assert (answer.code, answer.victim_instance) == (Code.VICTIM_GONE, 7)
+
+
+def test_ten_times_as_many_victims_that_are_alike_are_not_ten_times_the_work() -> None:
+    def cost(tasks: int) -> int:
+        world = full(tasks)
+        world.busy = True
+        ask_for_half = [("old", each, 1, Way.GIVE) for each in range(tasks // 2)]
+        fields = columns([victim[:3] for victim in ask_for_half])
+        fields["victim_run"] = fields.pop("run")
+        way = pack_ints([Way.GIVE] * len(ask_for_half))
+        event = PreemptionAsked(
+            job_id="new", first=0, count=tasks // 2, run=1, host_ids=("h",), tasks=pack_ints([1]), way=way, **fields
+        )
+        world.peer("placement", event)
+        return lines(lambda: world.machine.decide(world.now, True, 10_000))
+
+    assert cost(400) < 1.5 * cost(40) + 100

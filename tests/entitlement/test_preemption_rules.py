@@ -11,7 +11,7 @@ from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import PreemptionAnswered, RunsEnded
 from events.records.parts import Cause
 from processors.state.displacements import HOUR_MS, Displacements
-from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_give, may_go, slice_ms
+from processors.state.preemption_rules import Flag, Giver, Right, Victim, may_give, may_go, slice_ms, times
 from tests.machines import Run, columns
 
 NONE = (0, 0)
@@ -50,6 +50,30 @@ def test_what_goes_after_its_slice_has_used_it_up_whether_it_is_oversize_or_not(
     below = RIGHT._replace(flags=Flag.BELOW_RESERVATION)
     assert may_give((7, 0), (4, 0), GIVER, below, NONE).goes
     assert may_give((8, 0), (4, 0), GIVER, below, NONE).code == Code.SLICE_NOT_OVER, "the giver would be below its own"
+
+
+def test_units_that_are_alike_are_counted_as_one_after_another_would_go() -> None:
+    counted = 0
+    for seed in range(2000):
+        random = Random(seed)
+
+        def some(low: int, high: int, random: Random = random) -> tuple[int, int]:
+            return (random.randint(low, high), random.randint(low, high))
+
+        facts = {name: random.random() < 0.5 for name in ("own", "yields", "slice_over")}
+        one, need, way = victim(some(0, 2), **facts), some(0, 9), random.choice(list(Way))
+        giver, taken = Giver(some(-2, 9), some(0, 9), some(0, 9)), some(0, 3)
+        right = Right(some(0, 9), some(0, 9), random.randrange(8))
+        first = may_go(way, one, need, giver, right, taken)
+        if not first.goes:
+            continue
+        for _ in range(min(times(way, one.amount, need, giver, right, taken), 20)):
+            assert may_go(way, one, need, giver, right, taken) == first
+            giver = giver.less(one.amount)
+            if way == Way.GIVE:
+                taken = (taken[0] + one.amount[0], taken[1] + one.amount[1])
+            counted += 1
+    assert counted > 1000
 
 
 def test_five_equal_pools_with_tasks_of_a_core_on_four_cores_take_nothing_in_circles() -> None:
