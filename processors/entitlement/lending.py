@@ -1,17 +1,17 @@
 """What stands idle is lent: preemptible work is admitted beyond the entitlement of its pool, where hosts may have room.
 
-To the pool that holds least beyond its entitlement for its share, then to the one served longest ago; pools with a
-share of 0 come last. A pool gets the head of its queue; what is behind a head that finds no room comes after all other
-pools, and what is behind a head for which its pool saves after that. A shape that found no host backs off in its pool.
+To the pool that is first in the order of `lend_order.py`, then to the one served longest ago. A pool gets the head of
+its queue; what is behind a head that finds no room comes after all other pools, and what is behind a head for which its
+pool saves after that. A shape that found no host backs off in its pool.
 """
 
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
-from heapq import heapify, heappop, heappush, nsmallest
+from heapq import heappop, heappush, nsmallest
 from typing import NamedTuple
 
 from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, closed_at, controllers_room
+from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, controllers_room
+from processors.entitlement.lend_order import FORMS_LOOKED_AT, LENT_TO, Group, Key, LendOrder
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import Place
 from processors.entitlement.parts import CONTROLLERS, GANG, ROLES, Form, Part
@@ -20,21 +20,10 @@ from processors.entitlement.rows import BackoffRow, PoolRow
 from processors.entitlement.shares import Shares
 from processors.state.table import Table
 
-FORMS_LOOKED_AT = 16
-"""So many shapes of a pool's queue are looked at for one that fits."""
-LENT_TO = (0, CONTROLLERS)
-"""The classes that may be lent to."""
-
-
-class Key(NamedTuple):
-    """The order in which pools are lent to."""
-
-    behind: bool
-    saves: bool
-    without_share: bool
-    beyond: Fraction
-    served: int
-    pool: str
+MINE = -1
+"""The place of a pool that got something in this pass: it stands by itself."""
+Entry = tuple[Key, Vector, int]
+"""Who is lent to next: key, what a unit needs, its place in that group."""
 
 
 class Candidate(NamedTuple):
@@ -55,6 +44,7 @@ class Lending:
         shares: Shares,
         backoffs: Table[tuple[str, int], BackoffRow],
         holds: LimitHolds,
+        order: LendOrder,
         room: Vector,
         now: int,
     ) -> None:
@@ -62,6 +52,7 @@ class Lending:
         self._pools = pools
         self._shares = shares
         self._backoffs = backoffs
+        self._order = order
         self._room = room
         self._now = now
         self._rooms = Rooms(queues, pools, holds)
@@ -73,38 +64,51 @@ class Lending:
         self.lent: list[Taken] = []
         self.limited: dict[str, None] = {}
         """Pools that get nothing because of limits."""
+        self.refused: list[tuple[Group, str]] = []
+        """Who got nothing though there was room; where nothing is lent, that is so before something changes for it."""
+        self._took: dict[str, None] = {}
 
-    def decide(self, pools: Iterable[str], budget: int) -> None:
-        """Lends to some pools, at most so many tasks; a gang isn't divided."""
-        heap = [entry for pool in pools for entry in [self._entry(pool, False)] if entry is not None]
-        heapify(heap)
+    def decide(self, budget: int) -> None:
+        """Lends at most so many tasks; a gang isn't divided."""
+        heap: list[Entry] = []
+        for group in self._order.that_fit(self._room):
+            self._push(heap, group, 0)
         while heap and budget > 0:
-            key, candidate = heappop(heap)
-            if self._fits(key.pool, candidate):
+            key, need, place = heappop(heap)
+            group = (key.behind, need)
+            if place != MINE:
+                self._push(heap, group, place + 1)
+                if key.pool in self._took:
+                    continue
+            candidate = self._found(key)
+            if candidate is not None and candidate.need == need:
                 budget -= self._take(key, candidate, heap[0][0] if heap else None, budget)
-                entry = self._entry(key.pool, key.behind)
+                self._took[key.pool] = None
+                self._push_mine(heap, key.pool, key.behind)
+            elif candidate is not None or place == MINE:
+                self._push_mine(heap, key.pool, key.behind or candidate is None)
             else:
-                entry = None if key.behind else self._entry(key.pool, True)
-            if entry is not None:
-                heappush(heap, entry)
+                self.refused.append((group, key.pool))
 
-    def _entry(self, pool: str, behind: bool) -> tuple[Key, Candidate] | None:
-        """What a pool would get next: its head, or, with `behind`, the first unit of any shape that fits."""
-        if pool not in self._pools or closed_at(self._pools, self._queues.holdings.levels(pool)):
-            return None
+    def _push(self, heap: list[Entry], group: Group, place: int) -> None:
+        """Who stands at a place of a group is lent to, while there is room."""
+        key = self._order.at(group, place)
+        if key is not None and fits(group[1], self._room):
+            heappush(heap, (key, group[1], place))
+
+    def _push_mine(self, heap: list[Entry], pool: str, behind: bool) -> None:
+        """A pool is lent to again, as what it got already says."""
         found = next(self._behind(pool), None) if behind else self._head(pool)
-        if found is None:
-            return None
-        return self._key(pool, found.need, behind), found
+        if found is not None:
+            key = self._order.key(pool, (behind, found.need), self._rooms.allocation(pool))
+            heappush(heap, (key, found.need, MINE))
 
-    def _key(self, pool: str, need: Vector, behind: bool) -> Key:
-        row, kinds = self._pools[pool], [kind for kind, want in enumerate(need) if want > 0]
-        levels = self._queues.holdings.levels(pool)[:-1]
-        without = any(not self._pools[level].share[kind] for level in levels for kind in kinds)
-        held, entitlement = self._rooms.allocation(pool), self._shares.entitlement(pool)
-        beyond = [Fraction(held[kind] - entitlement[kind], row.share[kind] or 1) for kind in kinds]
-        saves = behind and row.credit is not None and any(row.credit.full)
-        return Key(behind, saves, without, max(beyond, default=Fraction(0)), row.served, pool)
+    def _found(self, key: Key) -> Candidate | None:
+        """What a pool would get: its head, or the first unit behind it, as far as it fits."""
+        if key.behind:
+            return next(self._behind(key.pool), None)
+        head = self._head(key.pool)
+        return head if head is not None and self._fits(key.pool, head) else None
 
     def _head(self, pool: str) -> Candidate | None:
         """The first unit that waits."""
@@ -202,7 +206,7 @@ class Lending:
         """How many units a pool gets before another comes first."""
         if rival is None or rival[:2] != key[:2]:
             return BOUNDLESS
-        row, entitlement = self._pools[key.pool], self._shares.entitlement(key.pool)
+        row, entitlement = self._pools[key.pool], self._order.entitlement(key.pool)
         held = self._rooms.allocation(key.pool)
         most = BOUNDLESS
         for kind, want in enumerate(candidate.need):

@@ -5,7 +5,6 @@ its pool waits for others to leave, and then each minute, while enough can be fr
 it is admitted, that room is its own; it stays so for as long as placement holds hosts.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from processors.entitlement.admission import Rooms, closed_at, controllers_room
 from processors.entitlement.claims import Claims
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.limit_victims import Chosen, LimitVictims, Taker, columns
+from processors.entitlement.limited_parts import LimitedParts, is_limited
 from processors.entitlement.parts import CONTROLLERS, FIRM, GANG, ROLES, Part
 from processors.entitlement.placed_runs import PlacedRuns
 from processors.entitlement.queues import Queues
@@ -64,30 +64,28 @@ class Limits:
         self._displacements = displacements
         self._holds = holds
         self.runs = PlacedRuns(queues)
-        self._parts: dict[Part, None] = {}
-        """Parts with `PartRow.limited_ms`; some of them may have none any more."""
+        self._parts = LimitedParts(queues, self._delay_ms)
 
     def restored(self) -> None:
         """Finds again what is derived."""
         self.runs.forget()
-        self._parts = {
-            (job_id, key): None
-            for job_id, row in self._queues.jobs.items()
-            for key, part in row.parts.items()
-            if part.limited_ms
-        }
+        self._parts.restored()
+
+    def pools_changed(self) -> None:
+        """Pools have other rules."""
+        self._parts.pools_changed()
 
     # What is decided.
 
     def decide(self, now: int, budget: int) -> list[Event]:
         """Orders for all that are due now, at most so many runs; a gang goes whole."""
         after, out = self._cell["cell"].timer_ms, list[Event]()
-        due = [(at, part) for part, at in self._starts() if at <= now and (at > after or _mark(after) <= now)]
+        due = list(self._parts.starts(-1 if _mark(after) <= now else after, now))
         if not due:
             return out
         victims = LimitVictims(self._queues, self._cell["cell"], self._claims, self._displacements, self.runs, now)
         rooms = Rooms(self._queues, self._pools, self._holds)
-        for _, part in sorted(due):
+        for part in due:
             waiter = self._waiter(part, rooms)
             if waiter is not None and budget > 0:
                 order = self._order(waiter, rooms, victims, budget, self._cell["cell"].orders + len(out) + 1)
@@ -98,56 +96,39 @@ class Limits:
 
     def next_ms(self, after: int) -> int | None:
         """When somebody is due next, after a time; None: nobody is."""
-        starts = list(self._starts())
-        times = [at for _, at in starts if at > after]
-        waiting = [part for part, at in starts if at <= after]
-        if waiting and (not times or _mark(after) < min(times)):
+        start, mark = self._parts.next_ms(after), _mark(after)
+        if start is None or mark < start:
             rooms = Rooms(self._queues, self._pools, self._holds)
-            if any(self._waiter(part, rooms) for part in waiting):
-                times.append(_mark(after))
+            if any(self._waiter(part, rooms) for part in self._parts.starts(-1, after)):
+                start = mark
         hold = self._holds.next_ms(after)
-        return min((at for at in (*times, hold) if at is not None), default=None)
+        return min((at for at in (start, hold) if at is not None), default=None)
 
     def full_levels(self) -> list[str]:
         """The pools whose limits hold somebody up."""
-        levels: dict[str, None] = {}
-        for part, _ in self._starts(all_pools=True):
-            levels[self._queues.jobs[part[0]].parts[part[1]].reported.partition(" ")[2]] = None
-        return sorted(levels)
+        return self._parts.full_levels()
 
     # What is folded.
 
     def told(self, part: Part, row: JobRow, now: int) -> None:
         """A part was told why it waits."""
         what = row.parts[part[1]]
-        if is_limited(what.reported):
-            what.limited_ms = what.limited_ms or now
-            self._parts[part] = None
-        else:
-            what.limited_ms = 0
-            self._parts.pop(part, None)
+        what.limited_ms = (what.limited_ms or now) if is_limited(what.reported) else 0
+        self._parts.changed(part, row)
 
     def admitted(self, slots: I64, now: int) -> None:
         """Units were admitted: those behind them in their part wait anew."""
-        for job_id, row, key, _ in self._queues.split(slots) if self._parts else ():
+        for job_id, row, key, _ in self._queues.split(slots) if len(self._parts) else ():
             if row.parts[key].limited_ms:
                 self._queues.jobs.change(job_id).parts[key].limited_ms = now
+                self._parts.changed((job_id, key), row)
 
-    def _starts(self, all_pools: bool = False) -> Iterator[tuple[Part, int]]:
-        """The parts that are held up by limits, and from when on others are to leave for each; with `all_pools` those
-        too for which nobody ever does.
-        """
-        for part in list(self._parts):
-            row = self._queues.jobs.get(part[0])
-            what = row.parts.get(part[1]) if row is not None else None
-            if row is None or what is None or not what.limited_ms:
-                del self._parts[part]
-            elif (
-                is_limited(what.reported)
-                and row.pool in self._pools
-                and (all_pools or self._claims.delay_ms(row.pool) >= 0)
-            ):
-                yield part, what.limited_ms + self._claims.delay_ms(row.pool)
+    def dropped(self, job_id: str) -> None:
+        """A job has ended."""
+        self._parts.dropped(job_id)
+
+    def _delay_ms(self, pool: str) -> int:
+        return self._claims.delay_ms(pool) if pool in self._pools else -1
 
     def _waiter(self, part: Part, rooms: Rooms) -> Waiter | None:
         """A part of which units would be entitled if limits had room, and nothing is kept for it yet."""
@@ -205,11 +186,6 @@ class Limits:
             code=Code.LIMIT_REACHED,
             cause=recorded(self._cell["cell"].last_by),
         )
-
-
-def is_limited(reported: str) -> bool:
-    """Whether a part was told that a limit holds it up."""
-    return reported.startswith(f"{Code.LIMIT_REACHED} ")
 
 
 def _mark(after: int) -> int:

@@ -5,7 +5,7 @@ All of it is derived from the rows of jobs and the columns of their tasks, part 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sortedcontainers import SortedList, SortedSet
+from sortedcontainers import SortedDict, SortedList, SortedSet
 
 from events.codes import Code
 from events.resources import Vector, add, scale, subtract
@@ -65,7 +65,7 @@ class Lines:
         self._parts = parts
         self._holdings = holdings
         self._refused = refused
-        self._pools: dict[str, PoolLines] = {}
+        self._pools: SortedDict[str, PoolLines] = SortedDict()
         self._standing: dict[Part, Standing] = {}
         self._empty = PoolLines()
         self.aside: dict[Part, None] = {}
@@ -76,6 +76,8 @@ class Lines:
         """Those in which claims may be beyond the entitlement."""
         self.news: dict[str, None] = {}
         """Pools of which something has changed since rights were looked at."""
+        self.to_lend: dict[str, None] = {}
+        """Those of which something has changed since the order was looked at in which they are lent to."""
         self.changed: dict[str, None] = {}
         """Pools that may want something else than the share tree knows."""
         self.waiting = 0
@@ -88,11 +90,18 @@ class Lines:
 
     def __getitem__(self, pool: str) -> PoolLines:
         """The queues of a pool, to look at."""
-        return self._pools.get(pool, self._empty)
+        found: PoolLines = self._pools.get(pool, self._empty)
+        return found
 
     def items(self) -> Iterator[tuple[str, PoolLines]]:
         """The pools with work that waits, is borrowed or claims a host; others may be among them."""
         yield from self._pools.items()
+
+    def below(self, path: str) -> list[str]:
+        """Those of them at or below a pool."""
+        if path == "/":
+            return list(self._pools)
+        return [path] * (path in self._pools) + list(self._pools.irange(f"{path}/", f"{path}0", (True, False)))
 
     def clear(self) -> None:
         """Nobody stands anywhere."""
@@ -104,12 +113,13 @@ class Lines:
         self.changed.clear()
         self.unranked.clear()
         self.news.clear()
+        self.to_lend.clear()
         for derived in (self.watched, self._reasons, self.reworded):
             derived.clear()
 
     def touch(self, pool: str) -> None:
         """Something has changed for a pool."""
-        self.dirty[pool] = self.unranked[pool] = self.changed[pool] = self.news[pool] = None
+        self.dirty[pool] = self.unranked[pool] = self.changed[pool] = self.news[pool] = self.to_lend[pool] = None
 
     def watch(self, pool: str, levels: Iterable[str]) -> None:
         """A pool waits for what changes at one of these levels."""
@@ -187,9 +197,8 @@ class Lines:
         """Hosts, or a pool with all below it, have changed: who can't be admitted is found anew, and, with `retell`,
         told so again.
         """
-        for pool, lines in self._pools.items():
-            if below != "/" and pool != below and not pool.startswith(below + "/"):
-                continue
+        for pool in self.below(below):
+            lines = self._pools[pool]
             lines.verdicts.clear()
             for places in lines.refused.values() if retell else ():
                 for *_, part in places:
@@ -220,7 +229,8 @@ class Lines:
         return self._verdict(pool, standing, self._parts.jobs[part[0]], part[1]) != standing.refused
 
     def _verdict(self, pool: str, standing: Standing, row: JobRow, key: int) -> bool:
-        verdicts, group = self._pools[pool].verdicts, (standing.kind, standing.form)
+        lines: PoolLines = self._pools[pool]
+        verdicts, group = lines.verdicts, (standing.kind, standing.form)
         verdict = verdicts.get(group)
         if verdict is None:
             verdict = verdicts[group] = self._refused(

@@ -87,7 +87,7 @@ class Entitlement:
         self.reports = Reports(self.pools, self._cell, queues, self.shares)
         self.idle = Idle(self._cell, self._idle_now)
         self.holds = LimitHolds(queues)
-        self.passes = Passes(*own, self.shares, self.folds, self.idle, self.holds)
+        self.passes = Passes(*own, self.shares, self.folds, self.idle, self.holds, self.reports.reported)
         self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads, self.holds)
         self.explanations = Explanations(*own, self.shares, self.holds)
         claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
@@ -266,6 +266,7 @@ class Entitlement:
         if event.state in ENDED_JOBS:
             self.queues.drop(event.job_id)
             self.displacements.dropped(event.job_id)
+            self.limits.dropped(event.job_id)
 
     def _ended(self, event: RunsEnded, now: int) -> None:
         self.displacements.ended(event, now)
@@ -319,11 +320,13 @@ class Entitlement:
             self._restored()
         self.queues.lines.judge(path, retell=True)
         self.passes.pools_changed()
+        self.limits.pools_changed()
         self.rights.look_at_all()
 
     def _set(self, event: EntitlementsSet, now: int) -> None:
         self.reports.set(event, now)
         self.rights.reported(event)
+        self.queues.lines.to_lend.update(dict.fromkeys(event.pools))
 
     def _held(self, event: GangsHeld, now: int) -> None:
         told_, jobs = f"{event.code} {event.at}", self.queues.jobs

@@ -73,13 +73,13 @@ class Parking:
 
     def _overdue(self) -> Iterator[tuple[str, int]]:
         """The pools with claims that take room under limits for which others wait, and since when they have some."""
-        queues = self._queues
-        full = [level for level in self._limits.full_levels() if level in self._pools and self._takes(level)]
-        if not full:
+        queues, root = self._queues, self._queues.holdings["/"]
+        if root.claims == root.parked:
             return
-        for pool, lines in sorted(queues.lines.items()):
+        full = [level for level in self._limits.full_levels() if level in self._pools and self._takes(level)]
+        for pool in sorted({pool for level in full for pool in queues.lines.below(level)}):
             since = queues.holdings[pool].claims_since
-            if lines.claims and since and any(level in queues.holdings.levels(pool) for level in full):
+            if queues.lines[pool].claims and since:
                 yield pool, since.peekitem(0)[0]
 
     def _takes(self, level: str) -> bool:

@@ -6,6 +6,7 @@ from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, need_of, ranked
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
+from processors.entitlement.lend_order import LendOrder
 from processors.entitlement.lending import Lending
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.parts import CONTROLLERS
@@ -13,7 +14,7 @@ from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.ranking import demoted
 from processors.entitlement.refusals import exceeds
-from processors.entitlement.rows import CellRow, PoolRow
+from processors.entitlement.rows import CellRow, PoolRow, ReportedRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
 from processors.state.table import Table
@@ -33,6 +34,7 @@ class Passes:
         folds: Folds,
         idle: Idle,
         holds: LimitHolds,
+        reported: Table[str, ReportedRow],
     ) -> None:
         self._queues = queues
         self._pools = pools
@@ -47,10 +49,7 @@ class Passes:
         """Pools that were looked at, for whoever says why the rest of their queues waits."""
         self._beyond_share: dict[str, tuple[bool, ...]] = {}
         """Of pools that save for a turn whether each head needs more than their share."""
-        self._to_lend: dict[str, None] = {}
-        """Those to which nothing may have been lent for want of room since."""
-        self._lent_room: Vector | None = None
-        """In this room nothing was to be lent; None: that isn't known."""
+        self._order = LendOrder(queues, pools, reported)
         self._lent_ms = -1
         self._static_of: list[str] | None = None
 
@@ -59,12 +58,12 @@ class Passes:
         self.heads.clear()
         self.settled.clear()
         self._beyond_share.clear()
-        self._to_lend.clear()
+        self._order.clear()
         self.pools_changed()
 
     def pools_changed(self) -> None:
         """Pools have other rules."""
-        self._lent_room = self._static_of = None
+        self._static_of = None
 
     def entitled(self, budget: int) -> list[Event]:
         """Who is entitled from now on, or no more, in pools of which something has changed."""
@@ -97,21 +96,22 @@ class Passes:
         if not lines.waiting:
             return []
         room = self._room(now)
-        pools = dict(self._to_lend)
-        pools.update(dict.fromkeys(self._folds.backoffs_over(self._lent_ms, now)))
-        old = self._lent_room
-        if old is None or any(have > had for have, had in zip(room, old, strict=True)):
-            pools = {pool: None for pool, of_pool in lines.items() if any(of_pool.waiting)}
-        if not pools or max(room) <= 0:
+        lines.to_lend.update(dict.fromkeys(self._folds.backoffs_over(self._lent_ms, now)))
+        self._order.refresh(lines.to_lend)
+        lines.to_lend.clear()
+        if max(room) <= 0:
             return []
-        lending = Lending(self._queues, self._pools, self._shares, self._folds.backoffs, self._holds, room, now)
-        lending.decide(sorted(pools), budget)
+        lending = Lending(
+            self._queues, self._pools, self._shares, self._folds.backoffs, self._holds, self._order, room, now
+        )
+        lending.decide(budget)
         for pool in lending.limited:
             lines.watch(pool, self._queues.holdings.levels(pool))
         if lending.lent:
             return [admitted(self._queues, lending.lent, recorded(self._cell["cell"].room_by))]
-        self._lent_room, self._lent_ms = room, now
-        self._to_lend.clear()
+        self._lent_ms = now
+        for group, pool in lending.refused:
+            self._order.drop(group, pool)
         return []
 
     def _over(self, budget: int) -> list[Taken]:
@@ -146,7 +146,7 @@ class Passes:
             self._watch(pool, heads)
             if row.credit is not None and any(row.credit.full):
                 self._beyond_share[pool] = self._are_beyond_share(pool)
-        self.settled[pool] = self._to_lend[pool] = None
+        self.settled[pool] = None
         self._watch_levels(pool, heads)
 
     def _are_beyond_share(self, pool: str) -> tuple[bool, ...]:

@@ -2,10 +2,7 @@
 the work goes through are counted, not time.
 """
 
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,33 +14,19 @@ from events.records.lifecycle import JobAccepted
 from events.records.parts import TaskShape
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
+from events.resources import Amounts
 from hostagent.gateway.desired_runs import DesiredRuns
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.queues import Queues
+from processors.entitlement.rows import BORROWED
 from processors.machine import Decided, Fact
+from tests.entitlement.harness import World as Sharing
+from tests.entitlement.harness import admitted, cpu
 from tests.hostagent.cell import ordered
 from tests.lifecycle.harness import World as Lifecycle
 from tests.machines import shaped
-from tests.restored.counted import Counted
+from tests.restored.counted import Counted, lines
 from tests.sla.harness import World as Sla
-
-
-def lines(work: Callable[[], object]) -> int:
-    """How many lines of Python a piece of work runs."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def define_pools(count: int, cell: int) -> int:
@@ -69,6 +52,55 @@ def define_pools(count: int, cell: int) -> int:
 @pytest.mark.parametrize("cell", [0, 1])
 def test_defining_a_pool_costs_the_same_among_ten_times_as_many(cell: int) -> None:
     assert define_pools(900, cell) < 1.5 * define_pools(90, cell) + 100
+
+
+def crowd(pools: int, **defined: Amounts) -> Sharing:
+    """So many pools, each with a job of single tasks of two cores that all wait for more; there are three cores for
+    each.
+    """
+    world = Sharing()
+    world.busy = True
+    for number in range(pools):
+        world.catch("paceline.pools", PoolDefined(path=f"/p{number}", command_id=f"c{number}", **defined))
+        world.submit(f"j{number}", f"/p{number}", instances=9, need=cpu(2000))
+    world.busy = False
+    world.place(*admitted(world.capacity(cpu(3000 * pools))))
+    world.later(2000, step=1000)
+    world.busy = True
+    return world
+
+
+def asked(world: Sharing) -> int:
+    """The work of the next decision and wakeup."""
+    found = lines(lambda: (world.machine.decide(world.now, True, 1000), world.machine.next_wakeup()))
+    assert world.machine.decide(world.now, True, 1000)
+    return found
+
+
+def lend_one(pools: int) -> int:
+    """Ends what was lent to one pool, then counts the work of lending it again."""
+    world = crowd(pools)
+    world.machine.decide(world.now, True, 1000)
+    lent = world.machine.queues.arena["entitled"] == BORROWED
+    slot = int(np.flatnonzero(lent)[0])
+    job_id = world.machine.queues.at[int(world.machine.queues.arena["owner"][slot]) - 1]
+    world.end((job_id, slot - world.machine.queues.jobs[job_id].base, 1))
+    return asked(world)
+
+
+def test_what_comes_free_is_lent_at_the_same_cost_among_four_times_as_many_pools() -> None:
+    assert lend_one(80) < 1.5 * lend_one(20) + 100
+
+
+def look_under_limits(pools: int) -> int:
+    """Counts the work of a wakeup while a limit holds up each of so many pools."""
+    world = crowd(pools, limit=cpu(3000))
+    world.machine.next_wakeup()
+    return lines(world.machine.next_wakeup)
+
+
+def test_a_wakeup_costs_the_same_where_limits_hold_up_four_times_as_many_pools() -> None:
+    assert look_under_limits(80) < 1.5 * look_under_limits(20) + 100
 
 
 def test_a_long_queue_is_held_in_short_pieces_so_that_leaving_it_moves_few() -> None:

@@ -1,0 +1,106 @@
+"""The parts that limits hold up: by the level that is full, and by when others are to leave for them.
+
+It is derived, from what parts were told and since when; what is told no more is found out when it is looked at.
+"""
+
+from collections.abc import Callable, Iterator
+
+from sortedcontainers import SortedSet
+
+from events.codes import Code
+from processors.entitlement.parts import Part
+from processors.entitlement.queues import Queues
+from processors.entitlement.rows import JobRow
+
+
+class LimitedParts:
+    """Parts with `PartRow.limited_ms`. `delay_ms`: how long a pool waits until others leave; below 0: for ever."""
+
+    def __init__(self, queues: Queues, delay_ms: Callable[[str], int]) -> None:
+        self._queues = queues
+        self._delay_ms = delay_ms
+        self._jobs: dict[str, dict[int, tuple[str, int]]] = {}
+        """By job and key of the part where it stands: level and start, or neither."""
+        self._starts: SortedSet[tuple[int, Part]] = SortedSet()
+        self._levels: dict[str, dict[Part, None]] = {}
+
+    def restored(self) -> None:
+        """The tables were loaded."""
+        self._jobs.clear()
+        self._starts.clear()
+        self._levels.clear()
+        for job_id, row in self._queues.jobs.items():
+            for key in row.parts:
+                self.changed((job_id, key), row)
+
+    def pools_changed(self) -> None:
+        """Pools may wait longer or less long until others leave."""
+        for job_id, mine in list(self._jobs.items()):
+            for key in list(mine):
+                self.changed((job_id, key), self._queues.jobs[job_id])
+
+    def __len__(self) -> int:
+        """How many jobs have any."""
+        return len(self._jobs)
+
+    def changed(self, part: Part, row: JobRow) -> None:
+        """A part was told that a limit holds it up, or another reason, or waits since another time."""
+        self._leave(part)
+        what, level, start = row.parts.get(part[1]), "", -1
+        if what is None or not what.limited_ms:
+            return
+        if is_limited(what.reported):
+            level, delay = _level(what.reported), self._delay_ms(row.pool)
+            self._levels.setdefault(level, {})[part] = None
+            if delay >= 0:
+                start = what.limited_ms + delay
+                self._starts.add((start, part))
+        self._jobs.setdefault(part[0], {})[part[1]] = level, start
+
+    def dropped(self, job_id: str) -> None:
+        """A job has ended."""
+        for key in list(self._jobs.get(job_id, ())):
+            self._leave((job_id, key))
+
+    def starts(self, after: int, until: int) -> Iterator[Part]:
+        """The parts for which others are to leave from a time after one until another on, in this order."""
+        for _, part in self._starts.irange((after + 1,), (until + 1,)):
+            if self._told(part):
+                yield part
+
+    def next_ms(self, after: int) -> int | None:
+        """From when on others are to leave for a part next, after a time."""
+        return next((at for at, part in self._starts.irange((after + 1,)) if self._told(part)), None)
+
+    def full_levels(self) -> list[str]:
+        """The pools whose limits hold somebody up."""
+        return sorted(
+            level for level, parts in self._levels.items() if any(_level(self._told(part)) == level for part in parts)
+        )
+
+    def _told(self, part: Part) -> str:
+        """What a part was told, if that is that a limit holds it up."""
+        row = self._queues.jobs.get(part[0])
+        what = row.parts.get(part[1]) if row is not None else None
+        return what.reported if what is not None and is_limited(what.reported) else ""
+
+    def _leave(self, part: Part) -> None:
+        mine = self._jobs.get(part[0], {})
+        level, start = mine.pop(part[1], ("", -1))
+        if not mine:
+            self._jobs.pop(part[0], None)
+        if level:
+            del self._levels[level][part]
+            if not self._levels[level]:
+                del self._levels[level]
+        if start >= 0:
+            self._starts.remove((start, part))
+
+
+def is_limited(reported: str) -> bool:
+    """Whether a part was told that a limit holds it up."""
+    return reported.startswith(f"{Code.LIMIT_REACHED} ")
+
+
+def _level(reported: str) -> str:
+    return reported.partition(" ")[2]
