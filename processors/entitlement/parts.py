@@ -174,6 +174,8 @@ def by(slots: I64, groups: I64) -> Iterator[tuple[int, I64]]:
 
 def stretches(slots: I64, run: I64, part: I64) -> tuple[I64, I64]:
     """Where neighbouring slots of equal run within a part begin, and how many they are."""
+    if len(slots) == 1:
+        return np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
     breaks = np.ones(len(slots), dtype=np.bool_)
     breaks[1:] = (np.diff(slots) != 1) | (np.diff(run) != 0) | (np.diff(part) != 0)
     first = np.flatnonzero(breaks)

@@ -194,12 +194,17 @@ def locate_ranges(
     Ranges that aren't within a known job are left out.
     """
     known = [stretch(job_id) or (0, 0) for job_id in job_ids] or [(0, 0)]
-    base, size = np.array(known, dtype=np.int64).T
+    if len(job) == len(first) == len(count) == 4:  # most often there is one range, which costs little this way
+        at, begin, times = (int(ints(column)[0]) for column in (job, first, count))
+        base, size = known[at] if 0 <= at < len(job_ids) else (0, 0)
+        times = times if begin >= 0 and 0 < times <= size - begin else 0
+        return np.arange(base + begin, base + begin + times), np.zeros(times, dtype=np.int64)
+    bases, sizes = np.array(known, dtype=np.int64).T
     jobs, firsts, counts = ints(job), ints(first).astype(np.int64), ints(count).astype(np.int64)
     named = (jobs >= 0) & (jobs < len(job_ids)) & (firsts >= 0) & (counts > 0)
     jobs = np.where(named, jobs, 0)
-    times = np.where(named & (firsts + counts <= size[jobs]), counts, 0)
-    return spread(base[jobs] + firsts, times), np.repeat(np.arange(len(times)), times)
+    within = np.where(named & (firsts + counts <= sizes[jobs]), counts, 0)
+    return spread(bases[jobs] + firsts, within), np.repeat(np.arange(len(within)), within)
 
 
 def change_instances(arena: Arena, base: int, tasks: int, event: InstancesChanged) -> int:
