@@ -34,7 +34,7 @@ from processors.state.preemption_rules import Flag
 
 WORK_MAX = 20_000
 """So many units are judged in one decision, or those of one right; the other rights have their turn in the next."""
-ASKS_MAX = 32
+ASKS_MAX = 256
 """So many asks are decided at once; what others answer meanwhile is seen by the next."""
 
 Parts = list[tuple[ShapeView, int]]
