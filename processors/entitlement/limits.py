@@ -80,6 +80,8 @@ class Limits:
     def decide(self, now: int, budget: int) -> list[Event]:
         """Orders for all that are due now, at most so many runs; a gang goes whole."""
         after, out = self._cell["cell"].timer_ms, list[Event]()
+        if not len(self._parts):
+            return out
         due = list(self._parts.starts(-1 if _mark(after) <= now else after, now))
         if not due:
             return out
@@ -96,6 +98,8 @@ class Limits:
 
     def next_ms(self, after: int) -> int | None:
         """When somebody is due next, after a time; None: nobody is."""
+        if not len(self._parts):
+            return self._holds.next_ms(after)
         start, mark = self._parts.next_ms(after), _mark(after)
         if start is None or mark < start:
             rooms = Rooms(self._queues, self._pools, self._holds)

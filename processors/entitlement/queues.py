@@ -4,10 +4,10 @@ from collections import Counter
 
 import numpy as np
 
-from events.columns import I64, counted
+from events.columns import I32, I64, counted
 from events.instance_changes import instance_change
 from events.records.lifecycle import InstancesChanged, JobAccepted
-from events.resources import Kinds, Vector, scale
+from events.resources import Kinds, Vector, add, scale
 from processors.entitlement.holdings import Holdings
 from processors.entitlement.lines import Lines, Refused
 from processors.entitlement.parts import CONTROLLER, GANG, ROLES, Part, Parts, by
@@ -19,6 +19,10 @@ from processors.state.shapes import shapes_of
 
 OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 """The columns that are 0 where a task isn't admitted."""
+
+
+Alike = tuple[str, int, bool, int, int, int]
+"""Tasks whose passages are summed as one: pool, priority, preemptible, key of the part, state before and after."""
 
 
 class Queues(Parts):
@@ -196,7 +200,9 @@ class Queues(Parts):
         if not len(slots):
             return
         sums: dict[str, dict[str, Vector]] = {}
-        owners = self.arena["owner"][slots].astype(np.int64) - 1
+        alike: dict[Alike, int] = {}
+        claimed: dict[tuple[str, int], list[I64 | I32]] = {}
+        due_s, owners = self.arena["due_s"], self.arena["owner"][slots].astype(np.int64) - 1
         for group, at in by(np.arange(len(slots)), owners * (STATES * STATES) + passed):
             base, passage = divmod(group, STATES * STATES)
             job_id, was, is_ = self.at[base], *divmod(passage, STATES)
@@ -204,14 +210,22 @@ class Queues(Parts):
             for key, part in self._split(row, slots[at]):
                 if not rows_as_they_are and is_ & WAITS:
                     row.parts[key].reported = ""
-                self._pass((job_id, key), row, part, (was, is_), sums.setdefault(row.pool, {}))
+                self._pass((job_id, key), row, len(part), (was, is_))
+                kind = (row.pool, row.priority, row.preemptible, key, was, is_)
+                if key % ROLES == GANG:
+                    self._add(kind, self.asked(row, part), sums)
+                else:
+                    alike[kind] = alike.get(kind, 0) + len(part)
                 if not row.parts[key].queued:
                     row.parts[key].reported = ""
-            holding = self.holdings.leaf(row.pool)
             if claims(was):
-                holding.add_claims(since[at], -1)
+                claimed.setdefault((row.pool, -1), []).append(since[at])
             if claims(is_):
-                holding.add_claims(self.arena["due_s"][slots[at]], 1)
+                claimed.setdefault((row.pool, 1), []).append(due_s[slots[at]])
+        for kind, count in alike.items():
+            self._add(kind, scale(self.need(kind[3]), count), sums)
+        for (pool, sign), times in claimed.items():
+            self.holdings.leaf(pool).add_claims(np.concatenate(times).astype(np.int64), sign)
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
@@ -221,22 +235,22 @@ class Queues(Parts):
                 self.lines.changed_at(self.holdings.levels(pool))
         self.changes += 1
 
-    def _pass(self, part: Part, row: JobRow, slots: I64, states: tuple[int, int], sums: dict[str, Vector]) -> None:
-        """Tasks of a part passed from a state to another."""
-        count, key, what = len(slots), part[1], row.parts[part[1]]
-        if key % ROLES == GANG:
-            amount = self.asked(row, slots)
-        else:
-            amount = tuple([count * each for each in self.need(key)])
-        passage = passage_of(*states, row.preemptible, key % ROLES == CONTROLLER)
+    def _pass(self, part: Part, row: JobRow, count: int, states: tuple[int, int]) -> None:
+        """So many tasks of a part passed from a state to another."""
+        what = row.parts[part[1]]
+        passage = passage_of(*states, row.preemptible, part[1] % ROLES == CONTROLLER)
         what.queued += count * passage.queued
         what.entitled += count * passage.entitled
         what.borrowed += count * passage.borrowed
         what.claims += count * passage.claims
         what.loans += count * passage.loans
-        for name, sign in passage.sums:
-            have = sums.get(name, self.nothing)
-            sums[name] = tuple([each + sign * more for each, more in zip(have, amount, strict=True)])
-        if passage.entitled and row.preemptible:
-            self.holdings.leaf(row.pool).add_entitled(row.priority, scale(amount, passage.entitled))
         self.lines.review(part, row)
+
+    def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
+        """Tasks that hold, or wait for, so much together passed from a state to another."""
+        pool, priority, preemptible, key, was, is_ = kind
+        passage, mine = passage_of(was, is_, preemptible, key % ROLES == CONTROLLER), sums.setdefault(pool, {})
+        for name, sign in passage.sums:
+            mine[name] = add(mine.get(name, self.nothing), amount, sign)
+        if passage.entitled and preemptible:
+            self.holdings.leaf(pool).add_entitled(priority, scale(amount, passage.entitled))

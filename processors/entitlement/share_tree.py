@@ -24,6 +24,8 @@ class ShareTree:
     def __init__(self, kinds: Kinds) -> None:
         self.version = 0
         """Grows with each change."""
+        self._found_at = -1
+        """That in which it was looked for pools that are watched."""
         self._changed_at = [0] * len(kinds)
         """Of each kind the version of its last change."""
         self._kinds = kinds
@@ -126,6 +128,9 @@ class ShareTree:
 
     def found(self) -> list[str]:
         """The watched pools that are to be looked at since it was last asked."""
+        if self.version == self._found_at and not self._watches.is_news:
+            return []
+        self._found_at = self.version
         return self._watches.found()
 
     def _changed(self) -> None:

@@ -134,6 +134,12 @@ class Watches:
         self._posts: dict[str, Post] = {}
         self._found: dict[str, None] = {}
 
+    @property
+    def is_news(self) -> bool:
+        """Whether pools are watched anew, or watched ones have changed, since it was last looked for them."""
+        root = self._posts.get("/")
+        return bool(self._found) or (root is not None and bool(root.changed))
+
     def watch(self, path: str, watch: Watch | None) -> None:
         """Watches a pool until it was found; None: not any more."""
         if watch is None:
