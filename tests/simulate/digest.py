@@ -6,7 +6,7 @@ from paceline.simulate.faults.injection import Faults
 from paceline.simulate.faults.trial import Trial
 from paceline.simulate.scenario.random_scenario import draw_scenario
 
-ACTS = 100
+ACTS = 40
 
 
 def digest(seed: int) -> str:
