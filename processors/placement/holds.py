@@ -1,7 +1,7 @@
 """What is held on hosts for units that wait: where others leave for one by a plan, and what is drained for one.
 
-A hold is what the tasks of its unit need there. Of what is free on a host each unit has its part: plans before
-reservations, since others leave for a plan, and of either those admitted first; the rest anybody may use.
+A hold is what the tasks of its unit need there. Of what is free on a host each unit has its part, those admitted first
+before the others; the rest anybody may use.
 """
 
 from typing import NamedTuple, Protocol
@@ -44,7 +44,7 @@ class Hold(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """All that is held, by the slots of the first tasks of units: plans first, each in the order of admission."""
+    """All that is held, by the slots of the first tasks of units, in the order in which these were admitted."""
 
     holds: dict[int, Hold]
     hosts: I64
@@ -80,8 +80,7 @@ class Holds:
         admission, jobs = self._runs.arena["admission"], self._runs.jobs
         holds = {jobs[task[0]].base + task[1]: hold for task, (_, hold) in self._known.items()}
         slots = np.fromiter(holds, dtype=np.int64)
-        drained = np.array([hold.code == Code.HOSTS_RESERVED for hold in holds.values()], dtype=np.bool_)
-        order = slots[np.lexsort((slots, admission[slots], drained))].tolist()
+        order = slots[np.lexsort((slots, admission[slots]))].tolist()
         holds = {slot: holds[slot] for slot in order}
         empty = np.zeros((len(self._hosts.kinds) + 1, 0), dtype=np.int64)
         return Holding(
@@ -120,7 +119,7 @@ def shapes_of_unit(runs: Runs, slot: int, count: int) -> list[int]:
 
 
 def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
-    """Of what is free now, what is kept for whom: on each host the first holds have their part first."""
+    """Of what is free now, what is kept for whom: on each host those admitted first have their part first."""
     amounts = np.zeros_like(hosts.used)
     if not holding.holds:
         return KeptRoom(amounts, {})

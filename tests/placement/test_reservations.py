@@ -9,7 +9,7 @@ from events.codes import Code
 from events.columns import ints
 from events.records.lifecycle import JobChanged
 from events.records.parts import TaskShape
-from events.records.placement import GangsUnplaced, HostsReserved, PreemptionAsked, TasksPlaced
+from events.records.placement import GangsUnplaced, HostsReserved, TasksPlaced
 from tests.machines import mixed, of, one
 from tests.placement.harness import hosts_of
 from tests.placement.sharing import Giver, Shared, Taker, asks, places, victims
@@ -72,18 +72,6 @@ def test_two_gangs_never_hold_halves(world: Shared) -> None:
     assert {job for job, _, _ in placed} == {"one"}
     world.end(*(("one", each, 1) for each in range(3)))
     assert {job for job, _, _ in hosts_of(world.said)} == {"fill", "one", "two"}
-
-
-def test_what_others_leave_for_a_plan_is_not_drained_for_an_older_unit() -> None:
-    world = Shared()
-    world.host("h", cpu=4000)
-    world.run("fill", 4)
-    world.run("older", cpu=2000)
-    world.run("later", cpu=1000, pool="/a")
-    ask = one(world.right(Taker("later", pool="/a"), Giver("/p")), PreemptionAsked)
-    world.order(ask)
-    assert reserved(world.later(AFTER_MS + 1000)).job_id == "older"
-    assert hosts_of(world.leave(*victims(ask))) == {("later", 0, 1): "h"}
 
 
 def test_a_tenth_of_the_hosts_may_be_reserved_for_several() -> None:
@@ -196,10 +184,3 @@ def test_the_number_of_a_removed_host_is_another_hosts_and_nothing_is_reserved_t
     assert "h2" not in world.machine.hosts.table
     assert not world.machine.sharing.reservations.table
     assert hosts_of(world.said)["big", 0, 1] == "h9"
-
-
-def test_a_reservation_that_ends_at_once_is_not_made_again_at_once(world: Shared) -> None:
-    world.configure(reserve_for_ms=0)
-    world.run("big", cpu=4000)
-    states = [event.state for event in of(world.later(AFTER_MS + 1000), HostsReserved)]
-    assert states == [Code.RESERVED, Code.IN_VAIN]
