@@ -184,3 +184,10 @@ def test_the_number_of_a_removed_host_is_another_hosts_and_nothing_is_reserved_t
     assert "h2" not in world.machine.hosts.table
     assert not world.machine.sharing.reservations.table
     assert hosts_of(world.said)["big", 0, 1] == "h9"
+
+
+def test_a_reservation_that_ends_at_once_is_not_made_again_at_once(world: Shared) -> None:
+    world.configure(reserve_for_ms=0)
+    world.run("big", cpu=4000)
+    states = [event.state for event in of(world.later(AFTER_MS + 1000), HostsReserved)]
+    assert states == [Code.RESERVED, Code.IN_VAIN]
