@@ -152,14 +152,41 @@ class Claims:
                 return Right(add(right.others, need, -ahead), right.entitlement, right.flags)
         return None
 
-    def own_right(self, pool: str, need: Vector, claimed: bool = False) -> Right:
-        """The right of a unit behind all claims of its pool, whatever it has waited; `claimed`: it is one of them."""
+    def own_right(self, pool: str, need: Vector, ahead: Vector | None = None) -> Right:
+        """The right of a unit however long it waits. `ahead`: what claims before it need; by default, all others."""
         entitlement = self._shares.entitlement(pool)
-        held = add(self.stays(pool), self._queues.holdings[pool].claims)
-        held = subtract(held, need) if claimed else held
+        held = add(self.stays(pool), self._queues.holdings[pool].claims if ahead is None else ahead)
         promised = subtract(self._reserved(pool, entitlement), held)
         below = any(want > 0 and more > 0 for want, more in zip(need, promised, strict=True))
         return Right(subtract(entitlement, held), entitlement, Flag.BELOW_RESERVATION if below else 0)
+
+    def ahead(self, unit: tuple[str, int, int, int]) -> Vector:
+        """What the claims before a claim need."""
+        job_id, first, *_ = unit
+        row = self._queues.jobs[job_id]
+        key = self._queues.part_of(row, first)
+        before = self._befores(row.pool)[job_id, key]
+        if key % ROLES == GANG:
+            return before
+        units = int(np.searchsorted(self._queues.claim_slots(row, key), row.base + first))
+        return add(before, self._queues.need(key), units)
+
+    def behind(self, unit: tuple[str, int, int, int]) -> Vector:
+        """What the claims behind a claim need that are entitled with it and would be borrowed before it."""
+        job_id, first, *_ = unit
+        queues, row = self._queues, self._queues.jobs[job_id]
+        mine, behind = (job_id, queues.part_of(row, first)), queues.nothing
+        for *_, (name, key) in reversed(queues.lines[row.pool].claims):
+            other = queues.jobs[name]
+            if other.priority < row.priority or not other.preemptible:
+                continue
+            slots = queues.claim_slots(other, key)
+            if (name, key) == mine:
+                return (
+                    behind if key % ROLES == GANG else add(behind, queues.asked(row, slots[slots > row.base + first]))
+                )
+            behind = add(behind, queues.asked(other, slots))
+        return behind
 
     def is_claim(self, unit: tuple[str, int, int, int]) -> bool:
         """Whether a unit is there, entitled, and has no place: job, first instance, count, run."""

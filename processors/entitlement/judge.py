@@ -118,13 +118,12 @@ class Judge:
             return by_slice
         under_limits: list[Chosen] = []
         if parked:
-            room = self._rooms.limit(taker.pool)
-            found = self._under_limits(taker, need, budget)
-            at_once = not len(ask.job) and not found
-            if found is None or (at_once and not fits(need, room)):  # there is room when others have left
+            found, room = self._under_limits(ask.unit, taker, need, budget), self._rooms.limit(taker.pool, lent=True)
+            if found is None or not (len(ask.job) or found or fits(need, room)):
                 return Refusal(Code.LIMIT_REACHED, None, need, room)
             under_limits = found
-            if at_once:
+            self._rooms.take(taker.pool, need, False)
+            if not len(ask.job) and not found:
                 return ranked(self._queues, [(ask.job_id, taker, slots, int(ask.count > 1), 1)], ask.cause.record)
         self._orders += 1
         flags = right.flags if right is not None else 0
@@ -171,18 +170,17 @@ class Judge:
             at += units * size
         return taken, np.concatenate(slices)
 
-    def _under_limits(self, taker: JobRow, need: Vector, budget: int) -> list[Chosen] | None:
+    def _under_limits(
+        self, unit: tuple[str, int, int, int], taker: JobRow, need: Vector, budget: int
+    ) -> list[Chosen] | None:
         """Who else has to leave so that limits have room for a parked claim; None: not enough can."""
-        level = self._queues.holdings[taker.pool].level(taker.priority)
+        level = subtract(self._queues.holdings[taker.pool].level(taker.priority), self._claims.behind(unit))
         entitlement = self._claims.entitlement(taker.pool)
         if any(want > 0 and have > most for want, have, most in zip(need, level, entitlement, strict=True)):
             return None  # its pool isn't entitled to it any more
-        right = self._claims.own_right(taker.pool, need, claimed=True)
+        right = self._claims.own_right(taker.pool, need, self._claims.ahead(unit))
         units, chosen = self._victims.room_for(Taker(taker.pool, taker.priority, need, right), 1, self._rooms, budget)
-        if not units:
-            return None
-        self._rooms.take(taker.pool, need, False)
-        return chosen
+        return chosen if units else None
 
     def _named(self, ask: AskedRow) -> Iterator[Named]:
         """The victims of an ask in their order."""

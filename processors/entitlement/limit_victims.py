@@ -145,11 +145,11 @@ class LimitVictims:
 
     def _room(self, taker: Taker, rooms: Rooms) -> dict[tuple[str, int], int]:
         """What is left at each level that has a limit, of the kinds that are needed, when all has left that is leaving
-        for nobody else.
+        for nobody else, of the same pool or not.
         """
         room: dict[tuple[str, int], int] = {}
         for level in self._queues.holdings.levels(taker.pool):
-            left = add(rooms.left(level, taker.pool), self._queues.holdings[level].leaving)
+            left = add(rooms.left(level, ""), self._queues.holdings[level].leaving)
             for pool, given in self._given.items():
                 left = add(left, given) if level in self._queues.holdings.levels(pool) else left
             room |= {

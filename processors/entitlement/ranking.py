@@ -10,7 +10,8 @@ from processors.entitlement.shares import Shares
 
 def demoted(queues: Queues, shares: Shares, pool: str, budget: int) -> list[Taken]:
     """The claims of a pool that its entitlement doesn't reach any more, the last ones first; they are borrowed from
-    now on. Work that isn't preemptible can't be, nor what is parked.
+    now on. Work that isn't preemptible can't be; what is parked would hold room under limits again: it stays, and takes
+    nothing of what claims before it are entitled to.
     """
     claims = queues.lines[pool].claims
     if not claims:
@@ -30,9 +31,9 @@ def demoted(queues: Queues, shares: Shares, pool: str, budget: int) -> list[Take
         if row.priority != priority:
             priority, free = row.priority, subtract(entitlement, holding.level(row.priority))
         taken, freed = _of_part(queues, job_id, row, key, free, budget)
+        free = add(free, freed)
         if taken is not None:
             found.append(taken)
-            free = add(free, freed)
             budget -= len(taken[2])
     return found
 
@@ -44,16 +45,15 @@ def _is_over(free: Vector) -> bool:
 def _of_part(
     queues: Queues, job_id: str, row: JobRow, key: int, free: Vector, budget: int
 ) -> tuple[Taken | None, Vector]:
-    """The last claims of a part that are beyond what is free, and what they need."""
+    """The last claims of a part that are beyond what is free, but for parked ones, and what all of these need."""
     need = queues.unit_need(row, key)
     short = max([-(have // want) for have, want in zip(free, need, strict=True) if want > 0 and have < 0], default=0)
     if not short:
         return None, queues.nothing
     slots = queues.claim_slots(row, key)
+    is_gang = key % ROLES == GANG
+    slots = slots if is_gang else slots[-short:]
+    freed = need if is_gang else queues.asked(row, slots)
     slots = slots[queues.arena["parked"][slots] == 0]
-    if not len(slots):
-        return None, queues.nothing
-    if key % ROLES == GANG:
-        return (job_id, row, slots, 1, 0), need
-    slots = slots[-min(short, budget) :]
-    return (job_id, row, slots, 0, 0), queues.asked(row, slots)
+    slots = slots if is_gang else slots[-budget:]
+    return ((job_id, row, slots, int(is_gang), 0) if len(slots) else None), freed

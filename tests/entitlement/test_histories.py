@@ -13,12 +13,13 @@ from events.records.base import Event
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import JobPriorityChanged, PreemptionAnswered
 from events.records.parts import Cause, TaskShape
+from events.records.placement import GangsParked, PreemptionAsked
 from events.resources import Vector, add
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.parts import GANG, ROLES
-from processors.entitlement.rows import BORROWED, ENTITLED, JobRow
+from processors.entitlement.rows import BORROWED, ENTITLED, PARKED, JobRow
 from tests.entitlement.harness import World, admitted, borrowed, cpu, ranked
-from tests.machines import Run, columns, mixed
+from tests.machines import Range, Run, columns, mixed, ranges
 
 LEAVES = ("/a/x", "/a/y", "/b")
 
@@ -43,6 +44,7 @@ class Twin:
         self.rises: list[Run] = []
         self.falls: list[Run] = []
         self.units = [unit for job_id, job in machine.queues.jobs.items() for unit in self._units(job_id, job)]
+        self.parked = {run for unit in self.units if self.is_parked(unit) for run in self._runs(unit, "held")}
         leaves = [pool for pool in LEAVES if pool in machine.pools]
         for pool in leaves:
             self._demote(pool)
@@ -68,7 +70,11 @@ class Twin:
             return kind if self.arena["placed"][slot] else f"{kind} without a place"
         return "waits" if self.arena["queued"][slot] else "none"
 
-    def _is_parked(self, unit: Unit) -> bool:
+    def takes_room(self, slot: int) -> bool:
+        """Whether a task holds something under limits."""
+        return bool(self.arena["held"][slot]) and self.arena["parked"][slot] != PARKED
+
+    def is_parked(self, unit: Unit) -> bool:
         """Whether a claim holds nothing under limits, or is about to: borrowed it would, so it stays a claim."""
         return bool(self.arena["parked"][unit.slots].any())
 
@@ -83,7 +89,7 @@ class Twin:
         total = self.machine.queues.nothing
         for job in self.machine.queues.jobs.values():
             for slot in self.machine.queues.present(job).tolist() if job.pool in pools else ():
-                if self.arena["held"][slot] and not (firm and job.preemptible):
+                if (not job.preemptible and self.arena["held"][slot]) if firm else self.takes_room(slot):
                     total = add(total, self.machine.queues.shapes[int(self.arena["shape"][slot])].need)
         return total
 
@@ -98,8 +104,8 @@ class Twin:
 
     def _demote(self, pool: str) -> None:
         entitlement = self.machine.reports.row(pool).entitlement
-        mine = [unit for unit in self.units if unit.job.pool == pool and unit.job.preemptible]
-        mine = [unit for unit in mine if unit.state == "entitled without a place" and not self._is_parked(unit)]
+        claims = [unit for unit in self.units if unit.job.pool == pool and unit.state == "entitled without a place"]
+        mine = [unit for unit in claims if unit.job.preemptible]
         freed: list[tuple[int, Vector]] = []
         for unit in sorted(mine, key=self._backwards):
             level, need = self.level(pool, unit.job.priority), self.need(unit)
@@ -108,7 +114,7 @@ class Twin:
                     level = add(level, amount, -1)
             if any(want and have > most for want, have, most in zip(need, level, entitlement, strict=True)):
                 freed.append((unit.job.priority, need))
-                self.falls += self._runs(unit, "held")
+                self.falls += [] if self.is_parked(unit) else self._runs(unit, "held")
 
     def _backwards(self, unit: Unit) -> Any:
         return tuple(-each for each in unit.place)
@@ -134,7 +140,7 @@ class Twin:
             fits = not _beyond(add(level, need), entitlement, need)
             for each in levels:
                 below = LEAVES if each == "/" else tuple(leaf for leaf in LEAVES if leaf.startswith(each))
-                held, limit = self.held(below), machine.pools[each].limit
+                held, limit = add(self.held(below), self._kept(pool, each)), machine.pools[each].limit
                 new = self._new(below)
                 if waits and _beyond(add(add(held, new), need), limit, need):
                     fits = False
@@ -152,6 +158,10 @@ class Twin:
                 self.taken.append((pool, unit.job.preemptible, need))
             else:
                 self.rises += self._runs(unit, "held")
+
+    def _kept(self, pool: str, level: str) -> Vector:
+        """What others leave for that have waited below a level longer."""
+        return self.machine.holds.others(pool, level) or self.machine.queues.nothing
 
     @property
     def taken(self) -> list[tuple[str, bool, Vector]]:
@@ -178,7 +188,7 @@ class Watched(World):
             twin = Twin(self.machine)
             lent = borrowed(first)
             assert sorted(set(admitted(first)) - set(lent)) == sorted(twin.entitled)
-            assert sorted(ranked(first, 1)) == sorted(twin.rises)
+            assert sorted(set(ranked(first, 1)) - twin.parked) == sorted(twin.rises)
             assert sorted(ranked(first, 0)) == sorted(twin.falls)
             assert not lent or not (twin.entitled or twin.rises or twin.falls)
         said = super().quiet()
@@ -197,7 +207,8 @@ class Watched(World):
                 if machine.queues.is_ready(job, key) or (part.queued and part.returned):
                     assert part.reported, (job_id, "waits and was not told why")
         root = machine.queues.holdings["/"]
-        room = [most - have for most, have in zip(machine.cell.capacity, root.allocation, strict=True)]
+        held = add(root.allocation, root.parked)
+        room = [most - have for most, have in zip(machine.cell.capacity, held, strict=True)]
         for unit in Twin(machine).units:
             key = machine.queues.part_of(unit.job, unit.slots[0] - unit.job.base)
             if unit.state != "waits" or not unit.job.preemptible or not machine.queues.lines.waits((unit.job_id, key)):
@@ -211,7 +222,7 @@ class Watched(World):
                 for level in levels
             )
             credit = machine.pools[unit.job.pool].credit
-            if not limited and backs_off is None and credit is None:
+            if any(need) and not limited and backs_off is None and credit is None:
                 assert any(want > have for want, have in zip(need, room, strict=True) if want), "idle"
 
 
@@ -230,7 +241,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("submit"), JOBS),
         st.tuples(st.sampled_from(["place", "end", "retry", "return", "order", "answer"]), st.integers(0, 1000)),
-        st.tuples(st.sampled_from(["priority", "place all", "close"]), st.integers(0, 1000)),
+        st.tuples(st.sampled_from(["priority", "place all", "close", "park"]), st.integers(0, 1000)),
         st.tuples(st.just("capacity"), st.integers(1, 40)),
         st.tuples(st.just("wait"), st.integers(1, 100)),
         st.tuples(st.just("restart"), st.just(0)),
@@ -241,12 +252,12 @@ STEPS = st.lists(
 
 TASKS = {"pool": "/a/y", "instances": 6, "need": {"cpu": 4}, "priority": 0, "preemptible": True, "gang_min": 0}
 GANG_OF_3 = {"pool": "/a/x", "instances": 5, "need": {"cpu": 1}, "preemptible": False, "gang_min": 3}
-PARKED: list[tuple[str, Any]] = [("submit", TASKS), ("wait", 85), ("submit", TASKS | GANG_OF_3)]
-"""Three tasks are admitted within the limit of /a and parked; then their pool is entitled to two and a half."""
+BEYOND: list[tuple[str, Any]] = [("submit", TASKS), ("wait", 85), ("submit", TASKS | GANG_OF_3), *[("park", 0)] * 2]
+"""Three tasks are entitled within the limit of /a and parked; then their pool is entitled to two and a half."""
 
 
 @settings(max_examples=100)
-@example(5, 2, PARKED)
+@example(5, 2, BEYOND)
 @given(st.integers(0, 8), st.integers(0, 8), STEPS)
 def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: list[tuple[str, Any]]) -> None:
     world = Watched({"cpu": 20, "memory": 20})
@@ -270,6 +281,10 @@ def test_any_history_keeps_the_rules(reserved_x: int, reserved_b: int, steps: li
         elif step == "restart":
             world.restart()
             world.quiet()
+        elif step == "answer":
+            answer(world, value)
+        elif step == "park":
+            park(world)
         elif step == "close":
             closed = not world.machine.pools["/a"].closed
             world.define("/a", reservation=both, limit={"cpu": 15}, closed=closed)
@@ -293,9 +308,8 @@ def act(world: Watched, step: str, value: int) -> None:
         "order": ("entitled", "borrowed"),
     }
     held = [unit for unit in twin.units if unit.state in states.get(step, ("entitled", "borrowed"))]
-    if step == "answer":
-        answer(world, value)
-        return
+    if step.startswith("place"):
+        held = [unit for unit in held if twin.takes_room(unit.slots[0])]  # what is parked asks first
     if not held:
         return
     unit = held[value % len(held)]
@@ -314,6 +328,22 @@ def act(world: Watched, step: str, value: int) -> None:
         order(world, unit, runs)
     else:
         world.end(*runs, kept=int(step == "retry"))
+
+
+def park(world: Watched) -> None:
+    """Placement parks whom it was asked to, and finds a place for those that are."""
+    parked, arena = dict[bool, list[Range]](), world.machine.queues.arena
+    twin = Twin(world.machine)
+    for unit in filter(twin.is_parked, twin.units):
+        first, run = unit.slots[0] - unit.job.base, int(arena["held"][unit.slots[0]])
+        is_parked = bool((arena["parked"][unit.slots] == PARKED).all())
+        parked.setdefault(is_parked, []).append((unit.job_id, first, len(unit.slots), run, int(len(unit.slots) > 1)))
+    if False in parked:
+        world.peer("placement", GangsParked(**ranges(parked[False])))
+    none = {"job_ids": (), "job": b"", "instance": b"", "victim_run": b"", "way": b""}
+    for job_id, first, count, run, _ in parked.get(True, ()):
+        unit = {"job_id": job_id, "first": first, "count": count, "run": run}
+        world.peer("placement", PreemptionAsked(**unit, **none, host_ids=("h",), tasks=pack_ints([count])))
 
 
 def order(world: Watched, unit: Unit, runs: list[Run]) -> None:

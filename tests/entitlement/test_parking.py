@@ -10,7 +10,7 @@ from events.records.placement import GangsParked, PreemptionAsked
 from processors.state.preemption_rules import Flag
 from tests.entitlement.harness import World, borrowed, cpu, preempted, ranked, told
 from tests.entitlement.test_limits import MINUTE, leave
-from tests.machines import of, ranges
+from tests.machines import of, one, ranges
 
 BIG = [("big", 0, 1, 1, 0)]
 
@@ -31,10 +31,10 @@ def parked() -> World:
     return world
 
 
-def ask(world: World) -> list[Event]:
-    """Placement has found a host for the large task."""
+def ask(world: World, first: int = 0) -> list[Event]:
+    """Placement has found a host for a large task."""
     none = {"job_ids": (), "job": b"", "instance": b"", "victim_run": b"", "way": b""}
-    unit = {"job_id": "big", "first": 0, "count": 1, "run": 1, "host_ids": ("h",), "tasks": pack_ints([1])}
+    unit = {"job_id": "big", "first": first, "count": 1, "run": 1, "host_ids": ("h",), "tasks": pack_ints([1])}
     return world.peer("placement", PreemptionAsked(**unit, **none))
 
 
@@ -87,6 +87,21 @@ def test_a_claim_for_whose_room_nobody_waits_is_not_parked() -> None:
     assert Flag.MOVE in Flag(world.machine.rights.rights["big", 0].flags)
 
 
+def test_what_leaves_for_one_claim_is_not_given_to_the_next() -> None:
+    world = World(cpu(20))
+    world.define("/p", limit=cpu(8))
+    world.submit("big", instances=2, need=cpu(4), priority=5)
+    world.submit("small", instances=8)
+    world.later(MINUTE + 2000, 1000)
+    world.place(*borrowed(world.peer("placement", GangsParked(**ranges([("big", 0, 2, 1, 0)])))))
+    first = one(ask(world), PreemptionsOrdered)
+    second = one(ask(world, 1), PreemptionsOrdered)
+    assert sorted(preempted([first, second])) == [("small", each, 1) for each in range(8)]
+    leave(world, first)
+    leave(world, second)
+    assert world.holds("/p") == 8
+
+
 def test_who_waits_behind_it_hears_that_it_counts_as_entitled() -> None:
     world = parked()
     world.capacity({"cpu": 12, "memory": 2})
@@ -96,3 +111,18 @@ def test_who_waits_behind_it_hears_that_it_counts_as_entitled() -> None:
     assert not world.submit("next", need={"cpu": 4, "memory": 1})
     said = told(world.said, "next")
     assert (said.code, said.allocated["cpu"], said.entitlement["cpu"]) == (Code.ENTITLEMENT_REACHED, 4, 4)
+
+
+def test_those_behind_it_take_nothing_of_its_entitlement() -> None:
+    world = World(cpu(12))
+    world.define("/p", limit=cpu(8))
+    world.define("/q")
+    assert len(world.submit("big", instances=2, need=cpu(4), priority=5)) == 2
+    assert not world.submit("small", instances=8)
+    assert len(ranked(world.later(MINUTE + 2000, 1000), 2)) == 2
+    world.place(*borrowed(world.peer("placement", GangsParked(**ranges([("big", 0, 2, 1, 0)])))))
+    assert len(world.submit("others", pool="/q", instances=8)) == 6
+    assert world.entitled("/p") == (6, 0, 0, 0), "one of the two is beyond it"
+    assert one(ask(world, 1), PreemptionRefused).code == Code.LIMIT_REACHED
+    said = ask(world)
+    assert (ranked(said, 1), ranked(said, 0)) == ([("big", 0, 1)], [])
