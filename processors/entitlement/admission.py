@@ -250,7 +250,7 @@ class Walk:
         if kind & CONTROLLERS and exceeds(need, self._controllers):
             return Refusal(Code.CONTROLLER_LIMIT_REACHED, pool)
         if exceeds(need, self._free):
-            return Refusal(self._beyond(need), pool)
+            return self._beyond(need)
         above = self._queues.holdings.levels(pool)[1:]
         full = (level for level in above if self._is_full(level, need))
         return Refusal(Code.LIMIT_REACHED, next(full, "/"))
@@ -261,17 +261,17 @@ class Walk:
     def _is_full(self, level: str, need: Vector) -> bool:
         return exceeds(need, self._rooms.left(level, self._pool))
 
-    def _beyond(self, need: Vector) -> Code:
-        """The code of a unit that is beyond the entitlement of its pool."""
+    def _beyond(self, need: Vector) -> Refusal:
+        """Why a unit waits that is beyond the entitlement of its pool."""
         row = self._pools[self._pool]
         if row.credit is not None and any(row.credit.full) and exceeds(need, self._shares.share(self._pool)):
-            return Code.SAVING_FOR_TURN
+            return Refusal(Code.SAVING_FOR_TURN, self._pool)
         short = [kind for kind, want in enumerate(need) if want > self._free[kind]]
         for level in self._queues.holdings.levels(self._pool)[:-1]:
             above = self._pools[level]
             if any(not above.share[kind] and not above.reservation[kind] for kind in short):
-                return Code.SHARE_OF_NOTHING
-        return Code.ENTITLEMENT_REACHED
+                return Refusal(Code.SHARE_OF_NOTHING, level)
+        return Refusal(Code.ENTITLEMENT_REACHED, self._pool)
 
 
 def merged(lines: PoolLines, blocked: dict[int, Head]) -> Iterator[tuple[int, Place]]:

@@ -165,7 +165,8 @@ class Passes:
     def _watch_levels(self, pool: str, heads: dict[int, Head]) -> None:
         """A pool is looked at again, or told another reason, when something changes at these levels."""
         lines, levels = self._queues.lines, self._queues.holdings.levels(pool)
-        if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in heads.values()):
+        above = [head for head in heads.values() if head.why.code != Code.SHARE_OF_NOTHING]
+        if any(head.why.at != pool or head.why.code == Code.RESERVATION_REACHED for head in above):
             lines.watch(pool, levels)
         elif heads:
             rooms = Rooms(self._queues, self._pools, self._holds)
@@ -177,17 +178,16 @@ class Passes:
         """
         holding, entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
         needs: list[Vector] = []
-        least = self._queues.nothing
-        if self._queues.lines[pool].claims:
-            level = holding.level(min(holding.entitled, default=0))
-            least = tuple([have if have <= most else 0 for have, most in zip(level, entitlement, strict=True)])
+        level = holding.level(min(holding.entitled, default=0))
+        columns = zip(level, entitlement, holding.claims, strict=True)  # those of higher priority may be within it yet
+        least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
         last = self._kinds_served_last(pool)
         for kind, head in heads.items():
             row = self._queues.jobs[head.part[0]]
             need = need_of(self._queues, head.part, row)
             wanted = _above(holding.level(row.priority), need)
             percent = self._pools[pool].controllers_percent
-            bounds = [tuple([want if is_last else 0 for want, is_last in zip(wanted, last, strict=True)])]
+            bounds = [tuple([want if at == each else 0 for at, want in enumerate(wanted)]) for each in last]
             if kind & CONTROLLERS and 0 < percent < 100:
                 within = tuple([-(100 * -each // percent) for each in _above(holding.controllers, need)])
                 bounds.append(within)
@@ -200,11 +200,11 @@ class Passes:
                     least = tuple(map(max, least, bound))
         self._shares.watch(pool, tuple(dict.fromkeys(needs)), least)
 
-    def _kinds_served_last(self, pool: str) -> list[bool]:
-        """For each kind whether the pool, or one above it, has no share of it and no reservation."""
+    def _kinds_served_last(self, pool: str) -> list[int]:
+        """The kinds of which the pool, or one above it, has no share and no reservation."""
         rows = [self._pools[level] for level in self._queues.holdings.levels(pool)[:-1]]
         kinds = range(len(self._queues.nothing))
-        return [any(not row.share[kind] and not row.reservation[kind] for row in rows) for kind in kinds]
+        return [kind for kind in kinds if any(not row.share[kind] and not row.reservation[kind] for row in rows)]
 
     def _room(self, now: int) -> Vector:
         """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what

@@ -362,3 +362,15 @@ def test_what_is_kept_for_a_pool_is_not_lent_when_its_claim_comes() -> None:
     world.later(120_000, 5000)
     assert world.submit("claims", pool="/s", need=cpu(4)) == [("claims", 0, 1)]
     assert not borrowed(world.later(120_000, 5000))
+
+
+def test_claims_of_higher_priority_are_looked_at_where_lower_ones_are_beyond_the_entitlement() -> None:
+    world = World(cpu(10))
+    world.define("/p")
+    world.define("/q", share=cpu(9))
+    world.place(*world.submit("low", instances=5))
+    assert len(world.submit("high", instances=5, priority=1)) == 5
+    world.submit("first", pool="/q", instances=4)
+    assert world.entitled("/p") == (6, 0, 0, 0)
+    world.submit("second", pool="/q", instances=2)
+    assert ranked(world.said, 0) == [("high", 4, 1)]

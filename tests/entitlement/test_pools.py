@@ -9,7 +9,7 @@ from events.records.entitlement import PoolAnswered
 from events.records.parts import ResourceKind
 from events.records.pools import CellConfigured
 from events.resources import STANDARD, Amounts
-from tests.entitlement.harness import World, cpu
+from tests.entitlement.harness import World, cpu, told
 
 NO_LIMIT = {}
 
@@ -183,3 +183,14 @@ def test_whatever_is_sent_is_answered(facts: list[tuple[str, Amounts, Amounts, A
         answer = world.remove(path) if gone else world.define(path, reservation=reservation, limit=most, share=share)
         assert answer.pools_offset == world.offset
     assert all(len(world.entitled(pool)) == 4 for pool in world.machine.pools)
+
+
+def test_who_waits_below_a_pool_without_a_share_hears_which() -> None:
+    world = World(cpu(4))
+    world.define("/busy")
+    world.define("/a", share=cpu(0))
+    world.define("/a/x")
+    world.place(*world.submit("first", pool="/busy", instances=4))
+    assert not world.submit("waits", pool="/a/x")
+    said = told(world.said, "waits")
+    assert (said.code, said.pool, said.at) == (Code.SHARE_OF_NOTHING, "/a/x", "/a")
