@@ -47,8 +47,7 @@ class ReasonFold:
             case GangsReturned():
                 self._returned(moment, event)
             case TasksPlaced():
-                for job_id, tasks in per_job(event):
-                    self._settle((*WAITS, "asked"), job_id, tasks)
+                self._settle_all((*WAITS, "asked"), event)
             case PreemptionAsked():
                 numbers = {"hosts": len(event.host_ids), "victims": len(ints(event.job)), "spared": event.spared}
                 numbers["from_jobs"] = event.job_ids[:3]
@@ -68,8 +67,7 @@ class ReasonFold:
             case DisruptionDeferred():
                 self._say(moment, event.job_id, "disruption", event.code, 1, _numbers(event))
             case DisruptionAllowed():
-                for job_id, tasks in per_job(event):
-                    self._settle(("disruption",), job_id, tasks)
+                self._settle_all(("disruption",), event)
 
     def _say(
         self, moment: RecordContext, job_id: str, kind: str, code: str, tasks: int, numbers: dict[str, Any] | None
@@ -93,6 +91,12 @@ class ReasonFold:
             for job_id, tasks in per_job(event, np.where(mine, ints(event.count), 0)):
                 if tasks:
                     self._say(moment, job_id, kind, event.code, tasks, None)
+
+    def _settle_all(self, kinds: tuple[str, ...], event: TasksPlaced | DisruptionAllowed) -> None:
+        """Tasks of jobs have what they waited for; their rows are read at once."""
+        self._rows.load((job_id, kind) for job_id in event.job_ids for kind in kinds)
+        for job_id, tasks in per_job(event):
+            self._settle(kinds, job_id, tasks)
 
     def _settle(self, kinds: tuple[str, ...], job_id: str, tasks: int) -> None:
         """So many tasks have what they waited for."""

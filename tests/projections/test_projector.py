@@ -19,7 +19,7 @@ from events.records.hosts import HostBack, HostConnected, HostSilent
 from events.records.jobs import JobStopRequested
 from events.records.lifecycle import CommandAnswered, JobRejected, PreemptionAnswered, RunsAvailable, RunsStopping
 from events.records.parts import Cause
-from events.records.placement import GangsReturned, HostLost, HostsReserved
+from events.records.placement import GangsReturned, HostLost, HostsReserved, TasksPlaced
 from events.records.pools import PoolDefined, PoolRemoved
 from events.records.tasks import RunsReported
 from projections.queries.pages import rows_of
@@ -27,12 +27,14 @@ from projections.queries.tasks import past_host, tasks_page
 from projections.views import projector as module
 from projections.views import tables
 from projections.views.blocks import unpack
-from projections.views.cache import TASK_COLUMNS
+from projections.views.cache import TASK_COLUMNS, Cache
 from projections.views.projector import Projector, rebuild
+from projections.views.reasons import ReasonFold
+from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow
 from projections.views.tables import open_engine
 from projections.views.waiting import Standing
-from tests.machines import instances_changed
+from tests.machines import columns, instances_changed
 from tests.projections.cell import (
     CORE,
     Cell,
@@ -326,6 +328,20 @@ def test_a_reason_stays_until_what_it_waits_for_has_come(cell, tmp_path):
     cell.run("a", (2,))
     found = fold(cell, tmp_path)
     assert (found["waiting"], found["holds"]) == ([], [])
+
+
+def test_the_reasons_of_all_jobs_that_were_placed_are_read_at_once(tmp_path, monkeypatch):
+    cache, read = Cache(), []
+    with open_engine(tmp_path / "views.sqlite").begin() as connection:
+        cache.begin(connection)
+        run = connection.exec_driver_sql
+        monkeypatch.setattr(
+            connection, "exec_driver_sql", lambda text, *values: read.append(text) or run(text, *values)
+        )
+        names = columns([(f"j{number}", 0, 1) for number in range(50)])
+        names |= {"host_ids": (), "host_session": b"", "host": b""}
+        ReasonFold(cache).decision(RecordContext("", 1, 1, 1, 1, "placement", 1), TasksPlaced(**names))
+    assert len(read) == 1
 
 
 def test_who_is_admitted_and_given_back_stands_where_entitlement_last_said(cell, tmp_path):
