@@ -70,6 +70,8 @@ class Holdings:
         self._empty = Holding(nothing)
         self.numbers = 0
         """Grows with each change of what a pool may hold, holds or wants."""
+        self.claims_at: SortedDict[int, Vector] = SortedDict()
+        """What is entitled without a place, of all pools, by the second since when."""
 
     def __getitem__(self, pool: str) -> Holding:
         """The sums of a pool, to look at."""
@@ -80,6 +82,7 @@ class Holdings:
         self.nothing, self._empty = nothing, Holding(nothing)
         self._pools.clear()
         self._levels.clear()
+        self.claims_at.clear()
 
     def items(self) -> Iterable[tuple[str, Holding]]:
         """The pools that held or wanted anything, and their sums."""
@@ -98,6 +101,21 @@ class Holdings:
         if found is None:
             found = self._pools[pool] = Holding(self.nothing)
         return found
+
+    def claims_after(self, since_s: int) -> Vector:
+        """What is entitled without a place since after a second, of all pools."""
+        total = self.nothing
+        for second in self.claims_at.irange(minimum=since_s + 1):
+            total = add(total, self.claims_at[second])
+        return total
+
+    def add_claims(self, since_s: int, amount: Vector) -> None:
+        """So much more is entitled without a place since a second."""
+        total = add(self.claims_at.get(since_s, self.nothing), amount)
+        if any(total):
+            self.claims_at[since_s] = total
+        else:
+            self.claims_at.pop(since_s, None)
 
     def add(self, pool: str, sums: Mapping[str, Vector]) -> None:
         """Adds to sums of a pool and of all above it."""

@@ -197,7 +197,7 @@ class Entitlement:
         times = [self.turns.next_ms(after), self.rights.next_ms()]
         times += [self.limits.next_ms(after), self.parking.next_ms(after)]
         if self.queues.lines.waiting:
-            times += [self.folds.next_ms(after), self.idle.next_ms()]
+            times += [self.folds.next_ms(after), self.idle.next_ms(), self.passes.next_ms(after)]
         times.append(self.reports.next_ms())
         return min((at for at in times if at is not None), default=None)
 

@@ -4,6 +4,7 @@ from events.codes import Code
 from events.records.base import Event
 from events.resources import Vector, add, subtract
 from processors.entitlement.admission import Admission, Head, Rooms, Taken, admitted, need_of, ranked
+from processors.entitlement.claims import latest
 from processors.entitlement.folds import Folds
 from processors.entitlement.idle import Idle
 from processors.entitlement.lend_order import LendOrder
@@ -17,6 +18,7 @@ from processors.entitlement.refusals import exceeds
 from processors.entitlement.rows import CellRow, PoolRow, ReportedRow
 from processors.entitlement.shares import Shares
 from processors.state.causes import recorded
+from processors.state.seconds import milliseconds
 from processors.state.table import Table
 
 
@@ -114,6 +116,12 @@ class Passes:
             self._order.drop(group, pool)
         return []
 
+    def next_ms(self, after: int) -> int | None:
+        """When something is claimed for so long that what is idle may be lent all the same, after a time."""
+        wait = self._cell["cell"].settings.lend_after_ms
+        young = self._queues.holdings.claims_at.irange(minimum=latest(after - wait) + 1)
+        return next((milliseconds(since) + wait for since in young), None)
+
     def _over(self, budget: int) -> list[Taken]:
         """Who isn't entitled any more."""
         over: list[Taken] = []
@@ -207,14 +215,17 @@ class Passes:
         return [kind for kind in kinds if any(not row.share[kind] and not row.reservation[kind] for row in rows)]
 
     def _room(self, now: int) -> Vector:
-        """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed, but for what
-        is kept on hosts or is being freed; less what isn't lent at all, and what is lent already and has no place.
+        """What may be lent: what nobody claims; or, if that is more, what was idle whatever was claimed longer ago than
+        that, but for what is kept on hosts or is being freed; less what isn't lent at all, and what is lent already and
+        has no place.
         """
         root, capacity = self._queues.holdings["/"], self._cell["cell"].capacity
         room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self._idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):
-            room = tuple(map(max, room, subtract(subtract(least, self._folds.spoken_for()), self._static("placed"))))
+            young = self._queues.holdings.claims_after(latest(now - self._cell["cell"].settings.lend_after_ms))
+            long_idle = subtract(subtract(subtract(least, young), self._folds.spoken_for()), self._static("placed"))
+            room = tuple(map(max, room, long_idle))
         return subtract(room, root.loans)
 
     def _static(self, used: str) -> Vector:

@@ -19,6 +19,8 @@ from processors.state.shapes import shapes_of
 
 OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 """The columns that are 0 where a task isn't admitted."""
+SHAPE_BITS = 32
+"""Of a number that has a second above the number of a shape."""
 
 
 Alike = tuple[str, int, bool, int, int, int]
@@ -201,7 +203,7 @@ class Queues(Parts):
             return
         sums: dict[str, dict[str, Vector]] = {}
         alike: dict[Alike, int] = {}
-        claimed: dict[tuple[str, int], list[I64 | I32]] = {}
+        claimed: dict[tuple[str, int], list[tuple[I64, I64 | I32]]] = {}
         due_s, owners = self.arena["due_s"], self.arena["owner"][slots].astype(np.int64) - 1
         for group, at in by(np.arange(len(slots)), owners * (STATES * STATES) + passed):
             base, passage = divmod(group, STATES * STATES)
@@ -219,13 +221,13 @@ class Queues(Parts):
                 if not row.parts[key].queued:
                     row.parts[key].reported = ""
             if claims(was):
-                claimed.setdefault((row.pool, -1), []).append(since[at])
+                claimed.setdefault((row.pool, -1), []).append((slots[at], since[at]))
             if claims(is_):
-                claimed.setdefault((row.pool, 1), []).append(due_s[slots[at]])
+                claimed.setdefault((row.pool, 1), []).append((slots[at], due_s[slots[at]]))
         for kind, count in alike.items():
             self._add(kind, scale(self.need(kind[3]), count), sums)
-        for (pool, sign), times in claimed.items():
-            self.holdings.leaf(pool).add_claims(np.concatenate(times).astype(np.int64), sign)
+        for (pool, sign), claiming in claimed.items():
+            self._claim(pool, claiming, sign)
         for pool, amounts in sums.items():
             self.holdings.add(pool, amounts)
             self.lines.touch(pool)
@@ -234,6 +236,16 @@ class Queues(Parts):
             if "allocation" in amounts:
                 self.lines.changed_at(self.holdings.levels(pool))
         self.changes += 1
+
+    def _claim(self, pool: str, claiming: list[tuple[I64, I64 | I32]], sign: int) -> None:
+        """Tasks of a pool are entitled without a place (`sign` 1), or not any more (-1), each since a second."""
+        since = np.concatenate([times for _, times in claiming]).astype(np.int64)
+        self.holdings.leaf(pool).add_claims(since, sign)
+        shapes = self.arena["shape"][np.concatenate([slots for slots, _ in claiming])]
+        alike, counts = counted(since << SHAPE_BITS | shapes)
+        for kind, tasks in zip(alike.tolist(), counts.tolist(), strict=True):
+            need = self.shapes[kind & (1 << SHAPE_BITS) - 1].need
+            self.holdings.add_claims(kind >> SHAPE_BITS, scale(need, sign * tasks))
 
     def _pass(self, part: Part, row: JobRow, count: int, states: tuple[int, int]) -> None:
         """So many tasks of a part passed from a state to another."""

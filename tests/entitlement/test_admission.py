@@ -178,6 +178,17 @@ def two_pools() -> World:
     return world
 
 
+def test_what_is_claimed_is_not_lent_before_the_claim_is_as_old_as_idle_capacity_must_be() -> None:
+    world = World(cpu(160))
+    world.define("/p")
+    world.later(120_000, step=1000)
+    world.submit("many", instances=400)
+    assert world.holds("/p") == 160, "it stood idle for two minutes, and is claimed since just now"
+    assert not borrowed(world.later(58_000, step=1000))
+    assert len(borrowed(world.later(4000, step=500))) == 160
+    assert world.holds("/p") == 320
+
+
 def test_a_shape_of_which_borrowed_work_was_returned_is_lent_again_after_longer_and_longer() -> None:
     world = two_pools()
     assert sorted(borrowed(world.said)) == [("small", 1, 1), ("small", 2, 1)]
