@@ -1,7 +1,7 @@
 """Answers to facts about pools: the rules of the pool tree."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
@@ -167,10 +167,21 @@ def _warning(path: str, fact: DefinedRow, tree: Tree, capacity: Vector) -> str:
     for resource, have, taken, more in zip(tree.kinds.names, capacity, others, new.reservation, strict=True):
         if more and taken + more > have:
             text = partial(amount_text, unit=tree.kinds.units[resource])
-            over.append(f"{text(taken + more)} of {resource}, of which there is {text(have)}")
+            over.append((f"{text(taken + more)} {resource}", f"{text(have)} {resource}"))
+    return over_reserved(over)
+
+
+def over_reserved(over: Sequence[tuple[str, str]]) -> str:
+    """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
+    which it is so. Empty: of none.
+    """
     if not over:
         return ""
-    return f"the pools of the cell reserve {' and '.join(over)}; what there is, is divided by reservation"
+    reserved, have = (", ".join(each) for each in zip(*over, strict=True))
+    return (
+        f"the pools at the first level reserve {reserved}; the cell has {have}. Each gets its part of that in "
+        "proportion to its reservation. Add hosts, or lower a reservation"
+    )
 
 
 def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:

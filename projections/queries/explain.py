@@ -36,6 +36,7 @@ _TIERS = (
     (Code.WRONG_UNIT, "hosts"),
 )
 _TIER_ORDER = {code: place for place, code in enumerate(Code)}
+_LAST = (Code.BEHIND_IN_QUEUE, Code.NOT_YET_EVALUATED)
 _SENTENCES: dict[str, str] = {
     Code.NEVER_FITS: "{tasks} fit{s} no host, even when it is empty",
     Code.CONSTRAINT_MISMATCH: "{tasks} ask{s} for attributes that no host has",
@@ -51,12 +52,22 @@ _SENTENCES: dict[str, str] = {
 
 
 def reasons(job: JobRow, situation: Situation | None, kinds: Kinds, detail: Detail | None = None) -> list[Json]:
-    """All reasons that hold for a job, the one that counts most first; `detail`: what is told of it alone."""
+    """All reasons that hold for a job; first the one that most tasks wait for, those only behind others last. `detail`:
+    what is told of it alone.
+    """
     if job.state in ENDED_JOBS or job.state == "REJECTED":
         found = _of_end(job, situation)
     else:
         found = list(_of_open(job, situation or Situation([], {}, [], [], []), kinds, detail))
-    return sorted(found, key=lambda reason: (_ORDER.get(reason["code"], len(_ORDER)), reason["machine"]))
+    order = sorted(found, key=_rank)
+    for each in order:
+        del each["of"]
+    return order
+
+
+def _rank(found: Json) -> tuple[bool, int, float, str]:
+    code = found["code"]
+    return code in _LAST, -found["of"], _ORDER.get(code, len(_ORDER)), found["machine"]
 
 
 def headline(job: JobRow, situation: Situation | None, kinds: Kinds) -> Json | None:
@@ -97,7 +108,8 @@ def _of_end(job: JobRow, situation: Situation | None) -> list[Json]:
 def _of_victim(leaving: Leaving) -> Json:
     """Runs that leave, or tasks that wait or have failed since they left."""
     told, remedy, more = order_reasons.of_victim(leaving)
-    return reason(leaving.code, told, leaving.at_ms, "entitlement", remedy) | more
+    found = reason(leaving.code, told, leaving.at_ms, "entitlement", remedy) | more
+    return found | {"of": leaving.live or leaving.failed}  # those that wait are counted where it is said why
 
 
 def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | None) -> Iterator[Json]:
@@ -112,16 +124,18 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
             placements = (
                 unplaced if wait.hold.code in OF_PLACEMENT and not held_reasons.is_beyond_the_cell(wait) else []
             )
-            yield from (_unplaced(row, wait.tasks, kinds) for row in placements)
+            told = [_unplaced(row, wait.tasks, kinds) for row in placements]
             if not placements or wait.hold.code == Code.BACKOFF:
-                yield _held(job, wait, kinds, detail)
+                told.append(_held(job, wait, kinds, detail))
+            yield from (each | {"of": wait.tasks} for each in told)
     if placing:
-        yield from _of_placing(job, placing, situation, unplaced, kinds, detail)
+        for found in _of_placing(job, placing, situation, unplaced, kinds, detail):
+            yield found | {"of": placing}
     if job.backoff:
         text = _SENTENCES[Code.BACKOFF].format(**counted(job.backoff))
         if job.failed_instance >= 0:
             text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
-        yield reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff}
+        yield reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff, "of": job.backoff}
     yield from map(_of_victim, situation.leaving)
     disruption = situation.reasons.get("disruption")
     if disruption is not None and any(each.live for each in situation.leaving):
@@ -189,6 +203,8 @@ def _held(job: JobRow, wait: Wait, kinds: Kinds, detail: Detail | None) -> Json:
     found |= {"tasks": wait.tasks, "round": hold.round, "pool": hold.at, **told.more}
     for name in ("asked", "allocated", "entitlement", "limit"):
         found[name] = write_amounts(numbers[name], kinds.units) if numbers.get(name) else None
+    if hold.code == Code.RESERVATION_REACHED:
+        found["reserved"], found["limit"] = found["limit"], None
     found["not_before"] = at(numbers.get("not_before_ms", 0))
     return found
 
@@ -226,9 +242,9 @@ def _unplaced(row: ExplanationRow, waiting: int, kinds: Kinds, change: str = "")
 
 
 def _with(code: str, change: str) -> Remedy | None:
-    """What helps by a code, and what else does."""
+    """What becomes of tasks by themselves, and what helps by a code."""
     remedy = REMEDIES.get(code)
-    return Remedy(remedy.actor, f"{remedy.change}; {change}") if remedy is not None and change else remedy
+    return Remedy(remedy.actor, f"{change}; {remedy.change}") if remedy is not None and change else remedy
 
 
 def _funnel_of(row: ExplanationRow | None, kinds: Kinds) -> Json:
@@ -261,6 +277,7 @@ def reason(code: str, text: str, since_ms: int, machine: str, remedy: Remedy | N
         "allocated": None,
         "entitlement": None,
         "limit": None,
+        "reserved": None,
         "ahead": None,
         "jobs_ahead": None,
         "hosts_considered": None,
@@ -274,4 +291,5 @@ def reason(code: str, text: str, since_ms: int, machine: str, remedy: Remedy | N
         "hosts": None,
         "until": None,
         "not_before": None,
+        "of": 0,
     }

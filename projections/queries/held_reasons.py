@@ -9,6 +9,7 @@ import msgspec
 from events.codes import Code
 from events.resources import Amounts, Kinds, in_order
 from projections.queries.sentences import (
+    OPERATOR,
     OWN_WORK,
     POOL_OWNER,
     WAIT,
@@ -40,6 +41,8 @@ def _limit(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Deta
     asked, limit = numbers["asked"], numbers["limit"]
     words, pool = counted(wait.tasks), _at(wait)
     over = short(asked, limit)
+    if _at(wait) == "/":
+        return _licences(wait, numbers, kinds)
     if not over:
         names = beyond(asked, numbers["allocated"], limit)
         told = bound_text(names, asked, numbers["allocated"], limit, kinds)
@@ -53,6 +56,19 @@ def _limit(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Deta
         need = {name: amounts_in(job.need).get(name, asked[name]) for name in largest}
         text += f"; no host has {amounts(need, kinds)} either, the largest has {amounts(largest, kinds)}"
     return Told(text, Remedy(YOU, "ask for less, or have the limit raised"))
+
+
+def _licences(wait: Wait, numbers: Numbers, kinds: Kinds) -> Told:
+    """The root has no other limits than the licences of the cell."""
+    asked, held, limit = numbers["asked"], numbers["allocated"], numbers["limit"]
+    over = short(asked, limit)
+    names = over or beyond(asked, held, limit)
+    text = "{tasks} ask{s} for more licences than the cell has" if over else "{tasks} wait{s} for licences of the cell"
+    change = f"add some with `paceline cell set {' '.join(f'--licence {name}=N' for name in names)}`"
+    change += "" if over else ", or wait until some are given back"
+    return Told(
+        text.format(**counted(wait.tasks)) + bound_text(names, asked, held, limit, kinds), Remedy(OPERATOR, change)
+    )
 
 
 def _reservation(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: Detail | None) -> Told:

@@ -11,9 +11,10 @@ from events.pool_spec import from_event
 from events.quantities import write_amounts
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
+from processors.entitlement.pool_commands import over_reserved
 from projections.queries.pages import Json, rows_of
 from projections.queries.resources import kinds_of, shares_json
-from projections.queries.sentences import amounts
+from projections.queries.sentences import amount
 from projections.queries.situations import LASTING
 from projections.queries.tasks import waiting_ranges
 from projections.record_json import at
@@ -110,15 +111,12 @@ def _warnings(connection: Connection, cell: int, capacity: Capacity, kinds: Kind
     for row in pool_rows(connection):
         spec = spec_of(row)
         if row.path.count("/") == 1 and spec.cell == cell:
-            for name, amount in spec.reservation.items():
-                reserved[name] = reserved.get(name, 0) + amount
-    over = {name: amount for name, amount in in_order(reserved).items() if amount > capacity.amounts.get(name, 0)}
+            for name, most in spec.reservation.items():
+                reserved[name] = reserved.get(name, 0) + most
+    have = {name: capacity.amounts.get(name, 0) for name in reserved}
+    over = [(name, most) for name, most in in_order(reserved).items() if most > have[name]]
     if over:
-        have = {name: capacity.amounts.get(name, 0) for name in over}
-        yield (
-            f"the pools of the first level reserve {amounts(over, kinds)}, the cell has {amounts(have, kinds)}: until "
-            "hosts come back it is divided by reservation"
-        )
+        yield over_reserved([(amount(name, most, kinds), amount(name, have[name], kinds)) for name, most in over])
 
 
 def _pool_json(row: PoolRow, kinds: Kinds, open_jobs: int, open_tasks: int) -> Json:
@@ -145,8 +143,8 @@ def _shared(row: PoolRow, kinds: Kinds) -> dict[str, Json]:
     """What a pool may use, demands and is admitted; of the last, what has hosts and what hasn't."""
     found = {name: amounts_in(getattr(row, name)) for name in SHARED}
     placed = amounts_in(row.placed)
-    without = {name: amount - placed.get(name, 0) for name, amount in found["allocation"].items()}
-    found |= {"held": placed, "without_hosts": {name: amount for name, amount in without.items() if amount}}
+    without = {name: most - placed.get(name, 0) for name, most in found["allocation"].items()}
+    found |= {"held": placed, "without_hosts": {name: rest for name, rest in without.items() if rest}}
     return {name: write_amounts(amounts, kinds.units) for name, amounts in found.items()}
 
 

@@ -342,10 +342,11 @@ def test_applying_pools_says_what_is_new_or_changed(cli, cell, tmp_path):
 """)
     cell.answer("GET", "/v1/pools/maps/tiles", POOL)
     cell.answer("GET", "/v1/pools/maps", POOL | {"path": "/maps"})
-    cell.answer("PUT", "/v1/pools/maps", {"code": "DONE", "message": ""})
+    cell.answer("PUT", "/v1/pools/maps", {"code": "DONE", "message": "more is reserved than there is"})
     cell.answer("PUT", "/v1/pools/maps/tiles", {"code": "REPEATED", "message": "as before"})
     cell.answer("PUT", "/v1/pools/maps/routes", {"code": "DONE", "message": ""})
-    code, out, _ = cli("pool", "apply", str(path))
+    code, out, err = cli("pool", "apply", str(path))
+    assert err == "more is reserved than there is\n"
     assert (code, out) == (0, "pool /maps changed\npool /maps/routes created\npool /maps/tiles unchanged\n")
     assert [(each.path, each.body) for each in cell.writes()] == [
         ("/v1/pools/maps", {"reservation": {"cpu": 3}}),

@@ -83,13 +83,43 @@ def test_who_asks_for_more_than_the_limit_is_told_that_it_is_for_ever_and_that_n
 
 
 def test_a_limit_of_a_pool_above_is_named_with_what_is_held_of_it(waiting):
-    waiting.cell.decide("entitlement", held("a", (0, 1), at="/", limit={"cpu": 4000}, allocated={"cpu": 3500}))
+    waiting.cell.decide("entitlement", held("a", (0, 1), at="/up", limit={"cpu": 4000}, allocated={"cpu": 3500}))
     assert told(waiting) == (
         "LIMIT_REACHED",
         "pool owner",
-        "2 tasks would exceed the limit of pool / (3.5 of 4 cpu held, 1 asked); "
+        "2 tasks would exceed the limit of pool /up (3.5 of 4 cpu held, 1 asked); "
         "raise the limit, or wait until tasks of the pool end",
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (1000, "2 tasks wait for licences of the cell (3 of 3 matlab held, 1 asked); "
+               "add some with `paceline cell set --licence matlab=N`, or wait until some are given back"),
+        (4000, "2 tasks ask for more licences than the cell has (3 of 3 matlab held, 4 asked); "
+               "add some with `paceline cell set --licence matlab=N`"),
+    ],
+)  # fmt: skip
+def test_licences_of_the_cell_are_an_operators_to_add(waiting, asked, message):
+    numbers = {"asked": {"cpu": 1000, "matlab": asked}, "limit": {"matlab": 3000}, "allocated": {"matlab": 3000}}
+    waiting.cell.decide("entitlement", held("a", (0, 1), at="/", **numbers))
+    assert told(waiting) == ("LIMIT_REACHED", "operator", message)
+
+
+def test_a_reservation_is_no_limit(waiting):
+    waiting.cell.decide("entitlement", held("a", (0, 1), "RESERVATION_REACHED", limit={"cpu": 1500}))
+    (found,) = why(waiting)["reasons"]
+    assert (found["limit"], found["reserved"]) == (None, {"cpu": 1.5})
+
+
+def test_what_most_tasks_wait_for_comes_first(api):
+    api.cell.host()
+    api.cell.accept("a", instances=7)
+    said = held("a", (0, 1), "LIMIT_REACHED", limit=CORE, allocated=CORE), admitted("a", (2, 3, 4))
+    api.cell.decide("entitlement", *said, held("a", (5, 6), "BEHIND_IN_QUEUE"))
+    api.cell.decide("placement", unplaced("a", tasks=3))
+    assert [each["code"] for each in why(api)["reasons"]] == ["NO_HOST_FITS", "LIMIT_REACHED", "BEHIND_IN_QUEUE"]
 
 
 def test_a_gang_held_by_the_other_work_of_its_own_pool_is_told_who_holds_what(waiting):
@@ -224,32 +254,29 @@ def test_admitted_work_without_a_place_says_what_placement_says_and_what_comes_n
     full = {"tasks": 2, "hosts_considered": 4, "hosts_by_reason": {"cpu": 4}}
     cell.decide("placement", unplaced("a", **full))
     assert told(waiting)[2] == (
-        "2 tasks find no room on any host now (4 hosts seen: 4 cpu); it goes on when tasks end or hosts are added; "
-        "entitled since 2023-11-14T22:13:21.000Z; from 2023-11-14T22:15:21.000Z on others may be preempted for it"
+        "2 tasks find no room on any host now (4 hosts seen: 4 cpu); entitled since 2023-11-14T22:13:21.000Z; from "
+        "2023-11-14T22:15:21.000Z on others may be preempted for it; it goes on when tasks end or hosts are added"
     )
     some = {name: pack_longs([500]) for name in ("others", "entitlement")}
     none = dict.fromkeys(("excess", "giver_entitlement", "reserved", "spare"), b"")
     taker = {**ranges("a", (0,)), "gang": pack_ints([0]), "pools": ("/p",), "pool": pack_ints([0])}
     cell.ms += 120_000
     cell.decide("entitlement", RightsSet(**taker, **some, **none, resources=("cpu",), flags=pack_ints([0]), givers=()))
-    assert told(waiting)[2].endswith("others may be preempted for it since 2023-11-14T22:15:21.000Z")
+    assert "others may be preempted for it since 2023-11-14T22:15:21.000Z; it goes on" in told(waiting)[2]
     cell.ms += 6000
     cell.decide("entitlement")
-    assert told(waiting)[2].endswith(
-        "others may be preempted for it since 2023-11-14T22:15:21.000Z, none that would help may go now"
-    )
+    message = told(waiting)[2]
+    assert "others may be preempted for it since 2023-11-14T22:15:21.000Z, none that would help may go now" in message
     at = cell.fact(PoolDefined(path="/p", command_id="c", preemption_delay_ms=-1))
     cell.decide("entitlement", answered(at))
-    assert told(waiting)[2].endswith("entitled since 2023-11-14T22:13:21.000Z; nobody is preempted for pool /p")
+    assert "entitled since 2023-11-14T22:13:21.000Z; nobody is preempted for pool /p" in told(waiting)[2]
 
 
 def test_borrowed_work_without_a_place_is_given_back_and_says_when_it_is_tried_again(waiting):
     cell = waiting.cell
     cell.decide("entitlement", admitted("a", (0, 1), entitled=0))
     cell.decide("placement", unplaced("a", tasks=2))
-    assert told(waiting)[2].endswith(
-        "it is beyond the entitlement of pool /p, so it is given back after 20s and tried later"
-    )
+    assert "it is beyond the entitlement of pool /p, so it is given back after 20s and tried later" in told(waiting)[2]
     cell.decide("placement", GangsReturned(**ranges("a", (0, 1)), gang=pack_ints([0, 0]), code="NO_HOST_FITS"))
     cell.decide("entitlement", held("a", (0, 1), "BACKOFF", not_before_ms=cell.ms + 20_000))
     found = why(waiting)
@@ -409,15 +436,15 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     contest.cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
     assert told(contest, "w")[2] == (
         "hosts h1, h2 are drained for 1 task, 0.5 cpu kept there so far; given up at 2023-11-14T22:23:20.000Z; "
-        "it goes on when enough tasks on these hosts have ended; entitled since 2023-11-14T22:13:20.000Z; "
-        "from 2023-11-14T22:15:20.000Z on others may be preempted for it"
+        "entitled since 2023-11-14T22:13:20.000Z; from 2023-11-14T22:15:20.000Z on others may be preempted for it; "
+        "it goes on when enough tasks on these hosts have ended"
     )
     said = unplaced("w", "HOSTS_RESERVED", nearest=NEAR, hosts_considered=2, hosts_by_reason={"cpu": 2})
     contest.cell.ms += 600_000
     contest.cell.decide("placement", said)
     (reason,) = why(contest, "w")["reasons"]
     assert reason["hosts_by_reason"] == {"cpu": 2}, "what placement says of the same is no second reason"
-    assert reason["message"].endswith("others may be preempted for it since 2023-11-14T22:15:20.000Z")
+    assert "others may be preempted for it since 2023-11-14T22:15:20.000Z; it goes on" in reason["message"]
     contest.cell.run("w", (0,))
     assert why(contest, "w")["headline"] is None
 

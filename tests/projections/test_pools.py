@@ -91,8 +91,8 @@ def test_the_tree_says_what_the_cell_has_and_that_more_is_reserved_than_that(api
     api.pool("/q", reservation={"cpu": 3000})
     [cell] = api.get("/v1/pools")["cells"]
     assert cell["warnings"] == [
-        "the pools of the first level reserve 9 cpu, the cell has 8 cpu: until hosts come back it is divided by "
-        "reservation"
+        "the pools at the first level reserve 9 cpu; the cell has 8 cpu. Each gets its part of that in proportion to "
+        "its reservation. Add hosts, or lower a reservation"
     ]
 
 
@@ -269,7 +269,7 @@ def test_a_dry_run_says_what_entitlement_would_refuse_in_its_words(shared_cell):
     )
     told = {each["path"]: (each["change"], each["code"], each["message"]) for each in plan["changes"]}
     assert told["/c"][:2] == ("create", "DONE")
-    assert "the pools of the cell reserve 13 of cpu, of which there is 10" in told["/c"][2]
+    assert "the pools at the first level reserve 13 cpu; the cell has 10 cpu." in told["/c"][2]
     assert told["/c/d"] == ("refuse", "INVALID_POOL", "cpu: the pools of /c would reserve 10, it has 9")
     assert told["/a"][:2] == ("unchanged", "REPEATED")
     assert told["/x/y"][:2] == ("refuse", "NO_SUCH_POOL")

@@ -91,6 +91,7 @@ def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
         ("held", _amounts(cause.get("allocated"))),
         ("may use", _amounts(cause.get("entitlement"))),
         ("limit", _amounts(cause.get("limit"))),
+        ("reserved", _amounts(cause.get("reserved"))),
         ("ahead", "-" if ahead is None else f"{ahead} tasks of {cause.get('jobs_ahead')} jobs"),
         ("hosts", "-" if considered is None else funnel),
         ("hosts", ", ".join(cause.get("hosts") or ()) or "-"),

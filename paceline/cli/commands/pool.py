@@ -71,6 +71,8 @@ def apply(client: "Client", files: tuple[str, ...], dry_run: bool, form: str) ->
         for each in pools:
             answer, done = _apply(client, each)
             report(answer, each.path, f"pool {each.path} {done}")
+            if answer.get("code") == "DONE" and answer.get("message"):
+                note(answer["message"])
     return 0
 
 
