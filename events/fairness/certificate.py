@@ -30,6 +30,10 @@ class SharedPool:
     """The resources whose reservation is kept for it even where it doesn't want it."""
     floor: Amounts = field(default_factory=dict)
     """What it gets at least while a gang of it has its turn."""
+    turn: str = ""
+    """Whose turn it is, in words: of this pool, or of one below it."""
+    alone: Amounts = field(default_factory=dict)
+    """What it would get if nobody had a turn, if that is known."""
 
 
 def faults(pools: Mapping[str, SharedPool], capacity: Amounts) -> list[str]:
@@ -136,10 +140,17 @@ class Certificate:
         whole = (
             f"the cell's {text(self._capacity)}" if parent == "/" else f"the {text(self._given(parent))} of {parent}"
         )
-        words = f"{path} may use {text(member.given)} of {whole}: {_reason(member, found, text)}"
+        alone = pool.alone.get(self._name, member.given)
+        if pool.turn and alone < member.given:
+            why = f"{pool.turn} (share alone: {text(alone)}); it wants {text(member.want)}"
+        elif 0 < member.given == member.want == pool.limit.get(self._name):
+            why = "its limit"
+        else:
+            why = _reason(member, found, text)
+        words = f"{path} may use {text(member.given)} of {whole}: {why}"
         demand = self._demand(path)
         if member.want < demand:
-            words += f"; it would want {text(demand)}, its limit is {text(pool.limit[self._name])}"
+            words += f"; without its limit of {text(pool.limit[self._name])} it would want {text(demand)}"
         elif member.want > demand:
             words += f"; it wants {text(demand)}, but its reservation is kept for it"
         return words

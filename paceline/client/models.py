@@ -215,6 +215,8 @@ class Entitlement(TypedDict):
     entitlement: Amounts
     demand: Amounts
     allocation: Amounts
+    held: Amounts
+    without_hosts: Amounts
     lines: dict[str, list[str]]
     note: str | None
 

@@ -50,7 +50,8 @@ def routes(context: Context) -> APIRouter:
         """What a pool may use, and how that came about: for each resource a line for each pool down to it."""
 
         def look(connection: Connection) -> dict[str, Any]:
-            return entitlements.entitlement_json(connection, context.cell, known(connection, path))
+            of = known(connection, path) if path else pool_tree.ROOT
+            return entitlements.entitlement_json(connection, context.cell, of)
 
         return await read(look)
 

@@ -1,15 +1,18 @@
 """How what a pool may use came about, line by line, from the rows of the views as entitlement said them last."""
 
-from functools import partial
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, select
 
 from events.fairness.certificate import SharedPool, explain
 from events.fairness.levels import Unfair
-from events.quantities import write_amounts
-from events.resources import in_order
+from events.resources import Amounts, Kinds, Vector
+from processors.entitlement.pool_tree import pool_row
+from processors.entitlement.rows import DefinedRow, root_row
+from processors.entitlement.share_tree import ShareTree
+from processors.state.record_rows import row_of
 from projections.queries.pages import Json, rows_of
-from projections.queries.pool_tree import capacity_of, pool_rows, spec_of
+from projections.queries.pool_tree import ROOT, capacity_of, cell_json, pool_rows, pools_json, spec_of
 from projections.queries.resources import kinds_of
 from projections.queries.sentences import amount
 from projections.views import tables
@@ -20,30 +23,65 @@ STALE = "what pools may use is being counted anew after a change; ask again in a
 
 
 def entitlement_json(connection: Connection, cell: int, path: str) -> Json:
-    """What a pool may use of each resource, and why: a line for each pool from the first level down to it."""
-    kinds, capacity = kinds_of(connection), capacity_of(connection)
-    rows = {row.path: row for row in pool_rows(connection) if spec_of(row).cell == cell}
-    turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns))}
-    pools = {each: _shared(row, turns.get(each)) for each, row in rows.items()}
-    try:
-        lines, note = explain(path, pools, capacity.amounts, lambda name, value: amount(name, value, kinds)), None
-    except Unfair:
-        lines, note = {}, STALE
-    row = rows[path]
-    write = partial(write_amounts, units=kinds.units)
+    """What a pool may use of each resource, and why: a line for each pool from the first level down to it; of the root
+    what the cell has.
+    """
+    kinds, whole = kinds_of(connection), cell_json(connection, cell)
+    lines, note = _of_cell(whole) if path == ROOT else _lines(connection, cell, path, kinds)
+    of = {**whole, "entitlement": whole["capacity"]} if path == ROOT else pools_json(connection, path)[0]
+    shown = ("entitlement", "demand", "allocation", "held", "without_hosts")
     return {
         "path": path,
         "cell": cell,
-        "capacity": write(in_order(capacity.amounts)),
-        **{name: write(amounts_in(getattr(row, name))) for name in ("entitlement", "demand", "allocation")},
+        "capacity": whole["capacity"],
+        **{name: of[name] for name in shown},
         "lines": lines,
-        "note": note,
+        "note": ". ".join(filter(None, (note, *whole["warnings"]))) or None,
     }
 
 
-def _shared(row: PoolRow, turn: TurnRow | None) -> SharedPool:
+def _of_cell(whole: Json) -> tuple[dict[str, list[str]], str]:
+    hosts = "1 host" if whole["hosts"] == 1 else f"{whole['hosts']} hosts"
+    return {
+        name: [f"{ROOT} may use {amount} {name}: all that the cell has, which has {hosts}"]
+        for name, amount in whole["capacity"].items()
+    }, ""
+
+
+def _lines(connection: Connection, cell: int, path: str, kinds: Kinds) -> tuple[dict[str, list[str]], str]:
+    capacity = capacity_of(connection).amounts
+    rows = {row.path: row for row in pool_rows(connection) if spec_of(row).cell == cell}
+    turns = {row.pool: row for row in rows_of(connection, TurnRow, select(tables.turns)) if row.pool in rows}
+    alone = _without_turns(rows, kinds, capacity) if turns else {}
+    pools = {each: _shared(row, turns, alone) for each, row in rows.items()}
+    try:
+        return explain(path, pools, capacity, lambda name, value: amount(name, value, kinds)), ""
+    except Unfair:
+        return {}, STALE
+
+
+def _without_turns(rows: Mapping[str, PoolRow], kinds: Kinds, capacity: Amounts) -> dict[str, Amounts]:
+    """What pools would be entitled to if nobody had a turn."""
+
+    def vector(amounts: Amounts) -> Vector:
+        return kinds.vector({name: each for name, each in amounts.items() if name in kinds.units})
+
+    shares = ShareTree(kinds)
+    shares.set_capacity(vector(capacity))
+    shares.define(ROOT, root_row().widened(kinds))
+    for path in sorted(rows, key=lambda each: (each.count("/"), each)):
+        shares.define(path, pool_row(row_of(DefinedRow, spec_of(rows[path])), kinds))
+    above = {path.rpartition("/")[0] for path in rows}
+    for path in rows.keys() - above:
+        shares.set_want(path, vector(amounts_in(rows[path].demand)))
+    return {path: dict(zip(kinds.names, given, strict=True)) for path, given in shares.all().items()}
+
+
+def _shared(row: PoolRow, turns: Mapping[str, TurnRow], alone: Mapping[str, Amounts]) -> SharedPool:
     """A pool as its certificate takes it."""
-    spec = spec_of(row)
+    spec, turn = spec_of(row), turns.get(row.path)
+    has = turn or next((turns[each] for each in sorted(turns) if each.startswith(f"{row.path}/")), None)
+    below = f" in {has.pool}" if has and has is not turn else ""
     return SharedPool(
         reservation=spec.reservation,
         limit=spec.limit,
@@ -53,4 +91,6 @@ def _shared(row: PoolRow, turn: TurnRow | None) -> SharedPool:
         share_default=spec.share_default,
         static=spec.static,
         floor=amounts_in(turn.floor) if turn else {},
+        turn=f"the turn of job {has.job_id}{below}" if has else "",
+        alone=alone.get(row.path, {}),
     )

@@ -164,6 +164,35 @@ def test_a_pool_says_line_by_line_how_what_it_may_use_came_about(api):
     )
 
 
+def test_a_turn_a_limit_too_large_reservations_and_the_cell_itself_are_explained(api):
+    capacity(api, 80_000)
+    for path, fields in (("/a", {}), ("/a/in", {}), ("/b", {}), ("/c", {"limit": {"cpu": 5000}})):
+        api.pool(path, **fields)
+    turn = TurnSet(pool="/a/in", job_id="big", first=0, count=2, run=1, floor={"cpu": 70_000}, state="STARTED")
+    api.cell.decide("entitlement", turn)
+    api.cell.decide("entitlement", EntitlementsSet(
+        pools=("/a", "/a/in", "/b", "/c"), resources=CPU, entitlement=pack_longs([70_000, 70_000, 5000, 5000]),
+        demand=pack_longs([70_000, 70_000, 60_000, 5000]), allocation=pack_longs([0] * 4), placed=pack_longs([0] * 4),
+    ))  # fmt: skip
+    api.fold()
+    assert api.get("/v1/entitlements/a/in")["lines"] == {
+        "cpu": [
+            "/a may use 70 cpu of the cell's 80 cpu: the turn of job big in /a/in (share alone: 37.5 cpu); "
+            "it wants 70 cpu",
+            "/a/in may use 70 cpu of the 70 cpu of /a: the turn of job big (share alone: 37.5 cpu); it wants 70 cpu",
+        ]
+    }
+    assert api.get("/v1/entitlements/c")["lines"] == {"cpu": ["/c may use 5 cpu of the cell's 80 cpu: its limit"]}
+    whole = api.get("/v1/entitlements/")
+    assert whole["lines"]["cpu"] == ["/ may use 80 cpu: all that the cell has, which has 3 hosts"]
+    assert (whole["entitlement"]["cpu"], whole["note"]) == (80, None)
+    api.pool("/b", reservation={"cpu": 99_000})
+    assert api.get("/v1/entitlements/c")["note"].endswith(
+        "the pools at the first level reserve 99 cpu; the cell has 80 cpu. Each gets its part of that in proportion to "
+        "its reservation. Add hosts, or lower a reservation"
+    )
+
+
 def done(offset: int, fact: Any) -> tuple[PoolAnswered]:
     return (PoolAnswered(path=fact.path, pools_offset=offset, command_id=fact.command_id, code="DONE"),)
 
