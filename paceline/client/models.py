@@ -85,6 +85,7 @@ class WaitReason(TypedDict):
     allocated: NotRequired[Amounts | None]
     entitlement: NotRequired[Amounts | None]
     limit: NotRequired[Amounts | None]
+    reserved: NotRequired[Amounts | None]
     ahead: NotRequired[int | None]
     jobs_ahead: NotRequired[int | None]
     order: NotRequired[int | None]

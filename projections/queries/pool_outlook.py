@@ -91,8 +91,8 @@ class Outlook:
         for each in self._in_pools:
             mine = waits.setdefault(each.row.pool, [self._nothing, self._nothing])
             if each.waiting and not self._is_closed(each.row.pool):
-                firm = self._known.is_firm(each)
-                mine[firm] = add(mine[firm], each.need, each.waiting)
+                kind = int(self._known.is_firm(each))
+                mine[kind] = add(mine[kind], each.need, each.waiting)
         wants = {}
         for pool, (preemptible, firm) in waits.items():
             left = subtract(self._tree.pools[pool].reservation, self._firm.get(pool, self._nothing))
