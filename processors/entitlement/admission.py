@@ -17,7 +17,6 @@ from events.columns import I64, Names, pack_ints
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
-from processors.entitlement.holdings import Holding
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import Place, PoolLines
 from processors.entitlement.parts import CLASSES, CONTROLLERS, FIRM, GANG, ROLES, Part, stretches
@@ -152,7 +151,7 @@ class Walk:
         self._holding, self._entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
         self._taken = self._queues.nothing
         self._limit, self._reservation = self._rooms.limit(pool), self._rooms.reservation(pool)
-        self._controllers = controllers_room(self._pools[pool], self._holding, self._entitlement)
+        self._controllers = self._holding.controllers
         self._priority: int | None = None
         self._free = self._queues.nothing
         closed = closed_at(self._pools, self._queues.holdings.levels(pool))
@@ -174,13 +173,12 @@ class Walk:
             self._priority = row.priority
             self._free = subtract(subtract(self._entitlement, self._holding.level(row.priority)), self._taken)
         need = need_of(queues, part, row)
-        room = self._free
+        borrowed, room = row.parts[key].borrowed, self._free
         if kind & FIRM:
             room = tuple(map(min, room, self._reservation))
-        if kind & CONTROLLERS:
-            room = tuple(map(min, room, self._controllers))
+        if kind & CONTROLLERS and not borrowed:
+            room = tuple(map(min, room, self._controllers_room()))
         most = fits(need, room)
-        borrowed = row.parts[key].borrowed
         waiting = queues.lines.waits(part) and not closed
         if not most or (not borrowed and not waiting):
             return self._why(need, kind, closed)
@@ -229,7 +227,7 @@ class Walk:
             if not row.preemptible:
                 self._reservation = subtract(self._reservation, fresh)
             if self._queues.kind(row, part[1]) & CONTROLLERS:
-                self._controllers = subtract(self._controllers, fresh)
+                self._controllers = add(self._controllers, fresh)
             self._rooms.take(row.pool, fresh, not row.preemptible)
         if len(new) < len(slots):
             into.ranked.append((part[0], row, slots[~waits], gang, 1))
@@ -247,13 +245,16 @@ class Walk:
             return Refusal(Code.RESERVATION_REACHED, next(filter(lambda at: self._is_reserved(at, need), levels), pool))
         if self._is_full(pool, need):
             return Refusal(Code.LIMIT_REACHED, pool)
-        if kind & CONTROLLERS and exceeds(need, self._controllers):
+        if kind & CONTROLLERS and exceeds(need, self._controllers_room()):
             return Refusal(Code.CONTROLLER_LIMIT_REACHED, pool)
         if exceeds(need, self._free):
             return self._beyond(need)
         above = self._queues.holdings.levels(pool)[1:]
         full = (level for level in above if self._is_full(level, need))
         return Refusal(Code.LIMIT_REACHED, next(full, "/"))
+
+    def _controllers_room(self) -> Vector:
+        return controllers_room(self._pools[self._pool], self._controllers, self._entitlement)
 
     def _is_reserved(self, level: str, need: Vector) -> bool:
         return exceeds(need, subtract(self._pools[level].reservation, self._rooms.firm(level)))
@@ -304,11 +305,14 @@ def need_of(queues: Queues, part: Part, row: JobRow) -> Vector:
     return queues.unit_need(row, key)
 
 
-def controllers_room(row: PoolRow, holding: Holding, entitlement: Vector) -> Vector:
-    """What controllers of a pool may still hold."""
-    if row.controllers_percent >= 100:
+def controllers_room(row: PoolRow, held: Vector, entitlement: Vector) -> Vector:
+    """What controllers of a pool may still hold, that hold so much. The first one may go on whatever it needs: else a
+    pool that wants little never ran one.
+    """
+    percent = row.controllers_percent
+    if percent >= 100 or (percent and not any(held)):
         return (BOUNDLESS,) * len(entitlement)
-    return subtract(tuple([row.controllers_percent * amount // 100 for amount in entitlement]), holding.controllers)
+    return subtract(tuple([percent * amount // 100 for amount in entitlement]), held)
 
 
 def closed_at(pools: Table[str, PoolRow], levels: tuple[str, ...]) -> str:

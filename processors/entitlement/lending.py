@@ -179,9 +179,9 @@ class Lending:
         return self._units(pool, candidate) > 0
 
     def _controllers_left(self, pool: str) -> Vector:
-        room = controllers_room(self._pools[pool], self._queues.holdings[pool], self._shares.entitlement(pool))
-        lent = self._controllers.get(pool)
-        return room if lent is None else subtract(room, lent)
+        held, lent = self._queues.holdings[pool].controllers, self._controllers.get(pool)
+        held = held if lent is None else add(held, lent)
+        return controllers_room(self._pools[pool], held, self._shares.entitlement(pool))
 
     def _take(self, key: Key, candidate: Candidate, rival: Key | None, budget: int) -> int:
         """Lends to a pool until another comes first; returns how many tasks got something."""

@@ -145,7 +145,8 @@ class Limits:
         if kind & FIRM:
             room = tuple(map(min, room, rooms.reservation(pool)))
         if kind & CONTROLLERS:
-            room = tuple(map(min, room, controllers_room(self._pools[pool], queues.holdings[pool], entitlement)))
+            held = queues.holdings[pool].controllers
+            room = tuple(map(min, room, controllers_room(self._pools[pool], held, entitlement)))
         units = min(fits(need, room), queues.waiting_units(row, key))
         if units <= 0 or fits(need, rooms.limit(pool)) or self._holds.has(part[0]):
             return None

@@ -88,7 +88,7 @@ class Entitlement:
         self.idle = Idle(self._cell, self._idle_now)
         self.holds = LimitHolds(queues)
         self.passes = Passes(*own, self.shares, self.folds, self.idle, self.holds, self.reports.reported)
-        self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads, self.holds)
+        self.turns = Turns(*own, self.shares, self.displacements, self.passes.heads)
         self.explanations = Explanations(*own, self.shares, self.holds)
         claims = Claims(*own, self.shares, self.reports.reported, self.displacements)
         self.rights = Rights(claims, queues, self._cell)

@@ -196,7 +196,8 @@ class Passes:
             wanted = _above(holding.level(row.priority), need)
             percent = self._pools[pool].controllers_percent
             bounds = [tuple([want if at == each else 0 for at, want in enumerate(wanted)]) for each in last]
-            if kind & CONTROLLERS and 0 < percent < 100:
+            is_first = row.parts[head.part[1]].borrowed or not any(holding.controllers)
+            if kind & CONTROLLERS and 0 < percent < 100 and not is_first:
                 within = tuple([-(100 * -each // percent) for each in _above(holding.controllers, need)])
                 bounds.append(within)
                 wanted = tuple(map(max, wanted, within))

@@ -17,8 +17,7 @@ from events.columns import longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import CreditsSet, TurnSet
 from events.resources import Vector, add, subtract
-from processors.entitlement.admission import Head, Rooms, closed_at
-from processors.entitlement.limit_holds import LimitHolds
+from processors.entitlement.admission import Head, closed_at
 from processors.entitlement.parts import FIRM, GANG, ROLES
 from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import exceeds
@@ -61,7 +60,6 @@ class Turns:
         shares: Shares,
         displacements: Displacements,
         heads: Heads,
-        holds: LimitHolds,
     ) -> None:
         self._queues = queues
         self._pools = pools
@@ -69,7 +67,6 @@ class Turns:
         self._shares = shares
         self._displacements = displacements
         self._heads = heads
-        self._holds = holds
         self._turns: dict[str, None] = {}
         """Pools that have a turn."""
         self._fills: SortedSet[tuple[int, str]] = SortedSet()
@@ -210,18 +207,21 @@ class Turns:
             return None
         _, job_id, key, row = found
         need = self._queues.unit_need(row, key)
-        if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need):
+        level = self._queues.holdings[pool].level(row.priority)
+        if not exceeds(need, self._shares.share(pool)) or self._is_last(pool, need, level):
             return None
-        return Saver(job_id, key, row, need, self._queues.holdings[pool].level(row.priority))
+        return Saver(job_id, key, row, need, level)
 
-    def _is_last(self, pool: str, need: Vector) -> bool:
-        """Whether a pool is served after all others in what it is short of: then its share is what they leave."""
-        share = self._shares.share(pool)
-        levels = self._queues.holdings.levels(pool)[:-1]
+    def _is_last(self, pool: str, need: Vector, held: Vector) -> bool:
+        """Whether what a pool is short of is with those that are served before it, or before one above it. Where one
+        above it that is served last has enough for it, it competes with its siblings only.
+        """
+        share, floor = self._shares.share(pool), add(held, need)
+        short = [kind for kind, (want, have) in enumerate(zip(need, share, strict=True)) if want > have]
         return any(
-            want > have and not self._pools[level].share[kind]
-            for kind, (want, have) in enumerate(zip(need, share, strict=True))
-            for level in levels
+            not self._pools[level].share[kind] and floor[kind] > self._shares.share(level)[kind]
+            for level in self._queues.holdings.levels(pool)[:-1]
+            for kind in short
         )
 
     def _used(self, pool: str, turn: TurnRow) -> Vector:
@@ -269,8 +269,6 @@ class Turns:
                 continue
             floor = add(saver.level, saver.need)
             floor = tuple([each if want else 0 for each, want in zip(floor, saver.need, strict=True)])
-            if exceeds(saver.need, Rooms(self._queues, self._pools, self._holds).limit(pool)):
-                continue
             if self._shares.holds_floor(pool, floor, self._turns):
                 gang = saver.key % ROLES == GANG
                 slots = self._queues.gang(saver.row) if gang else self._queues.slots(saver.row, saver.key, "queued")[:1]

@@ -12,12 +12,12 @@ def codes(world: World, job_id: str) -> list[Code]:
 
 
 def test_a_controller_is_told_of_its_limit_when_the_entitlement_falls_below_it() -> None:
-    world = World(cpu(10))
+    world = World(cpu(100))
     world.define("/p", controllers_percent=90)
     world.define("/q")
-    world.place(*world.submit("holds", "/p", 2))
-    world.submit("controller", "/p", 1, need=cpu(9), controller=True)
-    world.submit("other", "/q", 2)
+    world.place(*world.submit("holds", "/p", 20, controller=True))
+    world.submit("controller", "/p", 1, need=cpu(85), controller=True)
+    world.submit("other", "/q", 20)
     assert codes(world, "controller") == [Code.ENTITLEMENT_REACHED, Code.CONTROLLER_LIMIT_REACHED]
 
 
