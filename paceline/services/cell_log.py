@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from events.log.port import Log
+from paceline.services.data_folder import check_cell, recorded_cell
 from paceline.services.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def with_archive(log: Log, archive: str) -> Log:
 
 
 def bare_log(settings: Settings) -> "KafkaLog | EmbeddedLog":
-    """The log that settings name without its archive, for reading. Raises `LogError`."""
+    """The log that settings name without its archive, for reading. An embedded log is of the cell of its data folder.
+    Raises `LogError`, and `CannotStart` where settings name another cell.
+    """
     if settings.kafka:
         from events.log.kafka.kafka_log import KafkaLog
 
@@ -30,7 +33,10 @@ def bare_log(settings: Settings) -> "KafkaLog | EmbeddedLog":
 
             registry.read(settings.schema_registry_url)
         return KafkaLog(settings.kafka, settings.cell, settings.kafka_options)
-    return embedded(settings.data, settings.cell)
+    cell = recorded_cell(settings.data)
+    if cell is not None and "cell" in settings.model_fields_set:
+        check_cell(settings.data, settings.cell)
+    return embedded(settings.data, settings.cell if cell is None else cell)
 
 
 def embedded(data: Path, cell: int = 0) -> "EmbeddedLog":

@@ -11,6 +11,7 @@ from paceline.client.errors import PacelineError
 
 FORMAT = 2
 TOKEN = "token"
+CELL = "cell"
 
 
 class CannotStart(PacelineError):
@@ -42,6 +43,26 @@ def prepare(data: Path) -> str:
             "another folder, or use the version that wrote it"
         )
     return _token(data / TOKEN)
+
+
+def recorded_cell(data: Path) -> int | None:
+    """The number of the cell that a data folder is of; None: none has run on it."""
+    file = data / CELL
+    return int(text) if file.exists() and (text := file.read_text().strip()).isdigit() else None
+
+
+def keep_cell(data: Path, cell: int) -> None:
+    """Remembers which cell a data folder is of. Raises `CannotStart` where it is another's."""
+    if not (data / CELL).exists():
+        (data / CELL).write_text("0\n" if (data / "store").exists() else f"{cell}\n")
+    check_cell(data, cell)
+
+
+def check_cell(data: Path, cell: int) -> None:
+    """Raises `CannotStart` where a data folder is of another cell than this."""
+    recorded = (data / CELL).read_text().strip()
+    if recorded != str(cell):
+        raise CannotStart(f"{data} is the data folder of cell {recorded}, not {cell}: choose another with --data")
 
 
 def agent_folder(data: Path, named: Path | None) -> Path:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -29,7 +28,7 @@ from hostagent.gateway.component import Gateway
 from hostagent.listen_address import address_of
 from hostagent.server import Server
 from paceline.output import note
-from paceline.services.data_folder import CannotStart, agent_folder, lock, prepare
+from paceline.services.data_folder import CannotStart, agent_folder, keep_cell, lock, prepare
 from paceline.services.host_settings import host_settings
 from paceline.services.ownership import KafkaOwnership, LocalAgent, WhileOwned
 from paceline.services.startup import instance_of, listening, retry_until_reachable
@@ -238,13 +237,3 @@ class Up:
         target = self._data / "cell.json"
         target.with_suffix(".tmp").write_text(json.dumps(facts))
         target.with_suffix(".tmp").replace(target)
-
-
-def keep_cell(data: Path, cell: int) -> None:
-    """Remembers which cell a data folder is of. Raises `CannotStart` where it is another's."""
-    format_file = data / "cell"
-    if not format_file.exists():
-        format_file.write_text("0\n" if (data / "store").exists() else f"{cell}\n")
-    recorded = format_file.read_text().strip()
-    if recorded != str(cell):
-        raise CannotStart(f"{data} is the data folder of cell {recorded}, not {cell}: choose another with --data")

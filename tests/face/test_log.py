@@ -16,6 +16,7 @@ from events.log.port import Log, NewRecord
 from events.records.jobs import JobStopRequested, JobSubmitted
 from events.topics import EVERY, SETTINGS
 from paceline.history.verify import _context
+from paceline.services.data_folder import keep_cell
 from processors.runtime.driver import Driver
 from processors.runtime.store import MemoryStore
 from tests.broker import Broker
@@ -130,6 +131,25 @@ def test_a_log_that_lost_records_is_a_difference(cli, data, monkeypatch, tmp_pat
 def test_no_log_there_is_6(cli, tmp_path, monkeypatch):
     use(monkeypatch)
     assert cli("log", "verify", "--data", str(tmp_path / "none"))[0] == 6
+
+
+def test_a_log_is_of_the_cell_of_its_data_folder(cli, monkeypatch, tmp_path):
+    use(monkeypatch)
+    log = EmbeddedLog(tmp_path / "log", 1)
+    history(log)
+    log.close()
+    keep_cell(tmp_path, 1)
+    code, out, _ = cli("log", "verify", "--data", str(tmp_path))
+    assert (code, out.splitlines()[-1]) == (0, "6 rounds replayed: all identical, byte for byte")
+    code, _, err = cli("log", "verify", "--data", str(tmp_path), "--cell", "0")
+    assert (code, "is the data folder of cell 1, not 0" in err) == (1, True)
+
+
+def test_a_log_without_rounds_is_not_called_verified(cli, monkeypatch, tmp_path):
+    use(monkeypatch)
+    EmbeddedLog(tmp_path / "log").close()
+    code, out, err = cli("log", "verify", "--data", str(tmp_path))
+    assert (code, out, "There is nothing to verify: the log of cell 0 has no rounds." in err) == (1, "", True)
 
 
 def test_long_values_are_cut_to_where_they_part():

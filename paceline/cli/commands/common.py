@@ -147,7 +147,12 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """What names the log of a cell: `--cell` and those of `kafka_options`, passed together as `log`."""
 
     @kafka_options
-    @click.option("--cell", type=click.IntRange(0), metavar="N", help="Cell number. [default: 0]")
+    @click.option(
+        "--cell",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Cell number. [default: that of the embedded log; 0 on Kafka]",
+    )
     @wraps(function)
     def command(*args: Any, kafka: dict[str, Any], cell: int | None, **options_left: Any) -> Any:
         return function(*args, log={**kafka, "cell": cell}, **options_left)

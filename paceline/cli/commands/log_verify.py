@@ -108,6 +108,7 @@ def _verify(
     save_head: Path | None,
     form: str,
 ) -> int:
+    from paceline.client.errors import PacelineError
     from paceline.history import heads
     from paceline.history.open_log import open_log
     from paceline.history.verify import ALL_ROUNDS
@@ -122,6 +123,12 @@ def _verify(
         if round_range != ALL_ROUNDS:
             _check_range(results[0], round_range)
         differs = _root(results, log, expected_head)
+        if (
+            machine is None
+            and differs is None
+            and not any(each.result.rounds or each.result.folded for each in results)
+        ):
+            raise PacelineError(f"There is nothing to verify: the log of cell {log.cell} has no rounds.")
         if save_head and differs is None:
             heads.write(heads.head_of(log, ends, (each.result for each in results)), save_head)
     finally:
