@@ -89,7 +89,7 @@ class Claims:
         return self._cell["cell"].settings.preemption_delay_ms if delay is None else delay
 
     def stays(self, pool: str) -> Vector:
-        """What a pool has placed and isn't leaving."""
+        """What a pool has placed and isn't leaving; who should have left by now is counted in."""
         holding = self._queues.holdings[pool]
         return subtract(holding.placed, holding.leaving)
 

@@ -68,6 +68,12 @@ class Folds:
         """The first time after one at which a shape ceases to back off."""
         return next((at for at, *_ in self._backoff_ends.irange((after + 1, "", 0))), None)
 
+    def late_ms(self, after: int) -> int | None:
+        """The first time after one at which an order is overdue."""
+        hold_for_ms = self._cell["cell"].settings.hold_for_ms
+        times = [row.since_ms + hold_for_ms for row in self.orders.values()]
+        return min((at for at in times if at > after), default=None)
+
     def spoken_for(self) -> Vector:
         """What is kept on reserved hosts, and what orders that aren't answered free for units without a place."""
         queues, total = self._queues, self._queues.nothing
@@ -205,7 +211,7 @@ class Folds:
         arena = self._queues.arena
         for job_id in row.job_ids:
             base, size = self._queues.stretch(job_id) or (0, 0)
-            stay = np.flatnonzero(arena["leaving"][base : base + size] == event.number) + base
+            stay = np.flatnonzero(np.abs(arena["leaving"][base : base + size]) == event.number) + base
             self._queues.update(stay, leaving=0)
         self.orders.remove(event.number)
         self._queues.lines.touch(row.for_pool)
@@ -220,10 +226,22 @@ class Folds:
         self._queues.changes += 1
 
     def passed(self, now: int) -> None:
-        """Time has passed: who wasn't given back again for a while has nothing remembered of it."""
+        """Time has passed: who wasn't given back again for a while has nothing remembered of it; and who hasn't left in
+        time isn't counted on any more.
+        """
+        self._overdue(now)
         latest = now - self._cell["cell"].settings.return_backoff_max_ms
         for _, pool, key in list(self._backoff_ends.irange(maximum=(latest, "", 0))):
             self._forget_backoff(pool, key)
+
+    def _overdue(self, now: int) -> None:
+        arena, hold_for_ms = self._queues.arena, self._cell["cell"].settings.hold_for_ms
+        for number, row in self.orders.items():
+            for job_id in row.job_ids if row.since_ms + hold_for_ms <= now else ():
+                base, size = self._queues.stretch(job_id) or (0, 0)
+                late = np.flatnonzero(arena["leaving"][base : base + size] == number) + base
+                if len(late):
+                    self._queues.update(late, leaving=-number)
 
     def _back_off(self, pool: str, key: int, now: int) -> None:
         settings, old = self._cell["cell"].settings, self.backoffs.get((pool, key))

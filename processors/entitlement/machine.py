@@ -194,7 +194,7 @@ class Entitlement:
         """See `Machine.next_wakeup`."""
         self._follow()
         after = self.cell.timer_ms
-        times = [self.turns.next_ms(after), self.rights.next_ms()]
+        times = [self.turns.next_ms(after), self.rights.next_ms(), self.folds.late_ms(after)]
         times += [self.limits.next_ms(after), self.parking.next_ms(after)]
         if self.queues.lines.waiting:
             times += [self.folds.next_ms(after), self.idle.next_ms(), self.passes.next_ms(after)]

@@ -36,10 +36,11 @@ class Parts:
     """The tables of jobs and shapes and the columns of their tasks, and what can be read from them alone.
 
     Columns: `shape` the number of the task's shape, `queued` the run that waits for admission, `held` the run that is
-    admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave, `entitled`
-    whether it is entitled (1) or borrowed (2), `placed` the run that has a place, `due_s` the second since when it is
-    entitled without a place, `placed_s` that since when it has a place, `number` that of the admission, `parked` 1 if
-    it is to hold nothing under limits, 2 if it holds nothing; 0 where there is none.
+    admitted, `ended` the highest run that is over, `leaving` the order by which the run is to leave (negative: it
+    should have by now), `entitled` whether it is entitled (1) or borrowed (2), `placed` the run that has a place,
+    `due_s` the second since when it is entitled without a place, `placed_s` that since when it has a place, `number`
+    that of the admission, `parked` 1 if it is to hold nothing under limits, 2 if it holds nothing; 0 where there is
+    none.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ class Idle:
 
     def look(self, now: int) -> None:
         """Looks at a moment. Raises `Violation` where something was idle all the time."""
-        seen = _Seen(now, self._free(), self._rooms())
+        seen = _Seen(now, self._free(), self._rooms(now))
         if self._seen and now - self._seen[-1].at_ms < IDLE_MS // STEPS:
             last = self._seen.pop()
             seen = _Seen(last.at_ms, _least(last.hosts, seen.hosts), _least(last.rooms, seen.rooms))
@@ -140,7 +140,7 @@ class Idle:
             found[host_id] = free
         return found
 
-    def _rooms(self) -> dict[str, Counter[str]]:
+    def _rooms(self, now: int) -> dict[str, Counter[str]]:
         """Of each pool that isn't closed the room that what has a place leaves under its limit; of the root that of
         licences, and beyond static reservations.
         """
@@ -161,16 +161,16 @@ class Idle:
         for name, amount in pools.licences.items():
             rooms["/"][name] = amount - sum(pools.allocated.get(path, {}).get(name, 0) for path in tops)
         for name in {name for pool in pools.defined.values() for name in pool.static}:
-            rooms["/"][name] = min(rooms["/"][name], self._beyond_static(name))
+            rooms["/"][name] = min(rooms["/"][name], self._beyond_static(name, now))
         return rooms
 
-    def _beyond_static(self, name: str) -> int:
+    def _beyond_static(self, name: str, now: int) -> int:
         """What of a resource is free in the cell, less what static reservations keep of it."""
         hosts = [host for host_id, host in self._hosts.hosts.items() if self._hosts.is_up(host_id) and host.offer]
         free = sum(host.offer.capacity.get(name, 0) - host.used[name] for host in hosts if host.offer)
         for path, pool in self._pools.defined.items():
             if name in pool.static:
-                free -= max(0, pool.reservation.get(name, 0) - self._pools.units.placed(path)[name])
+                free -= max(0, pool.reservation.get(name, 0) - self._pools.units.placed(path, now)[name])
         return free
 
 

@@ -115,7 +115,7 @@ class Orders:
                 raise Violation(f"{round_} preempts {task} run {run}, which isn't preemptible")
             if task in self._units.leaving:
                 raise Violation(f"{round_} preempts {task} run {run}, which leaves already")
-        self._units.order(event)
+        self._units.order(event, round_.now_ms)
         for gang in gangs_of((task for task, _ in victims), self._units.gangs):
             held_by = self._units.held
             stays = [
@@ -202,7 +202,7 @@ class _Order:
 
     def _placed(self, pool: str) -> Counter[str]:
         """What of a pool has a place and isn't leaving for the orders before this one, less the victims before."""
-        placed = self._units.placed(pool)
+        placed = self._units.placed(pool, self._round.now_ms)
         for task, order in self._units.leaving.items():
             same = order.order == self._event.order and task not in self._gone
             held = self._units.held.get(task)

@@ -114,6 +114,7 @@ class Pools:
         elif event.code == "DONE" and isinstance(fact, CellConfigured):
             self.settings = changed(self.settings, change_of(fact))
             self.units.defer_for_ms = self.settings.defer_for_ms
+            self.units.hold_for_ms = self.settings.hold_for_ms
             self.licences |= {kind.name: kind.amount for kind in fact.resources if kind.amount is not None}
         elif event.code == "DONE" and isinstance(fact, PoolRemoved):
             for kept in (self.defined, self.may_use, self._wanted, self.turns):

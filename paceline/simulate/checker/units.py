@@ -68,6 +68,9 @@ class Units:
         self.spared_ms: dict[Task, int] = {}
         """Until when a refusal of sla protects a task."""
         self.defer_for_ms = DEFAULTS.defer_for_ms
+        self.hold_for_ms = DEFAULTS.hold_for_ms
+        self._overdue_ms: dict[Task, int] = {}
+        """From when on a task that is to leave isn't counted on any more."""
         self.parking: dict[Task, int] = {}
         """Runs that are to be parked."""
         self.parked: dict[Task, int] = {}
@@ -94,12 +97,16 @@ class Units:
             return (task,)
         return tuple(each for each in gang.tasks() if self.ended.get(each, 0) < gang.run)
 
-    def placed(self, pool: str) -> Counter[str]:
+    def is_leaving(self, task: Task, now: int) -> bool:
+        """Whether a task is to leave and isn't overdue."""
+        return task in self.leaving and now < self._overdue_ms[task]
+
+    def placed(self, pool: str, now: int) -> Counter[str]:
         """What runs of a pool and those below it have places for and aren't leaving."""
         return self.needs(
             task
             for task, held in self.held.items()
-            if held.placed_ms and task not in self.leaving and _within(self.jobs[task[0]].pool, pool)
+            if held.placed_ms and not self.is_leaving(task, now) and _within(self.jobs[task[0]].pool, pool)
         )
 
     def displaced(self, task: Task, now: int) -> list[int]:
@@ -242,11 +249,12 @@ class Units:
         if self.parked.pop(task, None) is not None:
             self._count(task, 1)
 
-    def order(self, event: PreemptionsOrdered) -> None:
+    def order(self, event: PreemptionsOrdered, now: int) -> None:
         """Takes an order: its runs are leaving."""
         for task, run in runs_of(event):
             self.left[task] = run
             self.leaving[task] = event
+            self._overdue_ms[task] = now + self.hold_for_ms
 
     def _release(self, task: Task) -> None:
         del self.held[task]
