@@ -139,7 +139,7 @@ expect:
 
 GIVEN_BACK = """
 end: 2m
-cell: {reserve_after: 1h}
+cell: {reserve_after: 1h, lend_after: 10s}
 hosts:
   - {name: x, resources: {cpu: 3}, attributes: {at: x}}
   - {name: y, resources: {cpu: 3}, attributes: {at: y}}

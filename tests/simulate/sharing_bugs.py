@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import processors.entitlement.admission as admission
 import processors.entitlement.judge as judge
-import processors.entitlement.lending as lending
+import processors.entitlement.lend_order as lend_order
 import processors.entitlement.limit_victims as limit_victims
 import processors.entitlement.turns as turns
 import processors.placement.holds as holds
@@ -131,7 +131,7 @@ def claims_returned(patch: pytest.MonkeyPatch) -> None:
 
 def closed_pools_admit(patch: pytest.MonkeyPatch) -> None:
     """Pools that are closed admit."""
-    for module in (admission, lending, turns):
+    for module in (admission, lend_order, turns):
         patch.setattr(module, "closed_at", lambda pools, levels: "")
 
 
@@ -190,12 +190,11 @@ def preempts_anyone(patch: pytest.MonkeyPatch) -> None:
 def half_a_gang_preempted(patch: pytest.MonkeyPatch) -> None:
     """Of a gang only those leave that are in the way."""
 
-    def named(self: judge.Judge, victim: judge.Named) -> I64:
-        slots: I64 = victim.instances + self._queues.jobs[victim.job_id].base
-        return slots
+    def as_named(self: judge.Judge, victim: judge.Named) -> list[tuple[judge.Named, I64]]:
+        return [(victim, victim.instances + self._queues.jobs[victim.job_id].base)]
 
     patch.setattr(Runs, "unit", lambda self, slot: np.array([slot]))
-    patch.setattr(judge.Judge, "_slots", named)
+    patch.setattr(judge.Judge, "_alike", as_named)
 
 
 def without_verdict(patch: pytest.MonkeyPatch) -> None:
