@@ -40,6 +40,9 @@ class Unit(StrEnum):
     """Mebibytes; written as a size: 4GiB."""
 
 
+WRITTEN: Final = {Unit.MILLI: "a number, such as 1.5", Unit.MIB: "a size, such as 4GiB"}
+"""How users write amounts of each unit."""
+
 STANDARD: Final[dict[str, Unit]] = {"cpu": Unit.MILLI, "memory": Unit.MIB, "disk": Unit.MIB, "gpu": Unit.MILLI}
 """The kinds that every cell knows, in this order."""
 
@@ -182,7 +185,8 @@ def kinds_fault(known: Sequence[KindDefinition], added: Sequence[KindDefinition]
             told, most = (amount_text(amount, Unit(kind.unit)) for amount in (kind.amount, AMOUNT_MAX))
             return f"the amount of {name} is {told}, it must be 0 to {most}"
         if old is not None and old.unit != kind.unit:
-            return f"the unit of {name} is {old.unit}, it can't become {kind.unit}"
+            was, new = (WRITTEN[Unit(each.unit)] for each in (old, kind))
+            return f"{name} is written as {was}, that can't become {new}"
         if old is not None and (old.amount is None) != (kind.amount is None):
             return f"{name} is {'offered by hosts' if old.amount is None else 'a licence'}, that can't change"
     count = len(STANDARD) + len({*before, *names})

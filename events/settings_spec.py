@@ -51,8 +51,7 @@ class KindSpec(Spec):
     name: Word = Field(description="Its name, as hosts offer it and jobs ask for it: gpu/a100.")
     unit: Literal["milli", "MiB"] | None = Field(
         default=None,
-        description="milli: written as a number, such as 1.5; MiB: as a size, such as 4GiB. By default that of "
-        "`amount`, or milli.",
+        description="milli: written as a number, such as 1.5; MiB: as a size, such as 4GiB. By default milli.",
     )
     amount: OtherAmount | None = Field(
         default=None, description="What the whole cell has of it, as of a licence; null: what hosts offer."
@@ -60,16 +59,16 @@ class KindSpec(Spec):
 
     @model_validator(mode="after")
     def _counted_in_unit(self) -> "KindSpec":
-        if self.amount and self.unit and isinstance(self.amount, Size) != (Unit(self.unit) is Unit.MIB):
-            wanted = 'a size, such as "2GiB"' if Unit(self.unit) is Unit.MIB else "a number, such as 2 or 0.5"
+        size = self.unit == Unit.MIB.value
+        if self.amount and isinstance(self.amount, Size) != size:
+            wanted = 'a size, such as "2GiB"' if size else "a number, such as 2 or 0.5, unless its unit is MiB"
             raise PydanticCustomError("amount", "{what}", {"what": f"the amount must be {wanted}"})
         return self
 
     @property
     def record(self) -> ResourceKind:
         """The part of the fact."""
-        unit = self.unit or (Unit.MIB if isinstance(self.amount, Size) else Unit.MILLI)
-        return ResourceKind(self.name, str(unit), None if self.amount is None else int(self.amount))
+        return ResourceKind(self.name, self.unit or Unit.MILLI.value, None if self.amount is None else int(self.amount))
 
 
 if TYPE_CHECKING:

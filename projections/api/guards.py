@@ -16,6 +16,8 @@ from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
 BODY_BYTES_MAX = 2 * 1024 * 1024
+PLANS = "/v1/pool-plans"
+"""Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 
@@ -34,12 +36,12 @@ class Guards:
             await self._app(scope, receive, send)
             return
         try:
-            self._check(scope["method"], Headers(scope=scope))
+            self._check(scope["method"], scope["path"], Headers(scope=scope))
             await self._app(scope, _bounded(receive), send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
 
-    def _check(self, method: str, headers: Headers) -> None:
+    def _check(self, method: str, path: str, headers: Headers) -> None:
         host = headers.get("host", "")
         given = headers.get("authorization")
         knows_token = given is not None and hmac.compare_digest(given.encode(), self._bearer)
@@ -52,11 +54,14 @@ class Guards:
             raise Problem(403, "ORIGIN_NOT_ALLOWED", f"pages of {origin[:100]!r} may not use this cell")
         if method in READS:
             return
-        if not knows_token:
+        if not knows_token and path != PLANS:
+            shown = (given or "").removeprefix("Bearer").strip()
+            what = "the token is wrong" if shown else "writes need a token, none was given"
             raise Problem(
                 401,
                 "TOKEN_NEEDED",
-                "writes need the header Authorization: Bearer with the token in the cell's data folder",
+                f"{what}: the token of a cell is in the file token of its data folder; the commands take --token TOKEN "
+                "or --data FOLDER, HTTP the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         length = headers.get("content-length", "0" if "transfer-encoding" not in headers else "1")

@@ -10,6 +10,7 @@ import pytest
 
 from events.codec import decode
 from events.codes import Code
+from events.pool_spec import PoolSpec
 from events.records.jobs import JobSubmitted
 from paceline.cli.main import cli as command
 from paceline.cli.reference import reference
@@ -60,6 +61,16 @@ def test_the_examples_are_well_formed():
     assert sorted(jobs) == ["routes", "tiles", "web"]
     assert {spec.pool for spec in jobs.values()} < set(pools)
     assert jobs["tiles"].instances + jobs["routes"].instances == 20
+
+
+def test_the_page_on_sharing_shows_every_field_of_a_pool_as_files_have_them(tmp_path):
+    text = (ROOT / "docs" / "sharing.md").read_text()
+    files = re.findall(r"```yaml\n(.*?)```", text, re.S)
+    for name, content in zip(("pools.yaml", "jobs.yaml"), files, strict=True):
+        (tmp_path / name).write_text(content)
+    pools, jobs = read_pools([str(tmp_path / "pools.yaml")]), read_jobs([str(tmp_path / "jobs.yaml")])
+    assert set(pools[0].body) == set(PoolSpec.model_fields)
+    assert [job.job_id for job in jobs] == ["train", "sweep"]
 
 
 def test_a_job_of_a_foreign_producer_is_a_record_of_ours(monkeypatch):

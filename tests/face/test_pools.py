@@ -29,21 +29,20 @@ TREE = {
 }  # fmt: skip
 
 
-def test_the_whole_tree_is_a_line_for_each_pool_in_the_resource_that_is_most_asked_for(cli, cell):
+def test_the_whole_tree_is_a_line_for_each_pool_in_one_resource(cli, cell):
     cell.answer("GET", "/v1/pools", TREE)
     code, out, err = cli("pool", "tree")
     assert (code, out) == (0, """\
+RESOURCE cpu
 POOL       RESERVED  SHARE  LIMIT  ENTITLED  HELD  WITHOUT HOSTS  DEMAND  QUEUE  HEAD                                          NOTE
 /                 -      -      -        12   2.5              1      13      8  -                                             -
 /maps           1.5      3      8       1.5     0              0     1.5      -  -                                             closed
   tiles         1.5      1      -         4   2.5              1       9      8  a ENTITLEMENT_REACHED, b RESERVATION_REACHED  saved 40 % of a turn
 /maps-old         0      1      -         0     0              0       0      -  -                                             turn of big
 """)  # noqa: E501 # fmt: skip
-    assert err == (
-        "in cpu; of others: paceline pool tree --resource memory\nthe pools of the first level reserve 20 cpu\n"
-    )
+    assert err == "other resources, with --resource NAME: memory\nthe pools of the first level reserve 20 cpu\n"
     out = cli("pool", "tree", "--resource", "memory", "--columns", "pool,reserved,entitled")[1]
-    assert out.splitlines()[:2] == ["POOL       RESERVED  ENTITLED", "/                 -     24GiB"]
+    assert out.splitlines()[:3] == ["RESOURCE memory", "POOL       RESERVED  ENTITLED", "/                 -     24GiB"]
     assert "there are cpu, memory" in cli("pool", "tree", "--resource", "gpu")[2]
     assert json.loads(cli("pool", "tree", "-o", "json")[1]) == TREE
     assert cli("pool", "tree", "-o", "name")[1] == "/maps\n/maps/tiles\n/maps-old\n"
@@ -80,8 +79,15 @@ non-preemptible: 1 task of 1 job waits
 admitted and without a place: entitled 2
 """, "")  # fmt: skip
     assert cell.asked[-1].query == {"size": "1"}
+    cell.answer("GET", "/v1/pools", TREE)
     cell.answer("GET", "/v1/queues/b", {"path": "/b", "classes": {}, "waiting_for_place": {}})
     assert "nothing waits in pool /b" in cli("pool", "queue", "/b")[1]
+
+
+def test_above_leaf_pools_who_waits_there_is_named(cli, cell):
+    cell.answer("GET", "/v1/queues/maps", {"path": "/maps", "classes": {}, "waiting_for_place": {}})
+    cell.answer("GET", "/v1/pools", TREE)
+    assert cli("pool", "queue", "/maps")[1].endswith("\njobs wait in leaf pools: /maps/tiles 11 tasks\n")
 
 
 def test_a_pool_says_how_what_it_may_use_came_about(cli, cell):

@@ -170,9 +170,16 @@ def test_writes_need_the_token_and_json(api):
     body = json.dumps(SPEC)
     plain = {"Content-Type": "text/plain"}
     api.problem(api.client.post("/v1/jobs", content=body, headers=plain), 415, "JSON_ONLY")
-    for wrong in ("Bearer wrong", "", TOKEN):
+    for wrong, told in (
+        ("Bearer ", "none was given"),
+        ("", "none was given"),
+        (TOKEN, "is wrong"),
+        ("Bearer x", "is wrong"),
+    ):
         refused = api.client.post("/v1/jobs", json=SPEC, headers={"Authorization": wrong})
-        api.problem(refused, 401, "TOKEN_NEEDED")
+        assert told in api.problem(refused, 401, "TOKEN_NEEDED")["detail"]
+        planned = api.client.post("/v1/pool-plans", json={"pools": []}, headers={"Authorization": wrong})
+        assert planned.status_code != 401, "a plan writes nothing"
     assert refused.headers["www-authenticate"] == "Bearer"
     assert api.cell.log.bounds("paceline.jobs")[1] == 0
 

@@ -53,6 +53,7 @@ def test_the_fact_names_only_what_is_changed(api):
         ({"host_lost_percent_per_minute": 101}, "/host_lost_percent_per_minute", "less than or equal to 100"),
         ({"resources": [{"name": "cpus"}]}, "/resources", "cpus is too close to cpu"),
         ({"resources": [{"name": "a", "unit": "GiB"}]}, "/resources/0/unit", "must be 'milli' or 'MiB'"),
+        ({"resources": [{"name": "matlab", "amount": "2GiB"}]}, "/resources/0", "must be a number, such as 2"),
         ({"resources": [{"name": "a", "unit": "milli", "amount": "1GiB"}]}, "/resources/0", "must be a number"),
     ],
 )
@@ -65,9 +66,9 @@ def test_wrong_names_and_values_are_refused_before_anything_is_written(api, sett
 
 def test_settings_that_the_cell_refuses_are_refused(api):
     def no(at, event):
-        code, message = "INVALID_SETTINGS", "resources: the unit of a is MiB"
+        code, message = "INVALID_SETTINGS", "resources: a is written as a size"
         return (PoolAnswered(path="/", pools_offset=at, command_id=event.command_id, code=code, message=message),)
 
     api.answer("paceline.pools", "entitlement", no)
     body = api.problem(change(api, resources=[{"name": "a"}]), 422, "INVALID_SETTINGS")
-    assert body["detail"] == "resources: the unit of a is MiB"
+    assert body["detail"] == "resources: a is written as a size"

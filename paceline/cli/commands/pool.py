@@ -52,12 +52,13 @@ def pool() -> None:
 def apply(client: "Client", files: tuple[str, ...], dry_run: bool, form: str) -> int:
     """Create or update the pools in files, folders or standard input (-).
 
-    All files are validated first. A pool that already matches its file is unchanged. A pool belongs to the cell that
-    its file names, or else to the cell of its parent.
+    All files are validated first. A pool that already matches its file is unchanged; one that `paceline pool close`
+    closed opens again, unless its file says `closed: true`. A pool belongs to the cell that its file names, or else to
+    the cell of its parent.
 
     With --dry-run nothing is written: the cell says which pools it would create, change or refuse, what each pool
-    could use then, and which work it could let in. Which runs leave for that depends on hosts; those shown are the
-    first that may.
+    could use then, and which work it could let in. Placement chooses the runs that leave for it; the list shows
+    likely ones.
     """
     from paceline.job_files import read_pools
 
@@ -124,7 +125,7 @@ def get(client: "Client", path: str, form: str) -> None:
 
 
 @pool.command(epilog=examples("paceline pool tree", "paceline pool tree --resource memory"))
-@click.option("--resource", metavar="NAME", default="", help="Show this resource. [default: the one most asked for]")
+@click.option("--resource", metavar="NAME", default="", help="Show this resource. [default: cpu]")
 @list_options
 @cell_option
 @with_client
@@ -150,7 +151,8 @@ def queue(client: "Client", path: str, size: int, zone: str, form: str, shape: T
     """Show the first gangs that wait in a pool, by class of work, with their reason codes."""
     body = client.queue(path, size)
     jobs = dict.fromkeys(each["job_id"] for line in body["classes"].values() for each in line["gangs"])
-    show(form, body, jobs, lambda: print_queue(body, zone, shape))
+    below = () if body["classes"] else [each for each in client.pools() if each["path"].startswith(f"{path}/")]
+    show(form, body, jobs, lambda: print_queue(body, below, zone, shape))
 
 
 @pool.command(epilog=examples("paceline pool explain /maps/tiles"))
@@ -159,7 +161,7 @@ def queue(client: "Client", path: str, size: int, zone: str, form: str, shape: T
 @cell_option
 @with_client
 def explain(client: "Client", path: str, form: str) -> None:
-    """Explain how what a pool may use came about, line by line from the capacity of the cell down."""
+    """Explain a pool's entitlement, line by line from the capacity of the cell down."""
     body = client.entitlement(path)
     show(form, body, [body["path"]], lambda: print_entitlement(body))
 
@@ -170,7 +172,7 @@ def explain(client: "Client", path: str, form: str) -> None:
 @cell_option
 @with_client
 def close(client: "Client", path: str, form: str) -> None:
-    """Close a pool: nothing more of it is admitted, what runs goes on."""
+    """Stop admissions to a pool and those below it; running work continues."""
     answer = client.change_pool(path, {"closed": True}, wait=DECIDED_S)
     show(form, answer, [path], lambda: say(f"pool {path} is closed"))
 

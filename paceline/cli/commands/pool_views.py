@@ -1,6 +1,6 @@
 """How pools are shown to people."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +21,7 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     known = dict.fromkeys(name for each in (*cells, *body["pools"]) for name in _names(each))
     if resource and resource not in known:
         raise click.BadParameter(f"no pool has {resource}; there are {', '.join(known)}", param_hint="--resource")
-    name = resource or _most_wanted(cells)
+    name = resource or "cpu"
     several = len(cells) > 1
     rows = [row for cell in cells for row in _rows(cell, body["pools"], several)]
     columns = [Column("POOL", lambda each: each["title"], order=lambda each: each["path"])]
@@ -32,9 +32,11 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     columns.append(Column("QUEUE", lambda each: each.get("waiting"), right=True))
     columns.append(Column("HEAD", lambda each: each.get("head")))
     columns.append(Column("NOTE", lambda each: each.get("note")))
+    if shape.header:
+        say(f"RESOURCE {name}")
     table(rows, columns, shape)
-    others = ", ".join(other for other in known if other != name)
-    note(f"in {name}" + (f"; of others: paceline pool tree --resource {others}" if others else ""))
+    if others := ", ".join(other for other in known if other != name):
+        note(f"other resources, with --resource NAME: {others}")
     for cell in cells:
         for warning in cell["warnings"]:
             note(f"cell {cell['cell']}: {warning}" if several else warning)
@@ -43,16 +45,6 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
 def _names(each: Mapping[str, Any]) -> Iterator[str]:
     for field in (*SHOWN, "capacity"):
         yield from (name for name, amount in each.get(field, {}).items() if number(amount))
-
-
-def _most_wanted(cells: "list[dict[str, Any]]") -> str:
-    """The resource of which most is asked for what there is; cpu where nothing is asked."""
-    wanted: dict[str, float] = {}
-    for cell in cells:
-        for name, amount in cell["demand"].items():
-            have = number(cell["capacity"].get(name, 0))
-            wanted[name] = max(wanted.get(name, 0), number(amount) / have if have else number(amount) and float("inf"))
-    return max(wanted, key=lambda name: wanted[name]) if any(wanted.values()) else "cpu"
 
 
 def _rows(cell: "dict[str, Any]", pools: "list[Pool]", several: bool) -> "Iterator[dict[str, Any]]":
@@ -101,8 +93,8 @@ def number(amount: object) -> float:
     return float(text[:-3]) * FACTORS[text[-3:]] if text[-3:] in FACTORS else float(text)
 
 
-def print_queue(body: "Queue", zone: str, shape: TableOptions) -> None:
-    """Who waits, in the order of the queue of each class."""
+def print_queue(body: "Queue", leaves: "Sequence[Pool]", zone: str, shape: TableOptions) -> None:
+    """Who waits, in the order of the queue of each class; `leaves`: the pools below it that jobs go to."""
     rows = [{"class": name, **gang} for name, line in body["classes"].items() for gang in line["gangs"]]
 
     def tasks(each: "dict[str, Any]") -> str:
@@ -127,7 +119,15 @@ def print_queue(body: "Queue", zone: str, shape: TableOptions) -> None:
     if placing:
         say(f"admitted and without a place: {words(placing)}")
     if not body["classes"] and not placing:
-        say(f"nothing waits in pool {body['path']}")
+        below = (f"{pool['path']} {_count(tasks, 'task')}" for pool in leaves if (tasks := _waiting(pool)))
+        waiting = ", ".join(below)
+        say(f"jobs wait in leaf pools: {waiting}" if waiting else f"nothing waits in pool {body['path']}")
+
+
+def _waiting(pool: "Pool") -> int:
+    """How many tasks wait in a pool, for admission or for a place."""
+    queued = sum(line["tasks"] for line in pool.get("queue", {}).values())
+    return int(queued) + sum(pool.get("waiting_for_place", {}).values())
 
 
 def print_entitlement(body: "Entitlement") -> None:
