@@ -146,6 +146,21 @@ def test_a_task_isnt_displaced_too_often_but_by_a_pool_below_its_reservation() -
             world.later(60 * MINUTE)
 
 
+@pytest.mark.parametrize(("reserved_cpu", "stays"), [(3000, True), (5000, False)])
+def test_a_pool_below_its_reservation_displaces_its_own_work_as_often_as_it_has_to(
+    reserved_cpu: int, stays: bool
+) -> None:
+    world = World(A, replace(RESERVED, reservation={"cpu": reserved_cpu}))
+    world.entitled(a=0, b=4000)
+    world.runs(job("victim", "/b"), 4)
+    world.waits(job("taker", "/b", priority=1))
+    world.pools.units.displaced_ms["victim", 3] = [world.now] * 3
+    world.later(2 * MINUTE)
+    order = ordered(3, way=OWN, from_pools=("/b",), code="HIGHER_PRIORITY")
+    with pytest.raises(Violation, match="3 times in this hour") if stays else nullcontext():
+        world.entitlement([asked(3, way=OWN)], [order])
+
+
 def _again(run: int) -> GangsQueued:
     values = {"job": 0, "first": 3, "count": 1, "run": run, "gang": 0, "admitted": 0}
     return GangsQueued(job_ids=("victim",), **{name: pack_ints([value]) for name, value in values.items()})
@@ -250,6 +265,15 @@ def test_who_was_to_leave_and_has_not_in_time_is_not_counted_on() -> None:
     world.placement([ordered(1)])
     world.later(10 * MINUTE)
     world.placement([], [asked(2)])
+
+
+def test_who_left_and_is_back_on_the_host_gives_what_its_new_run_holds() -> None:
+    """The order under which its last run left is still open: another run of it hasn't gone yet."""
+    world = contended(taker=job("taker", "/b", cpu=2000))
+    world.placement([ordered(1, 2)])
+    again = replace(admitted("victim", run=2), first=pack_ints([2]))
+    world.placement([ended("victim", 2), again], [placed("victim", 2, run=2)])
+    world.placement([], [asked(2, run=2)])
 
 
 def test_what_was_refused_is_not_missed_where_others_counted_on_it() -> None:

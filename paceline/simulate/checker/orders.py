@@ -220,7 +220,7 @@ class _Order:
         if any(units.spared_ms.get(each, 0) > now for each in members):
             return "sla has refused it a while ago"
         often = max((len(units.displaced(each, now)) for each in members), default=0)
-        if often >= settings.preemptions_per_hour and not self._below_reservation:
+        if often >= settings.preemptions_per_hour and self._isnt_below():  # its code may name a way instead
             return f"it was displaced {often} times in this hour"
         yields = units.priority[task[0]] < units.priority[taker.job_id] or not units.held[task].entitled
         if way == OWN:

@@ -65,7 +65,7 @@ class Plans:
         for plan in self.plans.values():
             for host_id in plan.hosts:
                 mine = plan.hosts[host_id].copy()
-                mine.subtract(self._held(plan.victims, host_id))
+                mine.subtract(self._held(plan.victims.items(), host_id))
                 found.setdefault(host_id, Counter()).update(+mine)
         return found
 
@@ -194,11 +194,10 @@ class Plans:
         others = [other for other in self.plans.values() if other.unit != plan.unit]
         for other in others:
             room.subtract(other.hosts.get(host_id, Counter()))
-        leaving = dict(plan.victims)
-        in_time = (tasks for order, tasks in self._leaving.items() if order not in self._overdue)
-        for victims in (*(other.victims for other in others), *in_time):
-            leaving |= victims
-        room.update(self._held({task: run for task, run in leaving.items() if task not in stays}, host_id))
+        in_time = (runs for order, runs in self._leaving.items() if order not in self._overdue)
+        asked = (plan.victims, *(other.victims for other in others), *in_time)
+        leaving = {run for runs in asked for run in runs.items() if run[0] not in stays}
+        room.update(self._held(leaving, host_id))
         return room
 
     def _needs(self, event: PreemptionAsked, unit: Unit) -> dict[str, Counter[str]]:
@@ -214,12 +213,10 @@ class Plans:
             found.setdefault(host_id, Counter()).update(amounts)
         return found
 
-    def _held(self, victims: dict[Task, int], host_id: str) -> Counter[str]:
-        """What these runs still hold on a host."""
+    def _held(self, runs: Iterable[tuple[Task, int]], host_id: str) -> Counter[str]:
+        """What these runs still hold on a host. Of a task that is placed again each run counts by itself."""
         return self._pools.units.needs(
-            task
-            for task, run in victims.items()
-            if self._hosts.host_of(task) == host_id and self._hosts.run_of(task) == run
+            task for task, run in runs if self._hosts.host_of(task) == host_id and self._hosts.run_of(task) == run
         )
 
     def _check_held(self, plan: Plan, round_: Round) -> None:
