@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, ValidationInfo
 
 from events.bounds import INT_MAX, KINDS_MAX, SHARE_MAX
@@ -51,7 +52,12 @@ class Share(Amounts):
     @model_validator(mode="before")
     @classmethod
     def _one_for_all(cls, value: Any) -> Any:
-        return {"others": value} if isinstance(value, int) and not isinstance(value, bool) else value
+        if isinstance(value, Share | dict):
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SHARE_MAX:
+            told = f"must be a whole number from 0 to {SHARE_MAX}, or one for each resource"
+            raise PydanticCustomError("share", "{what}", {"what": told})
+        return {"others": value}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

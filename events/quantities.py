@@ -135,9 +135,10 @@ _ms = PlainSerializer(write_ms), _schema(_TIME_TEXT, _MS, {"const": 0})
 Milliseconds = Annotated[int, _parse_ms, _bounds(0, MS_MAX, write_ms), *_ms]
 SomeMilliseconds = Annotated[int, _parse_ms, _bounds(1, MS_MAX, write_ms), *_ms]
 """Longer than nothing."""
+_ms_or_never_of = _parser(_MS, None, f"must be {_TIME_TEXT}; or {NEVER}")
 MillisecondsOrNever = Annotated[
     int,
-    BeforeValidator(lambda value: -1 if value == NEVER else _ms_of(value)),
+    BeforeValidator(lambda value: -1 if value == NEVER else _ms_or_never_of(value)),
     AfterValidator(lambda value: value if value == -1 else within(value, 0, MS_MAX, write_ms)),
     PlainSerializer(write_ms_or_never),
     WithJsonSchema({"type": "string", "description": f"{_TIME_TEXT}; or {NEVER}"}),

@@ -18,7 +18,7 @@ COMMANDS = {
     "pool": "Define and inspect pools.",
     "host": "Inspect hosts; confirm a loss.",
     "cell": "Check cell health.",
-    "log": "Follow, verify, check and archive the log.",
+    "log": "Follow, verify, search and archive the log.",
     "snapshot": "Back up and restore state stores.",
     "admin": "Maintenance commands.",
     "agent": "Run the agent of this machine.",

@@ -59,7 +59,10 @@ class Client:
             folder = data or cell_file.data_folder()
             running = cell_file.read(folder)
             if running is None:
-                raise Unreachable(f"No cell runs on {folder}. Start one with `paceline up`, or name one with --server.")
+                raise Unreachable(
+                    f"No cell runs on {folder}. Start one with `paceline up`, wait if it is starting, or name "
+                    "one with --server."
+                )
             server = running.listen
             token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
             transport = transport or (ProvenTransport(token) if token else None)

@@ -33,7 +33,7 @@ LABELS_MAX = 32
 LOG_BYTES_MAX = 256 * 1024
 RETRY_S = "5"
 FORGOTTEN = (
-    "ended jobs are forgotten after forget_after_ms, and only the log has them then: paceline log tail --from-start "
+    "ended jobs are forgotten after `forget_after`, and only the log has them then: paceline log tail --from-start "
     "--no-follow, paceline job explain {} --at POSITION"
 )
 NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")

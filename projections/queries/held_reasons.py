@@ -105,9 +105,9 @@ def _entitled(job: JobRow, wait: Wait, numbers: Numbers, kinds: Kinds, detail: D
     words = counted(wait.tasks)
     large = short(asked, bound)
     if large:
-        text = "{tasks} wait{s}: pool {pool} may use less than is asked now".format(**words, pool=pool)
+        text = "{tasks} wait{s}: the entitlement of pool {pool} is less than is asked".format(**words, pool=pool)
         return Told(f"{text}{_against(large, asked, bound, kinds)}; others use the rest")
-    text = "{tasks} wait{s}: other work of pool {pool} holds what that may use now".format(**words, pool=pool)
+    text = "{tasks} wait{s}: other work of pool {pool} holds its entitlement".format(**words, pool=pool)
     text += _held_of(numbers, bound, kinds)
     if detail and (holders := detail.holders.get(pool)):
         names = beyond(asked, numbers["allocated"], bound) or list(asked)

@@ -76,7 +76,7 @@ def of_winner(order: OrderRow, detail: Detail | None) -> tuple[str, str, Remedy 
             )
         case Code.DEFERRED:
             again = order.answered_ms + detail.settings.defer_for_ms if detail else 0
-            text = f"the SLA of a job wouldn't have its runs leave now ({named})"
+            text = f"the SLA of a job allows no preemption now ({named})"
             text += f"; they aren't asked again before {at(again)}" if detail else ""
             return Code.DEFERRED, text, None, more | {"until": at(again) if detail else None}
     return None
@@ -125,7 +125,7 @@ def what_helps(job: JobRow, claims: int, detail: Detail | None, situation: Situa
         return f"{entitled}; nobody is preempted for pool {job.pool}"
     from_ms, right = since + detail.delay_ms, situation.reasons.get("right")
     if right is not None and right.since_ms + PLANNED_MS <= detail.now_ms:
-        return f"{entitled}; others may be preempted for it since {at(right.since_ms)}, none that would help may go now"
+        return f"{entitled}; preemption has been allowed since {at(right.since_ms)}; no set of victims is permitted now"
     if from_ms <= detail.now_ms:
-        return f"{entitled}; others may be preempted for it since {at(from_ms)}"
-    return f"{entitled}; from {at(from_ms)} on others may be preempted for it"
+        return f"{entitled}; preemption has been allowed since {at(from_ms)}"
+    return f"{entitled}; preemption is allowed from {at(from_ms)} on"

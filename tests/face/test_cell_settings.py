@@ -25,14 +25,14 @@ def test_only_what_is_named_is_sent_and_the_answer_is_told(cell, cli):
     cell.answer("PATCH", "/v1/cell/settings", ANSWER | {"code": "REPEATED"})
     args = ("preemption_delay=5s", "ended_jobs_max=7", "--resource", "gpu/a100", "--resource", "scratch=MiB")
     code, out, _ = cli("cell", "set", *args, "--licence", "matlab=20.5")
-    assert (code, out) == (0, "cell settings preemption_delay, ended_jobs_max, gpu/a100, scratch, matlab changed\n")
+    assert (code, out) == (0, "cell: preemption_delay, ended_jobs_max, gpu/a100, scratch, matlab changed\n")
     [sent] = cell.writes()
     assert sent.body == {
         "preemption_delay": "5s",
         "ended_jobs_max": 7,
         "resources": [{"name": "gpu/a100"}, {"name": "scratch", "unit": "MiB"}, {"name": "matlab", "amount": 20.5}],
     }
-    assert cli("cell", "set", "preemption_delay=5s")[1] == "cell settings preemption_delay unchanged\n"
+    assert cli("cell", "set", "preemption_delay=5s")[1] == "cell: preemption_delay unchanged\n"
 
 
 def test_what_names_nothing_or_the_same_twice_is_refused_before_it_is_sent(cell, cli):

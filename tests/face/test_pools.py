@@ -43,6 +43,8 @@ POOL       RESERVED  SHARE  LIMIT  ENTITLED  HELD  WITHOUT HOSTS  DEMAND  QUEUE 
     assert err == "other resources, with --resource NAME: memory\nthe pools of the first level reserve 20 cpu\n"
     out = cli("pool", "tree", "--resource", "memory", "--columns", "pool,reserved,entitled")[1]
     assert out.splitlines()[:3] == ["RESOURCE memory", "POOL       RESERVED  ENTITLED", "/                 -     24GiB"]
+    out = cli("pool", "tree", "--sort", "-entitled", "--columns", "pool", "--no-header")[1]
+    assert out.split() == ["/", "/maps/tiles", "/maps", "/maps-old"], "a pool away from its parent has its whole path"
     assert "there are cpu, memory" in cli("pool", "tree", "--resource", "gpu")[2]
     assert json.loads(cli("pool", "tree", "-o", "json")[1]) == TREE
     assert cli("pool", "tree", "-o", "name")[1] == "/maps\n/maps/tiles\n/maps-old\n"
@@ -110,7 +112,7 @@ cpu
 def test_a_pool_is_closed_and_opened(cli, cell):
     for _ in range(2):
         cell.answer("PATCH", "/v1/pools/maps/tiles", {"code": "DONE", "message": "", "position": "paceline.pools:3"})
-    assert cli("pool", "close", "/maps/tiles")[:2] == (0, "pool /maps/tiles is closed\n")
+    assert cli("pool", "close", "maps/tiles")[:2] == (0, "pool /maps/tiles is closed\n")
     assert cli("pool", "open", "/maps/tiles")[:2] == (0, "pool /maps/tiles is open\n")
     assert [each.body for each in cell.writes()] == [{"closed": True}, {"closed": False}]
 

@@ -21,7 +21,7 @@ HEAVY = (
 )  # fmt: skip
 
 FORGOTTEN = (
-    "ended jobs are forgotten after forget_after_ms, and only the log has them then: paceline log tail --from-start "
+    "ended jobs are forgotten after `forget_after`, and only the log has them then: paceline log tail --from-start "
     "--no-follow, paceline job explain x --at POSITION"
 )
 
@@ -101,7 +101,10 @@ def test_no_cell_on_the_folder_is_6_and_says_how_to_start_one(cli, monkeypatch, 
     monkeypatch.delenv("PACELINE_SERVER", raising=False)
     code, _, err = cli("job", "list", "--data", str(tmp_path))
     assert code == 6
-    assert err == f"paceline: No cell runs on {tmp_path}. Start one with `paceline up`, or name one with --server.\n"
+    assert err == (
+        f"paceline: No cell runs on {tmp_path}. Start one with `paceline up`, wait if it is starting, or name "
+        "one with --server.\n"
+    )
 
 
 def test_a_timeout_is_124(cli, cell):

@@ -131,7 +131,7 @@ def test_a_gang_held_by_the_other_work_of_its_own_pool_is_told_who_holds_what(wa
     assert told(waiting) == (
         "ENTITLEMENT_REACHED",
         "nobody, wait",
-        "2 tasks wait: other work of pool /p holds what that may use now (3 of 4 cpu held, 2 asked); most by job "
+        "2 tasks wait: other work of pool /p holds its entitlement (3 of 4 cpu held, 2 asked); most by job "
         "other: 3 cpu; it goes on when tasks of that pool end; a higher priority goes first",
     )
 
@@ -153,8 +153,8 @@ def test_a_pool_that_may_use_too_little_is_told_apart_from_one_that_is_full(wait
     numbers = {"entitlement": {"cpu": 500, "memory": 4096}, "allocated": {}}
     waiting.cell.decide("entitlement", held("a", (0,), "ENTITLEMENT_REACHED", **numbers))
     assert told(waiting)[2] == (
-        "1 task waits: pool /p may use less than is asked now (1 cpu asked, 0.5 cpu for it); others use the rest; "
-        "it goes on when others need less; a larger share or reservation helps"
+        "1 task waits: the entitlement of pool /p is less than is asked (1 cpu asked, 0.5 cpu for it); others use the "
+        "rest; it goes on when others need less; a larger share or reservation helps"
     )
 
 
@@ -254,19 +254,19 @@ def test_admitted_work_without_a_place_says_what_placement_says_and_what_comes_n
     full = {"tasks": 2, "hosts_considered": 4, "hosts_by_reason": {"cpu": 4}}
     cell.decide("placement", unplaced("a", **full))
     assert told(waiting)[2] == (
-        "2 tasks find no room on any host now (4 hosts seen: 4 cpu); entitled since 2023-11-14T22:13:21.000Z; from "
-        "2023-11-14T22:15:21.000Z on others may be preempted for it; it goes on when tasks end or hosts are added"
+        "2 tasks find no room on any host now (4 hosts seen: 4 cpu); entitled since 2023-11-14T22:13:21.000Z; "
+        "preemption is allowed from 2023-11-14T22:15:21.000Z on; it goes on when tasks end or hosts are added"
     )
     some = {name: pack_longs([500]) for name in ("others", "entitlement")}
     none = dict.fromkeys(("excess", "giver_entitlement", "reserved", "spare"), b"")
     taker = {**ranges("a", (0,)), "gang": pack_ints([0]), "pools": ("/p",), "pool": pack_ints([0])}
     cell.ms += 120_000
     cell.decide("entitlement", RightsSet(**taker, **some, **none, resources=("cpu",), flags=pack_ints([0]), givers=()))
-    assert "others may be preempted for it since 2023-11-14T22:15:21.000Z; it goes on" in told(waiting)[2]
+    assert "preemption has been allowed since 2023-11-14T22:15:21.000Z; it goes on" in told(waiting)[2]
     cell.ms += 6000
     cell.decide("entitlement")
     message = told(waiting)[2]
-    assert "others may be preempted for it since 2023-11-14T22:15:21.000Z, none that would help may go now" in message
+    assert "preemption has been allowed since 2023-11-14T22:15:21.000Z; no set of victims is permitted now" in message
     at = cell.fact(PoolDefined(path="/p", command_id="c", preemption_delay_ms=-1))
     cell.decide("entitlement", answered(at))
     assert "entitled since 2023-11-14T22:13:21.000Z; nobody is preempted for pool /p" in told(waiting)[2]
@@ -407,7 +407,7 @@ def test_a_preemption_that_the_sla_defers_is_no_reason_any_more_and_the_winner_i
     assert [each["machine"] for each in why(contest, "v")["reasons"]] == ["entitlement", "sla"]
     cell.decide("lifecycle", answer(cell, 7, "DEFERRED", **runs("v", (0,))))
     assert why(contest, "v")["headline"] is None
-    assert "the SLA of a job wouldn't have its runs leave now (1 of job v); they aren't asked again before " \
+    assert "the SLA of a job allows no preemption now (1 of job v); they aren't asked again before " \
         "2023-11-14T22:23:20.000Z" in str(why(contest, "w")["reasons"])  # fmt: skip
     cell.decide("entitlement", preempted(8, {"v": (1,)}, "w"))
     assert told(contest, "v")[0] == "BELOW_ENTITLEMENT", "another is asked"
@@ -436,7 +436,7 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     contest.cell.decide("placement", HostsReserved(**reserved, kept={"cpu": 500}, state="RESERVED"))
     assert told(contest, "w")[2] == (
         "hosts h1, h2 are drained for 1 task, 0.5 cpu kept there so far; given up at 2023-11-14T22:23:20.000Z; "
-        "entitled since 2023-11-14T22:13:20.000Z; from 2023-11-14T22:15:20.000Z on others may be preempted for it; "
+        "entitled since 2023-11-14T22:13:20.000Z; preemption is allowed from 2023-11-14T22:15:20.000Z on; "
         "it goes on when enough tasks on these hosts have ended"
     )
     said = unplaced("w", "HOSTS_RESERVED", nearest=NEAR, hosts_considered=2, hosts_by_reason={"cpu": 2})
@@ -444,7 +444,7 @@ def test_hosts_that_are_drained_for_a_gang_are_named(contest):
     contest.cell.decide("placement", said)
     (reason,) = why(contest, "w")["reasons"]
     assert reason["hosts_by_reason"] == {"cpu": 2}, "what placement says of the same is no second reason"
-    assert "others may be preempted for it since 2023-11-14T22:15:20.000Z; it goes on" in reason["message"]
+    assert "preemption has been allowed since 2023-11-14T22:15:20.000Z; it goes on" in reason["message"]
     contest.cell.run("w", (0,))
     assert why(contest, "w")["headline"] is None
 

@@ -65,7 +65,7 @@ def set_(
     answer = client.change_cell(changes, wait=DECIDED_S)
     named = [each.partition("=")[0] for each in (*settings, *resources, *licences)]
     done = {"DONE": "changed", "REPEATED": "unchanged"}.get(str(answer.get("code")), "not decided yet")
-    show(form, answer, named, lambda: say(f"cell settings {', '.join(named)} {done}"))
+    show(form, answer, named, lambda: say(f"cell: {', '.join(named)} {done}"))
 
 
 def _pairs(texts: tuple[str, ...], what: str) -> list[tuple[str, str]]:

@@ -55,7 +55,7 @@ def print_explanation(body: "Explanation", zone: str) -> None:
     """Why a job is where it is; the first two lines say what counts."""
     headline = body["headline"]
     if headline is None:
-        say(f"job {body['job_id']}  {body['state']}  it lacks nothing")
+        say(f"job {body['job_id']}  {body['state']}  nothing pending")
         _print_winner(body)
         return
     say(f"job {body['job_id']}  {body['state']}  {headline['code']}  {headline['message']}")

@@ -34,7 +34,7 @@ from paceline.output import (
 
 if TYPE_CHECKING:
     from paceline.client.client import Client
-    from paceline.client.models import Pool
+    from paceline.client.models import Pool, Queue
     from paceline.job_files import PoolFile
 
 
@@ -151,8 +151,12 @@ def queue(client: "Client", path: str, size: int, zone: str, form: str, shape: T
     """Show the first gangs that wait in a pool, by class of work, with their reason codes."""
     body = client.queue(path, size)
     jobs = dict.fromkeys(each["job_id"] for line in body["classes"].values() for each in line["gangs"])
-    below = () if body["classes"] else [each for each in client.pools() if each["path"].startswith(f"{path}/")]
-    show(form, body, jobs, lambda: print_queue(body, below, zone, shape))
+    show(form, body, jobs, lambda: print_queue(body, _below(client, body), zone, shape))
+
+
+def _below(client: "Client", queue: "Queue") -> "list[Pool]":
+    """The pools below one, where nothing waits in itself."""
+    return [] if queue["classes"] else [each for each in client.pools() if each["path"].startswith(f"{queue['path']}/")]
 
 
 @pool.command(epilog=examples("paceline pool explain /maps/tiles"))
@@ -174,7 +178,7 @@ def explain(client: "Client", path: str, form: str) -> None:
 def close(client: "Client", path: str, form: str) -> None:
     """Stop admissions to a pool and those below it; running work continues."""
     answer = client.change_pool(path, {"closed": True}, wait=DECIDED_S)
-    show(form, answer, [path], lambda: say(f"pool {path} is closed"))
+    show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} is closed"))
 
 
 @pool.command("open", epilog=examples("paceline pool open /maps/tiles"))
@@ -185,7 +189,7 @@ def close(client: "Client", path: str, form: str) -> None:
 def open_(client: "Client", path: str, form: str) -> None:
     """Open a pool that was closed."""
     answer = client.change_pool(path, {"closed": False}, wait=DECIDED_S)
-    show(form, answer, [path], lambda: say(f"pool {path} is open"))
+    show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} is open"))
 
 
 @pool.command(epilog=examples("paceline pool remove /maps/tiles"))
@@ -196,9 +200,17 @@ def open_(client: "Client", path: str, form: str) -> None:
 def remove(client: "Client", path: str, form: str) -> None:
     """Remove a pool that has no children and no open jobs."""
     answer = client.remove_pool(path, wait=DECIDED_S)
-    show(form, answer, [path], lambda: say(f"pool {path} removed"))
+    show(form, answer, [path], lambda: say(f"pool /{path.strip('/')} removed"))
 
 
 def _print(body: "Pool") -> None:
-    facts((name, words(value) if isinstance(value, dict) else value) for name, value in body.items())
+    facts((name, _shown(value)) for name, value in body.items())
     note(f"its jobs: paceline job list --pool {body['path']}")
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or None
+    return words(value) if isinstance(value, dict) else value

@@ -24,7 +24,11 @@ def print_tree(body: "PoolTree", resource: str, shape: TableOptions) -> None:
     name = resource or "cpu"
     several = len(cells) > 1
     rows = [row for cell in cells for row in _rows(cell, body["pools"], several)]
-    columns = [Column("POOL", lambda each: each["title"], order=lambda each: each["path"])]
+
+    def named(each: "dict[str, Any]") -> object:
+        return each["path"] if shape.sort and each["path"] != "/" else each["title"]
+
+    columns = [Column("POOL", named, order=lambda each: each["path"])]
     titles = {"reservation": "RESERVED", "share": "SHARE", "limit": "LIMIT", "entitlement": "ENTITLED"}
     titles |= {"held": "HELD", "without_hosts": "WITHOUT HOSTS", "demand": "DEMAND"}
     for field, title in titles.items():
@@ -119,7 +123,7 @@ def print_queue(body: "Queue", leaves: "Sequence[Pool]", zone: str, shape: Table
     if placing:
         say(f"admitted and without a place: {words(placing)}")
     if not body["classes"] and not placing:
-        below = (f"{pool['path']} {_count(tasks, 'task')}" for pool in leaves if (tasks := _waiting(pool)))
+        below = (f"{pool['path']} {_count(count, 'task')}" for pool in leaves if (count := _waiting(pool)))
         waiting = ", ".join(below)
         say(f"jobs wait in leaf pools: {waiting}" if waiting else f"nothing waits in pool {body['path']}")
 
