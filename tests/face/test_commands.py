@@ -182,6 +182,25 @@ AT         WHO        ROUND  EVENT         DETAIL
 """, "")  # fmt: skip
 
 
+def test_orders_of_a_round_that_are_alike_are_one_line_of_the_history(cli, cell):
+    def order(number, **detail):
+        shared = {"order": number, "code": "BELOW_ENTITLEMENT", "for_job": "w", "for_pool": "/b"}
+        return {"position": f"paceline.entitlement:{number}", "at": "2026-08-21T10:44:18.000Z",
+                "machine": "entitlement", "round": 3, "index": number, "event": "PreemptionsOrdered",
+                "detail": {**shared, **detail}}  # fmt: skip
+
+    lost = [order(number, tasks=1, from_pool="/a", ways=["GIVE"], instance=number, run=1) for number in range(1, 4)]
+    other = order(4, tasks=2, from_pool="/a", ways=["OWN"], instance=9, run=1)
+    later = {**lost[0], "event": "HostsReserved", "detail": {"until_ms": 1787309457000}}
+    cell.answer("GET", "/v1/jobs/a/history", {"events": [*lost, other, later], "next_page_token": ""})
+    out = cli("job", "history", "a", "--columns", "detail", "--no-header")[1]
+    assert out.splitlines() == [
+        "orders 1-3, code BELOW_ENTITLEMENT, for_job w, for_pool /b, tasks 3, from_pool /a, ways GIVE",
+        "order 4, code BELOW_ENTITLEMENT, for_job w, for_pool /b, tasks 2, from_pool /a, ways OWN, instance 9, run 1",
+        "until 2026-08-21T10:50:57Z",
+    ]
+
+
 def test_submitting_sends_what_was_written_and_says_what_to_do_next(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs", job("x"))
     code, out, err = cli("job", "submit", files(tmp_path, "x"))

@@ -1,6 +1,9 @@
 """How jobs are shown to people."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from paceline.output import Column, TableOptions, facts, note, say, table, when, words
 
@@ -9,6 +12,8 @@ if TYPE_CHECKING:
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
+_OF_ONE_ORDER = frozenset(("order", "instance", "run", "hosts", "spared", "from_jobs"))
+_TIMES = frozenset(("until_ms", "not_before_ms"))
 
 
 def print_job(body: "Job", zone: str) -> None:
@@ -110,15 +115,52 @@ def _amounts(amounts: "Amounts | None") -> str:
 
 
 def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) -> None:
-    """What happened, a line each."""
+    """What happened, a line each; orders to preempt that a round gave for the same reason share one."""
     table(
-        rows,
+        list(_ranged(rows)),
         [
             Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
             Column("WHO", lambda each: each["machine"]),
             Column("ROUND", lambda each: each["round"], right=True),
             Column("EVENT", lambda each: each["event"]),
-            Column("DETAIL", lambda each: words(each["detail"])),
+            Column("DETAIL", lambda each: words(_readable(each["detail"], zone))),
         ],
         shape,
     )
+
+
+def _ranged(rows: "list[HistoryEntry]") -> "Iterator[HistoryEntry]":
+    """The rows, of orders that follow each other and are alike the first, with the sums of all."""
+    for key, group in groupby(rows, _alike):
+        same = list(group)
+        if key is None or len(same) == 1:
+            yield from same
+            continue
+        first, last = same[0]["detail"], same[-1]["detail"]
+        sums: dict[str, int] = {
+            name: sum(each["detail"][name] for each in same) for name in ("tasks", "victims") if name in first
+        }
+        kept = {name: value for name, value in first.items() if name not in _OF_ONE_ORDER}
+        yield {**same[0], "detail": {"orders": f"{first['order']}-{last['order']}", **kept, **sums}}
+
+
+def _alike(row: "HistoryEntry") -> "tuple[object, ...] | None":
+    """What orders of one line have in common; None: it isn't an order to preempt."""
+    if row["event"] != "PreemptionsOrdered":
+        return None
+    shared = ("code", "for_job", "for_pool", "from_pool", "from_pools", "ways", "from_jobs")
+    of = row["detail"]
+    names = [list(of[name]) if isinstance(of.get(name), dict) else of.get(name) for name in shared]
+    return (row["machine"], row["round"], "victims" in of, *names)
+
+
+def _readable(detail: dict[str, Any], zone: str) -> dict[str, Any]:
+    """Times within what happened, as users read them: they may lie ahead, so no age is shown."""
+    shown = {}
+    for name, value in detail.items():
+        if name in _TIMES and value:
+            moment = datetime.fromtimestamp(value / 1000, UTC).isoformat()
+            shown[name.removesuffix("_ms")] = when(moment, zone or "utc")
+        else:
+            shown[name] = value
+    return shown
