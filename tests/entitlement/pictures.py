@@ -92,7 +92,7 @@ def pictures() -> str:
     """The pictures as they stand on the page."""
     parts = []
     for (minutes, text), pools in zip(MOMENTS, rows(), strict=True):
-        lines = [f"{'':14}{'MAY USE':>8}{'HOLDS':>7}{'WANTS':>7}"]
+        lines = [f"{'':14}{'ENTITLED':>8}{'HELD':>7}{'DEMAND':>7}"]
         for path in sorted(pools, key=lambda path: path.split("/") if path != "/" else []):
             entitled, wanted, held = pools[path]
             name = path if path.count("/") < 2 else "  " + path.rpartition("/")[2]

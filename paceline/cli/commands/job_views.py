@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
-_OF_ONE_ORDER = frozenset(("order", "instance", "run", "hosts", "spared", "from_jobs"))
+_OF_ONE_ORDER = frozenset(("order", "instance", "run", "hosts", "spared"))
 _TIMES = frozenset(("until_ms", "not_before_ms"))
 
 
@@ -130,18 +130,20 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
 
 
 def _ranged(rows: "list[HistoryEntry]") -> "Iterator[HistoryEntry]":
-    """The rows, of orders that follow each other and are alike the first, with the sums of all."""
+    """The rows; orders that follow each other and are alike are one, with their numbers of tasks added up."""
     for key, group in groupby(rows, _alike):
         same = list(group)
         if key is None or len(same) == 1:
             yield from same
             continue
         first, last = same[0]["detail"], same[-1]["detail"]
-        sums: dict[str, int] = {
-            name: sum(each["detail"][name] for each in same) for name in ("tasks", "victims") if name in first
-        }
-        kept = {name: value for name, value in first.items() if name not in _OF_ONE_ORDER}
-        yield {**same[0], "detail": {"orders": f"{first['order']}-{last['order']}", **kept, **sums}}
+        detail: dict[str, Any] = {"orders": f"{first['order']}-{last['order']}"}
+        for name, value in first.items():
+            if name in ("tasks", "victims"):
+                detail[name] = sum(each["detail"][name] for each in same)
+            elif name not in _OF_ONE_ORDER:
+                detail[name] = list(value) if isinstance(value, dict) else value
+        yield {**same[0], "detail": detail}
 
 
 def _alike(row: "HistoryEntry") -> "tuple[object, ...] | None":
