@@ -252,3 +252,16 @@ def test_a_wrong_pool_is_told_where():
     assert wrong({"reservation": {"cpu": 4}, "limit": {"cpu": 3}}, PoolSpec) == {
         "/limit/cpu": "is below the reservation"
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer", "message"),
+    [
+        ({"share": 1.5}, "/share", "must be a whole number from 0 to"),
+        ({"share": -1}, "/share", "must be a whole number from 0 to"),
+        ({"preemption_delay": "forever"}, "/preemption_delay", "; or never"),
+    ],
+)
+def test_a_pool_with_a_wrong_value_is_told_what_may_stand_there(fields, pointer, message):
+    found = wrong(fields, PoolSpec)
+    assert (list(found), message in found[pointer]) == ([pointer], True)
