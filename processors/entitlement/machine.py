@@ -277,7 +277,7 @@ class Entitlement:
         self.asks.answered(event)
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
-        self.displacements.ordered(event, now)
+        self.displacements.ordered(event)
         self.folds.ordered(event, now)
         self.asks.answered(event)
         if not event.host_ids or self.folds.is_parked(event.for_job, event.for_first):

@@ -153,7 +153,7 @@ class Sharing:
 
     def _ordered(self, event: PreemptionsOrdered, now: int) -> None:
         self.plans.ordered(event, now)
-        self.displaced.ordered(event, now)
+        self.displaced.ordered(event)
 
     def _refused(self, event: PreemptionRefused, now: int) -> None:
         self._again(self.plans.refused(event, now), now)

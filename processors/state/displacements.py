@@ -64,12 +64,6 @@ class Displacements:
 
     # What is asked.
 
-    def freed_ms(self, job_id: str, instances: Iterable[int], now: int, per_hour: int) -> int:
-        """When a unit may be preempted again that was as often as the cell allows, or that is spared; 0: it may now,
-        `INT_MAX` hours: it never may.
-        """
-        return max(self.capped_ms(job_id, instances, now, per_hour), self.spared_ms(job_id, instances, now))
-
     def capped_ms(self, job_id: str, instances: Iterable[int], now: int, per_hour: int) -> int:
         """Until when a unit was preempted as often within an hour as the cell allows; 0: it wasn't."""
         if not per_hour:
@@ -100,27 +94,14 @@ class Displacements:
         mine = self._of_job.get(job_id, ())
         return {instance: row.times[-1] for instance in mine if (row := self.table[job_id, instance]).times}
 
-    def next_ms(self, now: int) -> int | None:
-        """The first time after now at which something of a task is over; then one may be preempted that may not now.
-        None: there is none.
-        """
-        while self._later and self._stale(*self._later[0]):
-            heappop(self._later)
-        if not self._later or self._later[0][0] > now:
-            return self._later[0][0] if self._later else None
-        times = [row.until_ms for row in self.table.values()]
-        times += [at + HOUR_MS for row in self.table.values() for at in row.times]
-        return min((at for at in times if at > now), default=None)
-
     def __contains__(self, job_id: str) -> bool:
         """Whether anything is remembered of a job."""
         return job_id in self._of_job
 
     # What is folded.
 
-    def ordered(self, event: PreemptionsOrdered, now: int) -> None:
+    def ordered(self, event: PreemptionsOrdered) -> None:
         """Runs were ordered to leave."""
-        self.expire(now)
         if not same_length(event.job_ids, event.job, event.instance, event.run, event.slice):
             return
         columns = (ints(event.job), ints(event.instance), ints(event.run), ints(event.slice))
@@ -133,7 +114,6 @@ class Displacements:
 
     def answered(self, event: PreemptionAnswered, now: int, defer_for_ms: int) -> None:
         """An order has its answer: runs of it that aren't over stay; those that sla refused are spared for a time."""
-        self.expire(now)
         if event.code == Code.DEFERRED and same_length(event.job_ids, event.job, event.instance, event.run):
             for job, instance in zip(ints(event.job).tolist(), ints(event.instance).tolist(), strict=True):
                 task = (event.job_ids[job], instance)
@@ -145,7 +125,6 @@ class Displacements:
 
     def ended(self, event: RunsEnded, now: int) -> None:
         """Runs are over; of those that were ordered to leave, who left because of that was preempted."""
-        self.expire(now)
         known = [index for index, job_id in enumerate(event.job_ids) if job_id in self._of_job]
         if not known or not same_length(event.job_ids, event.job, event.instance, event.run, event.outcome):
             return
@@ -206,7 +185,9 @@ class Displacements:
         self._forget(task)
 
     def expire(self, now: int) -> None:
-        """Forgets what is over; a TimerPassed does."""
+        """Forgets what is over; a TimerPassed of one's own does. What is folded doesn't: its time is that of who wrote
+        it, whose clock may be ahead.
+        """
         while self._later and self._later[0][0] <= now:
             at, task = heappop(self._later)
             if self._stale(at, task):

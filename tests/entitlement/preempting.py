@@ -111,7 +111,7 @@ class Preempting:
                 self.asks.asked(event, self._input.cause)
             case PreemptionsOrdered():
                 self.asks.answered(event)
-                self.displacements.ordered(event, now)
+                self.displacements.ordered(event)
                 self.folds.ordered(event, now)
             case PreemptionRefused():
                 self.asks.answered(event)

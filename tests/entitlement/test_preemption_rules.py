@@ -160,7 +160,7 @@ def test_what_is_remembered_of_tasks_is_what_happened_to_them(seed: int) -> None
         if free and random.random() < 0.6:
             chosen = random.sample(free, random.randrange(1, len(free) + 1))
             runs = [((*task, run[task]), random.randrange(2)) for task in chosen]
-            mine.ordered(order(number, [each for each, _ in runs], [flag for _, flag in runs]), now)
+            mine.ordered(order(number, [each for each, _ in runs], [flag for _, flag in runs]))
             opened[number] = runs
         elif opened:
             at = random.choice(list(opened))
@@ -192,7 +192,6 @@ def test_what_is_remembered_of_tasks_is_what_happened_to_them(seed: int) -> None
                     memory.pop(task, None)
             for runs in opened.values():
                 runs[:] = [each for each in runs if each[0][0] != "a"]
-        later = []
         for job, each in run:
             times = [at for at in twin.times.get((job, each), ()) if at + HOUR_MS > now]
             until = times[-2] + HOUR_MS if len(times) >= 2 else 0
@@ -200,8 +199,21 @@ def test_what_is_remembered_of_tasks_is_what_happened_to_them(seed: int) -> None
             assert mine.capped_ms(job, [each], now, 2) == until
             assert mine.spared_ms(job, [each], now) == (spared if spared > now else 0)
             assert mine.slices(job, [each]) == twin.slices.get((job, each), 0)
-            later += [at for at in (*(at + HOUR_MS for at in times), spared) if at > now]
-        assert mine.next_ms(now) == min(later, default=None)
     mine.expire(now + 2 * HOUR_MS)
     kept = {task for task, count in twin.slices.items() if count}
     assert kept <= set(mine.table) <= kept | {one[:2] for runs in opened.values() for one, _ in runs}
+
+
+def test_what_happens_by_a_clock_that_is_ahead_makes_nothing_forgotten() -> None:
+    mine, now = Displacements(), 1_700_000_000_000
+    ahead, zero = now + 2 * HOUR_MS, pack_ints([0])
+    for number, at in ((1, now), (2, ahead)):
+        run = ("a", number, 1)
+        mine.ordered(order(number, [run], [0]))
+        mine.ended(RunsEnded(**columns([run]), outcome=pack_ints([4]), exit_code=zero, kept=zero), at)
+    cause = Cause(machine="entitlement", round=1)
+    mine.answered(PreemptionAnswered(number=2, order=cause, code="LEFT", victims=1, **columns([])), ahead, 0)
+    assert mine.capped_ms("a", [1], now + 1000, 1) == now + HOUR_MS
+    assert mine.last("a") == {1: now, 2: ahead}
+    mine.expire(ahead)
+    assert mine.last("a") == {2: ahead}
