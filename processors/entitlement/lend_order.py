@@ -3,12 +3,11 @@ share; pools with a share of 0 come last. A pool stands with the head of its que
 units of other shapes behind it.
 
 Pools stand in it by what the unit needs, so that who can't have what is idle isn't looked at. It is derived, and kept
-up for pools of which something has changed.
+up for pools of which something has changed, in proportion to their shapes.
 """
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from heapq import nsmallest
 from typing import NamedTuple
 
 from sortedcontainers import SortedSet
@@ -20,8 +19,6 @@ from processors.entitlement.queues import Queues
 from processors.entitlement.rows import PoolRow, ReportedRow
 from processors.state.table import Table
 
-FORMS_LOOKED_AT = 16
-"""So many shapes of a pool's queue are looked at for one that fits."""
 LENT_TO = (0, CONTROLLERS)
 """The classes that may be lent to."""
 
@@ -59,12 +56,14 @@ class LendOrder:
     def refresh(self, pools: Iterable[str]) -> None:
         """Something has changed for these pools."""
         for pool in pools:
-            for group in list(self._of.get(pool, ())):
-                self.drop(group, pool)
-            for group in self._groups_of(pool):
-                key = self.key(pool, group, self._queues.holdings[pool].allocation)
-                self._groups.setdefault(group, SortedSet()).add(key)
-                self._of.setdefault(pool, {})[group] = key
+            had, keys = {**self._of.get(pool, {})}, self._keys(pool)
+            for group, key in had.items():
+                if keys.get(group) != key:
+                    self.drop(group, pool)
+            for group, key in keys.items():
+                if had.get(group) != key:
+                    self._groups.setdefault(group, SortedSet()).add(key)
+                    self._of.setdefault(pool, {})[group] = key
 
     def drop(self, group: Group, pool: str) -> None:
         """A pool gets nothing there before something changes for it."""
@@ -101,11 +100,20 @@ class LendOrder:
         row = self._reported.get(pool)
         return self._queues.nothing if row is None else row.entitlement
 
-    def _groups_of(self, pool: str) -> dict[Group, None]:
-        queues = self._queues
+    def _keys(self, pool: str) -> dict[Group, Key]:
+        """Where a pool stands. Units that need the same kinds stand alike."""
+        queues, held = self._queues, self._queues.holdings[pool].allocation
         if pool not in self._pools or closed_at(self._pools, queues.holdings.levels(pool)):
             return {}
-        forms = queues.lines[pool].forms
-        firsts = nsmallest(FORMS_LOOKED_AT, [places[0] for (kind, _), places in forms.items() if kind in LENT_TO])
-        needs = [queues.unit_need(queues.jobs[job_id], key) for *_, (job_id, key) in firsts]
-        return {(at > 0, need): None for at, need in enumerate(needs)}
+        firsts = [(places[0], form) for (kind, form), places in queues.lines[pool].forms.items() if kind in LENT_TO]
+        head = min(firsts, default=None)
+        alike: dict[tuple[bool, ...], Key] = {}
+        keys: dict[Group, Key] = {}
+        for first in firsts:
+            place, form = first
+            group = (first is not head, queues.form_need(form, queues.jobs[place[-1][0]]))
+            kinds = (group[0], *(want > 0 for want in group[1]))
+            if kinds not in alike:
+                alike[kinds] = self.key(pool, group, held)
+            keys[group] = alike[kinds]
+        return keys

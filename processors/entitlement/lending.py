@@ -5,13 +5,13 @@ its queue; what is behind a head that finds no room comes after all other pools,
 pool saves after that. A shape that found no host backs off in its pool.
 """
 
-from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush, nsmallest
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.admission import BOUNDLESS, Rooms, Taken, controllers_room
-from processors.entitlement.lend_order import FORMS_LOOKED_AT, LENT_TO, Group, Key, LendOrder
+from processors.entitlement.lend_order import LENT_TO, Group, Key, LendOrder
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import Place
 from processors.entitlement.parts import CONTROLLERS, GANG, ROLES, Form, Part
@@ -61,12 +61,17 @@ class Lending:
         """How many units of a part are lent in this pass."""
         self._ahead: dict[tuple[str, int, Form | None], int] = {}
         """How many places of a queue have nothing more to lend to."""
+        self._firsts: dict[str, list[tuple[Place, int, Form]]] = {}
+        """By pool a heap of where shapes come first that may fit; what fits no more in this pass has left it."""
+        self._limits: dict[str, Vector] = {}
+        """What limits leave, since something was lent last."""
         self.lent: list[Taken] = []
         self.limited: dict[str, None] = {}
         """Pools that get nothing because of limits."""
         self.refused: list[tuple[Group, str]] = []
         """Who got nothing though there was room; where nothing is lent, that is so before something changes for it."""
-        self._took: dict[str, None] = {}
+        self._own: dict[str, None] = {}
+        """Pools that stand by themselves, for what they get isn't what they stood with."""
 
     def decide(self, budget: int) -> None:
         """Lends at most so many tasks; a gang isn't divided."""
@@ -78,12 +83,11 @@ class Lending:
             group = (key.behind, need)
             if place != MINE:
                 self._push(heap, group, place + 1)
-                if key.pool in self._took:
+                if key.pool in self._own:
                     continue
             candidate = self._found(key)
             if candidate is not None and candidate.need == need:
                 budget -= self._take(key, candidate, heap[0][0] if heap else None, budget)
-                self._took[key.pool] = None
                 self._push_mine(heap, key.pool, key.behind)
             elif candidate is not None or place == MINE:
                 self._push_mine(heap, key.pool, key.behind or candidate is None)
@@ -98,7 +102,8 @@ class Lending:
 
     def _push_mine(self, heap: list[Entry], pool: str, behind: bool) -> None:
         """A pool is lent to again, as what it got already says."""
-        found = next(self._behind(pool), None) if behind else self._head(pool)
+        self._own[pool] = None
+        found = self._behind(pool) if behind else self._head(pool)
         if found is not None:
             key = self._order.key(pool, (behind, found.need), self._rooms.allocation(pool))
             heappush(heap, (key, found.need, MINE))
@@ -106,7 +111,7 @@ class Lending:
     def _found(self, key: Key) -> Candidate | None:
         """What a pool would get: its head, or the first unit behind it, as far as it fits."""
         if key.behind:
-            return next(self._behind(key.pool), None)
+            return self._behind(key.pool)
         head = self._head(key.pool)
         return head if head is not None and self._fits(key.pool, head) else None
 
@@ -121,19 +126,31 @@ class Lending:
         ]
         return self._candidate(*min(first)) if first else None
 
-    def _behind(self, pool: str) -> Iterator[Candidate]:
-        """The first units of other shapes that fit, in the order of the queue."""
-        firsts = [
-            (place, kind)
-            for (kind, form), places in self._queues.lines[pool].forms.items()
-            if kind in LENT_TO
-            for place in [self._next(places, (pool, kind, form))]
-            if place is not None
-        ]
-        for place, kind in nsmallest(FORMS_LOOKED_AT, firsts):
-            candidate = self._candidate(place, kind)
-            if self._fits(pool, candidate):
-                yield candidate
+    def _behind(self, pool: str) -> Candidate | None:
+        """The first unit of the queue that fits, whatever its shape."""
+        forms, firsts = self._queues.lines[pool].forms, self._firsts.get(pool)
+        if firsts is None:
+            firsts = self._firsts[pool] = [
+                (places[0], kind, form)
+                for (kind, form), places in forms.items()
+                if kind in LENT_TO and fits(self._need(places[0], form), self._room)
+            ]
+            heapify(firsts)
+        while firsts:
+            first, kind, form = firsts[0]
+            place = self._next(forms[kind, form], (pool, kind, form))
+            if place is not None and place != first:
+                heapreplace(firsts, (place, kind, form))
+                continue
+            if place is not None:
+                candidate = Candidate(place, kind, self._need(place, form))
+                if self._fits(pool, candidate):
+                    return candidate
+            heappop(firsts)
+        return None
+
+    def _need(self, place: Place, form: Form) -> Vector:
+        return self._queues.form_need(form, self._queues.jobs[place[-1][0]])
 
     def _next(self, places: "Iterable[Place]", queue: tuple[str, int, Form | None]) -> Place | None:
         """The first part of a queue with units that aren't lent yet."""
@@ -160,15 +177,15 @@ class Lending:
 
     def _units(self, pool: str, candidate: Candidate) -> int:
         """How many units alike have room."""
+        units = fits(candidate.need, self._room)
+        if not units:
+            return 0
         job_id, key = candidate.place[-1]
         row = self._queues.jobs[job_id]
         backoff = self._backoffs.get((pool, self._queues.backoff_key(row, key)))
         if backoff is not None and self._now < backoff.until_ms:
             return 0
-        units = fits(candidate.need, self._room)
-        if not units:
-            return 0
-        limited = fits(candidate.need, self._rooms.limit(pool, lent=True))
+        limited = fits(candidate.need, self._limit(pool))
         if candidate.kind & CONTROLLERS:
             limited = min(limited, fits(candidate.need, self._controllers_left(pool)))
         if not limited:
@@ -177,6 +194,12 @@ class Lending:
 
     def _fits(self, pool: str, candidate: Candidate) -> bool:
         return self._units(pool, candidate) > 0
+
+    def _limit(self, pool: str) -> Vector:
+        limit = self._limits.get(pool)
+        if limit is None:
+            limit = self._limits[pool] = self._rooms.limit(pool, lent=True)
+        return limit
 
     def _controllers_left(self, pool: str) -> Vector:
         held, lent = self._queues.holdings[pool].controllers, self._controllers.get(pool)
@@ -197,6 +220,7 @@ class Lending:
         self._count[part] = self._count.get(part, 0) + units
         self._room = subtract(self._room, amount)
         self._rooms.take(pool, amount, False)
+        self._limits.clear()
         if candidate.kind & CONTROLLERS:
             self._controllers[pool] = add(self._controllers.get(pool, self._queues.nothing), amount)
         self.lent.append((part[0], row, slots, int(part[1] % ROLES == GANG), 0))

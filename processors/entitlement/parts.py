@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from events.columns import I64, counted, distinct
-from events.resources import STANDARD_KINDS, Kinds, Vector, add
+from events.resources import STANDARD_KINDS, Kinds, Vector, add, scale
 from processors.entitlement.rows import JobRow
 from processors.state.arena import REMOVED, Arena
 from processors.state.shapes import Shapes
@@ -119,6 +119,11 @@ class Parts:
             return (shape, 1, 0)
         mixed = bool((self.arena["shape"][row.base : row.base + row.gang_min] != shape).any())
         return (shape, row.gang_min, row.number if mixed else 0)
+
+    def form_need(self, form: Form, row: JobRow) -> Vector:
+        """What a unit of a form needs; `row`: a job with such."""
+        shape, size, mixed = form
+        return self.asked(row, self.gang(row)) if mixed else scale(self.shapes[shape].need, size)
 
     def backoff_key(self, row: JobRow, key: int) -> int:
         """The key of units of a part among those of their pool that back off: shape and size."""

@@ -208,6 +208,16 @@ def test_what_one_shape_backs_off_from_another_may_have() -> None:
     assert borrowed(world.said)[-1] == ("tiny", 0, 1)
 
 
+def test_what_stands_idle_is_lent_behind_any_number_of_shapes_that_find_no_room() -> None:
+    world = World(cpu(40))
+    world.define("/a")
+    world.define("/b", reservation=cpu(32))
+    world.place(*world.submit("firm", "/b", instances=32, preemptible=False))
+    for members in range(9, 29):
+        assert world.submit(f"gang{members}", "/a", instances=members, gang_min=members) == []
+    assert len(world.submit("single", "/a", instances=9)) == 8
+
+
 def test_a_return_of_an_old_run_takes_nothing_from_the_one_that_holds() -> None:
     world = World(cpu(2))
     world.define("/p")

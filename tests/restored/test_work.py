@@ -92,6 +92,24 @@ def test_what_comes_free_is_lent_at_the_same_cost_among_four_times_as_many_pools
     assert lend_one(80) < 1.5 * lend_one(20) + 100
 
 
+def lend_behind(shapes: int) -> int:
+    """Counts the work of lending singly to single tasks behind gangs of so many sizes, half of which might fit."""
+    world = Sharing(cpu(2000))
+    world.define("/b", reservation=cpu(1000))
+    world.place(*world.submit("firm", "/b", need=cpu(1000), preemptible=False))
+    world.define("/p", limit=cpu(100))
+    world.busy = True
+    for number in range(shapes):
+        members = 201 + number if number % 2 else 1001 + number
+        world.submit(f"gang{number}", "/p", instances=members, gang_min=members)
+    world.submit("single", "/p", instances=101)
+    return asked(world)
+
+
+def test_lending_costs_what_there_are_shapes_not_more() -> None:
+    assert lend_behind(160) < 4.5 * lend_behind(40) + 100
+
+
 def look_under_limits(pools: int) -> int:
     """Counts the work of a wakeup while a limit holds up each of so many pools."""
     world = crowd(pools, limit=cpu(3000))
