@@ -295,7 +295,7 @@ PLANTED: dict[Plant, Planted] = {
     limit_off_by_one: Planted("aren't preemptible|its limit is"),
     asked_twice: Planted("it would fit within that", 10),
     old_reports_count: Planted("by itself, which no host has said", 18, 100),
-    reports_count_twice: Planted("for the second time", 6, 100),
+    reports_count_twice: Planted("for the second time", 3, 100),
     order_of_a_set: Planted("decided otherwise"),
     wall_clock: Planted("decided otherwise"),
     released_twice: Planted("aren't fair"),
