@@ -1,6 +1,7 @@
 """Fixtures that several parts share."""
 
 import logging
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,10 @@ from tests.broker import Broker, answers
 # how long something takes decides no test
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell that runs the tests in its background lets them ignore Ctrl-C, and with them all that they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

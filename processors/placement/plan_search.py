@@ -166,7 +166,9 @@ class Search:
         return found
 
     def _gather(self, draft: Draft, host: int, lack: list[int], may: list[Pick]) -> list[Pick] | None:
-        """The first who may leave until nothing lacks, less those that aren't needed."""
+        """The first who may leave until nothing lacks, less those that aren't needed. None: it isn't enough, or those
+        who are needed may go only with others: nobody leaves for that alone.
+        """
         numbers, mark = draft.numbers, draft.mark
         found: dict[int, Pick] = {}
         for pick in may:
@@ -186,9 +188,9 @@ class Search:
         draft.back(mark)
         needed = _needed(host, lack, found) if max(lack) <= 0 else None
         draft.numbers = numbers
-        if needed is None or len(needed) == len(found) or draft.may_take(needed):
+        if needed is not None and (len(needed) == len(found) or draft.may_take(needed)):
             return needed
-        return [*found.values()]
+        return None
 
 
 def find_plan(draft: Draft, parts: Sequence[Part], searches: Sequence[Search]) -> Plan | None:

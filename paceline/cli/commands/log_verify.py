@@ -123,11 +123,8 @@ def _verify(
         if round_range != ALL_ROUNDS:
             _check_range(results[0], round_range)
         differs = _root(results, log, expected_head)
-        if (
-            machine is None
-            and differs is None
-            and not any(each.result.rounds or each.result.folded for each in results)
-        ):
+        alone = machine is None and differs is None and save_head is None and expected_head is None
+        if alone and not any(each.result.rounds or each.result.folded for each in results):
             raise PacelineError(f"There is nothing to verify: the log of cell {log.cell} has no rounds.")
         if save_head and differs is None:
             heads.write(heads.head_of(log, ends, (each.result for each in results)), save_head)
