@@ -1,5 +1,6 @@
 """Stable numbers and codes that stand in records: states, outcomes, reasons. Codes are added, never renamed."""
 
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 
 import numpy as np
@@ -210,3 +211,16 @@ class Code(StrEnum):
 def no_pool(path: str) -> str:
     """What a pool that isn't there is answered with, wherever that is found."""
     return f"there is no pool {path[:200]}; define it first, or choose another"
+
+
+def over_reserved(over: Sequence[tuple[str, str]]) -> str:
+    """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
+    which it is so. Empty: of none.
+    """
+    if not over:
+        return ""
+    reserved, have = (", ".join(each) for each in zip(*over, strict=True))
+    return (
+        f"the pools at the first level reserve {reserved}; the cell has {have}. Each gets its part of that in "
+        "proportion to its reservation. Add hosts, or lower a reservation"
+    )

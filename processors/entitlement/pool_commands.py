@@ -1,12 +1,12 @@
 """Answers to facts about pools: the rules of the pool tree."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from events.bounds import INT_MAX, LABELS_MAX, MS_MAX, POOLS_MAX, SHARE_MAX, WORD_MAX
 from events.cell_settings import Settings, change_fault, changed
-from events.codes import Code
+from events.codes import Code, over_reserved
 from events.records.entitlement import PoolAnswered
 from events.resources import Unit, UnknownResource, Vector, amount_text, amounts_fault, names_fault, subtract
 from processors.entitlement.pool_tree import Tree, parent_of, pool_row
@@ -169,19 +169,6 @@ def _warning(path: str, fact: DefinedRow, tree: Tree, capacity: Vector) -> str:
             text = partial(amount_text, unit=tree.kinds.units[resource])
             over.append((f"{text(taken + more)} {resource}", f"{text(have)} {resource}"))
     return over_reserved(over)
-
-
-def over_reserved(over: Sequence[tuple[str, str]]) -> str:
-    """That pools reserve more than there is; `over`: what is reserved, and what the cell has, of each resource of
-    which it is so. Empty: of none.
-    """
-    if not over:
-        return ""
-    reserved, have = (", ".join(each) for each in zip(*over, strict=True))
-    return (
-        f"the pools at the first level reserve {reserved}; the cell has {have}. Each gets its part of that in "
-        "proportion to its reservation. Add hosts, or lower a reservation"
-    )
 
 
 def _removed(path: str, tree: Tree, open_jobs: Mapping[str, int]) -> Verdict:

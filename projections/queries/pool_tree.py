@@ -7,11 +7,11 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from events.codec import decode
+from events.codes import over_reserved
 from events.pool_spec import from_event
 from events.quantities import write_amounts
 from events.records.pools import PoolDefined
 from events.resources import Amounts, Kinds, in_order
-from processors.entitlement.pool_commands import over_reserved
 from projections.queries.pages import Json, rows_of
 from projections.queries.resources import kinds_of, shares_json
 from projections.queries.sentences import amount
