@@ -5,7 +5,49 @@ from typing import ClassVar
 import msgspec
 
 from events.records.base import Event
-from events.records.parts import Constraint, Simulated
+from events.records.parts import Constraint, Simulated, UpdatePolicy
+
+
+class JobActionRequested(Event, frozen=True, kw_only=True):
+    """A user asks for something to be done with a job or with its update. Answered by CommandAnswered."""
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    action: str
+    """Of instances: start, restart. Of the update: pause, resume, abort, roll_back, promote. Of the job: hold,
+    release, delete.
+    """
+
+    first: bytes = b""
+    """First instance of each range that the command is about. Column of little-endian int32; empty: all instances.
+    """
+
+    count: bytes = b""
+    """Instances of each range. Column of little-endian int32."""
+
+    batch: int = 0
+    """For restart: most instances at a time; 0: all."""
+
+    version: int = 0
+    """For roll_back: the version to go back to; 0: the one before the present one."""
+
+    force: bool = False
+    """For delete: whether a job that has not ended is stopped first."""
+
+    expected_version: int = 0
+    """The version that the job must have; another one is refused. 0: whatever it has."""
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+    data: str = ""
+    """Whatever the user wants kept with the command."""
 
 
 class JobPriorityRequested(Event, frozen=True, kw_only=True):
@@ -22,12 +64,18 @@ class JobPriorityRequested(Event, frozen=True, kw_only=True):
     priority: int
     """The new priority; higher goes first within its pool."""
 
+    expected_version: int = 0
+    """The version that the job must have; another one is refused. 0: whatever it has."""
+
     reason: str = ""
     """Why, in the words of the user."""
 
+    data: str = ""
+    """Whatever the user wants kept with the command."""
+
 
 class JobStopRequested(Event, frozen=True, kw_only=True):
-    """A user asks for the end of a job. Answered by CommandAnswered."""
+    """A user asks for the end of a job, or of some of its instances. Answered by CommandAnswered."""
 
     topic: ClassVar[str] = "paceline.jobs"
 
@@ -37,8 +85,21 @@ class JobStopRequested(Event, frozen=True, kw_only=True):
     command_id: str
     """Made by the client; a repeat has the same."""
 
+    first: bytes = b""
+    """First instance of each range that the command is about. Column of little-endian int32; empty: all instances.
+    """
+
+    count: bytes = b""
+    """Instances of each range. Column of little-endian int32."""
+
+    expected_version: int = 0
+    """The version that the job must have; another one is refused. 0: whatever it has."""
+
     reason: str = ""
     """Why, in the words of the user."""
+
+    data: str = ""
+    """Whatever the user wants kept with the command."""
 
 
 class JobSubmitted(Event, frozen=True, kw_only=True):
@@ -103,6 +164,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     max_unavailable: int | None = None
     """SLA of a stateless job: how many instances may be unavailable on purpose; null: no SLA."""
 
+    update: UpdatePolicy | None = None
+    """How updates go through its instances; null: all at once."""
+
     stop_grace_ms: int = 10000
     """Time between the stop signal and the kill."""
 
@@ -125,8 +189,36 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     """Hash of the spec as the client sent it; equal means a repeat. Empty: the owner hashes the record."""
 
 
+class JobUpdateRequested(Event, frozen=True, kw_only=True):
+    """A user gives a job another specification. Answered by CommandAnswered; what is done then is an update, from
+    UpdateStarted to UpdateEnded.
+    """
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    job_id: str
+    """The job."""
+
+    command_id: str
+    """Made by the client; a repeat has the same."""
+
+    spec: bytes
+    """The new specification, whole: an encoded JobSubmitted of this job."""
+
+    expected_version: int = 0
+    """The version that the job must have; another one is refused. 0: whatever it has."""
+
+    reason: str = ""
+    """Why, in the words of the user."""
+
+    data: str = ""
+    """Whatever the user wants kept with the command."""
+
+
 ALL: tuple[type[Event], ...] = (
+    JobActionRequested,
     JobPriorityRequested,
     JobStopRequested,
     JobSubmitted,
+    JobUpdateRequested,
 )

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from events.records.base import Event
-from events.records.parts import Cause, TaskShape
+from events.records.parts import Cause, TaskShape, UpdatePolicy
 
 
 class CommandAnswered(Event, frozen=True, kw_only=True):
@@ -28,6 +28,12 @@ class CommandAnswered(Event, frozen=True, kw_only=True):
 
     priority: int | None = None
     """The priority that the job has from now on; null: the command was another, or wasn't carried out."""
+
+    version: int = 0
+    """The version that the job has after it; 0: the command makes none."""
+
+    update: int = 0
+    """The update that the command began or was about; 0: none."""
 
 
 class DisruptionAsked(Event, frozen=True, kw_only=True):
@@ -150,6 +156,42 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
 
     first_run: int = 1
     """The number of the first run of the instances that are added: above all runs of those that were removed."""
+
+
+class InstancesReturned(Event, frozen=True, kw_only=True):
+    """Instances that an update had taken and gives back: they go on as they are until it takes them again."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    first: bytes
+    """First instance of each range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances of each range. Column of little-endian int32."""
+
+
+class InstancesTaken(Event, frozen=True, kw_only=True):
+    """Instances that an update takes: their next run is of its version."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    first: bytes
+    """First instance of each range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances of each range. Column of little-endian int32."""
 
 
 class JobAccepted(Event, frozen=True, kw_only=True):
@@ -402,6 +444,9 @@ class RunsOrdered(Event, frozen=True, kw_only=True):
     port_count: bytes = b""
     """Ports of each item. Column of little-endian int32; empty: nobody has ports."""
 
+    version: bytes = b""
+    """Version of the job that each run is of. Column of little-endian int32; empty: 1 for all."""
+
 
 class RunsStopping(Event, frozen=True, kw_only=True):
     """Runs that agents shall stop."""
@@ -430,6 +475,150 @@ class RunsStopping(Event, frozen=True, kw_only=True):
     """Code of the cause: 3 stopped, 4 preempted, 5 lost, 6 gang. Column of little-endian int32."""
 
 
+class UpdateEnded(Event, frozen=True, kw_only=True):
+    """An update is over."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    state: str
+    """SUCCEEDED, ROLLED_BACK, FAILED or ABORTED."""
+
+    code: str = ""
+    """Reason code: why it failed or was aborted; empty: it succeeded."""
+
+    message: str = ""
+    """One sentence."""
+
+    cause: Cause | None = None
+    """What led to it."""
+
+
+class UpdatePaused(Event, frozen=True, kw_only=True):
+    """An update was paused, or goes on."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    paused: bool
+    """Whether it is paused now."""
+
+    cause: Cause | None = None
+    """What led to it."""
+
+
+class UpdateProgressed(Event, frozen=True, kw_only=True):
+    """Instances of an update that went a step further."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    first: bytes
+    """First instance of each range. Column of little-endian int32."""
+
+    count: bytes
+    """Instances of each range. Column of little-endian int32."""
+
+    step: bytes
+    """Of each range: 1 pending, 2 being updated, 3 done, 4 failed. Column of little-endian int32."""
+
+    pending: int
+    """Instances that are still to be taken."""
+
+    flight: int
+    """Instances that are being updated."""
+
+    done: int
+    """Instances that are done."""
+
+    bad: int
+    """Instances that have failed."""
+
+    waits: bool = False
+    """Whether the canary is done and waits to be promoted."""
+
+
+class UpdatePromoted(Event, frozen=True, kw_only=True):
+    """The canary of an update was promoted: the other instances follow."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    cause: Cause | None = None
+    """What led to it."""
+
+
+class UpdateStarted(Event, frozen=True, kw_only=True):
+    """A job has a new version, and an update takes its instances to it."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    number: int
+    """Number of the update, from 1 for each job."""
+
+    kind: str
+    """update, restart or roll_back."""
+
+    from_version: int
+    """The version before."""
+
+    version: int
+    """The new version."""
+
+    like: int = 0
+    """The earlier version that the new one is equal to: that of a restart or a roll-back; 0: none."""
+
+    jobs_offset: int = -1
+    """Where the JobUpdateRequested with the specification of the new version stands; -1: like names it."""
+
+    spec_hash: bytes = b""
+    """Hash of the new specification."""
+
+    policy: UpdatePolicy
+    """How it goes."""
+
+    paused: bool = False
+    """Whether it waits for resume."""
+
+    added: int = 0
+    """Instances to be added."""
+
+    updated: int = 0
+    """Instances to be changed."""
+
+    removed: int = 0
+    """Instances to be removed."""
+
+    unchanged: int = 0
+    """Instances that only get the number."""
+
+    cause: Cause | None = None
+    """What led to it."""
+
+
 ALL: tuple[type[Event], ...] = (
     CommandAnswered,
     DisruptionAsked,
@@ -437,6 +626,8 @@ ALL: tuple[type[Event], ...] = (
     GangsQueued,
     HostReconciled,
     InstancesChanged,
+    InstancesReturned,
+    InstancesTaken,
     JobAccepted,
     JobChanged,
     JobPriorityChanged,
@@ -447,4 +638,9 @@ ALL: tuple[type[Event], ...] = (
     RunsEnded,
     RunsOrdered,
     RunsStopping,
+    UpdateEnded,
+    UpdatePaused,
+    UpdateProgressed,
+    UpdatePromoted,
+    UpdateStarted,
 )

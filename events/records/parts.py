@@ -16,6 +16,37 @@ class Constraint(NestedRecord, frozen=True):
     """Values for in and not_in."""
 
 
+class UpdatePolicy(NestedRecord, frozen=True):
+    """How an update goes through the instances of a job."""
+
+    batch: int = 0
+    """Most instances that are being updated at a time; 0: all."""
+
+    max_failures: int = 0
+    """The update fails when so many instances have failed; 0: never for that."""
+
+    max_attempts: int = 3
+    """An instance has failed when so many of its runs on the new version have."""
+
+    roll_back: bool = False
+    """Whether an update that fails goes back to the version before it."""
+
+    healthy_ms: int = 0
+    """How long an instance must be available on the new version to count as done."""
+
+    canary: int = 0
+    """So many instances first, then it waits to be promoted; 0: none."""
+
+    promote_after_ms: int = 0
+    """Promotes itself when the canary was healthy for so long; 0: by hand."""
+
+    start_paused: bool = False
+    """Whether it waits for resume before it takes the first instance."""
+
+    blocked_after_ms: int = 0
+    """The update fails when sla lets nothing go on for so long; 0: never for that."""
+
+
 class Simulated(NestedRecord, frozen=True):
     """How simulated agents play a task; real agents ignore it."""
 
