@@ -71,21 +71,26 @@ class JobSpec(Spec):
     pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=WORD_MAX)] = Field(
         description="Path of the pool, a leaf: /maps/tiles."
     )
-    kind: Literal["batch", "stateless"] = "batch"
-    instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = 1
-    sim: Sim | None = None
+    kind: Literal["batch", "stateless"] = Field(
+        default="batch", description="A batch job ends by itself; a stateless one, a service, runs until it is stopped."
+    )
+    instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = Field(default=1, description="Number of tasks.")
+    sim: Sim | None = Field(default=None, description="How simulated agents play the tasks; real agents ignore it.")
     command: list[Text] = Field(
         default=[],
         validate_default=True,
         max_length=STRINGS_MAX,
         description="Program and arguments, run without a shell.",
     )
-    env: dict[EnvName, Text] = Field(default={}, max_length=STRINGS_MAX)
-    resources: Resources = Resources()
+    env: dict[EnvName, Text] = Field(default={}, max_length=STRINGS_MAX, description="Environment of the process.")
+    resources: Resources = Field(default=Resources(), description="What one task needs.")
     ports: list[Word] = Field(default=[], max_length=PORTS_MAX, description="Names of the ports of one task.")
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
-    preemptible: bool = True
-    gang: Gang = Gang()
+    preemptible: bool = Field(
+        default=True,
+        description="Whether tasks may be preempted; if not, they are held within the reservation of the pool.",
+    )
+    gang: Gang = Field(default=Gang(), description="Tasks that run together or not at all.")
     controller: bool = Field(
         default=False,
         validate_default=True,
@@ -96,16 +101,24 @@ class JobSpec(Spec):
         validate_default=True,
         description="What becomes of a task of a batch job that is preempted, and of its gang.",
     )
-    retries: Retries = Retries()
-    constraints: list[Constraint] = Field(default=[], max_length=CONSTRAINTS_MAX)
-    strategy: Literal["pack", "spread"] = "pack"
-    sla: Sla = Sla()
+    retries: Retries = Field(default=Retries(), description="Further runs of tasks of a batch job that fail.")
+    constraints: list[Constraint] = Field(
+        default=[], max_length=CONSTRAINTS_MAX, description="Conditions on the attributes of a host; all must hold."
+    )
+    strategy: Literal["pack", "spread"] = Field(
+        default="pack", description="pack: fill hosts one after another; spread: use as many as there are."
+    )
+    sla: Sla = Field(default=Sla(), description="How much of a service may be unavailable on purpose.")
     stop_grace: Milliseconds = Field(
         default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
     )
-    on_silence: OnSilence = OnSilence()
-    labels: dict[Word, ShortText] = Field(default={}, max_length=LABELS_MAX)
-    owner: Annotated[str, StringConstraints(max_length=WORD_MAX)] = ""
+    on_silence: OnSilence = Field(
+        default=OnSilence(), description="What the agent does with tasks when it has lost the cell."
+    )
+    labels: dict[Word, ShortText] = Field(
+        default={}, max_length=LABELS_MAX, description="Free labels, to list jobs by."
+    )
+    owner: Annotated[str, StringConstraints(max_length=WORD_MAX)] = Field(default="", description="Who submits.")
 
     @field_validator("command")
     @classmethod

@@ -94,21 +94,25 @@ class HostResources(Amounts):
 class Gang(Spec):
     """Instances 0 to min - 1 are admitted, placed, preempted and failed as one."""
 
-    min: Annotated[int, Field(ge=0, le=GANG_MAX)] = 0
+    min: Annotated[int, Field(ge=0, le=GANG_MAX)] = Field(default=0, description="Size of the gang; 0 and 1: none.")
 
 
 class Retries(Spec):
     """How often a failed task of a batch job is run again."""
 
-    max: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = 0
+    max: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = Field(default=0, description="Of each task, or of its gang.")
 
 
 class Constraint(Spec):
     """One condition on the attributes of a host; all must hold."""
 
-    attribute: Word
-    operator: Literal["in", "not_in", "exists", "absent"] = "in"
-    values: list[ShortText] = Field(default=[], validate_default=True, max_length=VALUES_MAX)
+    attribute: Word = Field(description="Name of the attribute.")
+    operator: Literal["in", "not_in", "exists", "absent"] = Field(
+        default="in", description="exists and absent take no values."
+    )
+    values: list[ShortText] = Field(
+        default=[], validate_default=True, max_length=VALUES_MAX, description="Values for in and not_in."
+    )
 
     @field_validator("values")
     @classmethod
@@ -121,14 +125,20 @@ class Constraint(Spec):
 class Sla(Spec):
     """How many instances of a stateless job may be unavailable on purpose; null: no SLA."""
 
-    max_unavailable: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] | None = None
+    max_unavailable: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] | None = Field(
+        default=None, description="Instances that may be unavailable on purpose at a time."
+    )
 
 
 class OnSilence(Spec):
     """What the agent does when it has lost the cell."""
 
-    action: Literal["keep", "stop_after"] = "keep"
-    after: Milliseconds = Field(default=0, json_schema_extra={"default": "0s"}, validate_default=True)
+    action: Literal["keep", "stop_after"] = Field(
+        default="keep", description="keep: they go on; stop_after: they are stopped."
+    )
+    after: Milliseconds = Field(
+        default=0, json_schema_extra={"default": "0s"}, validate_default=True, description="For stop_after: how long."
+    )
 
     @field_validator("after")
     @classmethod
@@ -144,8 +154,10 @@ class OnSilence(Spec):
 class Sim(Spec):
     """How simulated agents play a task; real agents ignore it."""
 
-    duration: Milliseconds = Field(default=1000, json_schema_extra={"default": "1s"})
-    exit_code: Annotated[int, Field(ge=0, le=EXIT_CODE_MAX)] = 0
+    duration: Milliseconds = Field(
+        default=1000, json_schema_extra={"default": "1s"}, description="How long a run takes."
+    )
+    exit_code: Annotated[int, Field(ge=0, le=EXIT_CODE_MAX, description="Of runs that don't fail on purpose.")] = 0
     fail_runs: Annotated[int, Field(ge=0, le=INT_MAX, description="The first so many runs exit with 1.")] = 0
     fail_run: Annotated[int, Field(ge=0, le=INT_MAX, description="The run of this number exits with 1 too.")] = 0
     durations: list[Milliseconds] = Field(

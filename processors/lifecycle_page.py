@@ -1,4 +1,4 @@
-"""Writes the page of a task's life from its table: `python -m processors.lifecycle_page > docs/jobs.md`."""
+"""Writes the page of a task's life from its table: `python -m processors.lifecycle_page > docs/task-life.md`."""
 
 import sys
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ HEAD = """\
 # The life of a task
 
 Made from the table in `processors/lifecycle/task_table.py`, which drives the machine, by
-`python -m processors.lifecycle_page > docs/jobs.md`; a test compares.
+`python -m processors.lifecycle_page > docs/task-life.md`; a test compares.
 
 A task is an instance of a job. It has one run after another; a run has a number, and begins when the one before it has
 ended. What happens is noted in the columns of the task, then one decision is taken from the columns. `PLACED` and

@@ -1,7 +1,7 @@
 """The life of a task as a table: states, what happens, what is noted of it, what is decided then, and the next state.
 
-The machine is driven by these literals (`task_rules.py` turns them into arrays), the page `docs/jobs.md` is made from
-them, and a test walks them cell by cell. First everything that came is noted in the columns of the tasks; then one
+The machine is driven by these literals (`task_rules.py` turns them into arrays), the page `docs/task-life.md` is made
+from them, and a test walks them cell by cell. First everything that came is noted in the columns of the tasks; then one
 decision a task is taken from its columns, and only decisions end runs. All of it is about the present run of a task:
 what names another run is void.
 """

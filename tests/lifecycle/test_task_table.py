@@ -310,5 +310,5 @@ def test_each_end_leads_where_the_table_says(end: Any) -> None:
 
 
 def test_the_page_of_a_tasks_life_is_what_the_table_says() -> None:
-    text = (Path(__file__).parents[2] / "docs/jobs.md").read_text()
-    assert text == page(), "run python -m processors.lifecycle_page > docs/jobs.md"
+    text = (Path(__file__).parents[2] / "docs/task-life.md").read_text()
+    assert text == page(), "run python -m processors.lifecycle_page > docs/task-life.md"
