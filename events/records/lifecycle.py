@@ -194,6 +194,29 @@ class InstancesTaken(Event, frozen=True, kw_only=True):
     """Instances of each range. Column of little-endian int32."""
 
 
+class InstancesWanted(Event, frozen=True, kw_only=True):
+    """Instances of a job with an SLA that shall run from now on, or shall not: those that shall not aren't
+    unavailable. Until one is named, it shall run.
+    """
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    wanted: bool
+    """Whether they shall run."""
+
+    first: bytes = b""
+    """First instance of each range. Column of little-endian int32; empty: all instances."""
+
+    count: bytes = b""
+    """Instances of each range. Column of little-endian int32."""
+
+    cause: Cause | None = None
+    """The command of a user, or the update, that changed it."""
+
+
 class JobAccepted(Event, frozen=True, kw_only=True):
     """A job was accepted; what the other machines need of it."""
 
@@ -628,6 +651,7 @@ ALL: tuple[type[Event], ...] = (
     InstancesChanged,
     InstancesReturned,
     InstancesTaken,
+    InstancesWanted,
     JobAccepted,
     JobChanged,
     JobPriorityChanged,

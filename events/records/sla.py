@@ -32,30 +32,34 @@ class DisruptionAllowed(Event, frozen=True, kw_only=True):
 
 
 class DisruptionDeferred(Event, frozen=True, kw_only=True):
-    """A disruption that must wait."""
+    """Disruptions that must wait."""
 
     topic: ClassVar[str] = "paceline.sla"
 
-    job_id: str
-    """The job."""
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
 
-    instance: int
-    """The instance."""
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
 
-    run: int
-    """Its run."""
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
 
     code: str
     """Reason code."""
 
-    unavailable: int
-    """Instances unavailable now."""
+    unavailable: bytes
+    """Instances that are unavailable now, or may be, of each job of job_ids. Column of little-endian int32."""
 
-    max_unavailable: int
-    """Instances that may be."""
+    max_unavailable: bytes
+    """Instances that may be, of each job of job_ids. Column of little-endian int32."""
 
-    cause: Cause | None = None
-    """The last change of the availability of the job, or of what is asked of it, before the verdict."""
+    causes: tuple[Cause, ...] = ()
+    """For each job of job_ids the last change of its availability, or of what is asked of it, before the verdict.
+    """
 
 
 ALL: tuple[type[Event], ...] = (

@@ -294,7 +294,7 @@ class Causes:
 def runs_of(event: Event) -> list[Run]:
     """The runs that a record names."""
     each: Any = event
-    if isinstance(event, GangsUnplaced | DisruptionDeferred):
+    if isinstance(event, GangsUnplaced):
         return [(each.job_id, each.instance, each.run)]
     if isinstance(event, OF_A_GANG):
         return [(each.job_id, instance, each.run) for instance in range(each.first, each.first + each.count)]
@@ -327,7 +327,7 @@ def _carried(event: Event, run: Run | None) -> Iterator[Cause]:
         yield one
     if isinstance(event, PreemptionAnswered):
         yield event.order
-    if isinstance(event, RunsEnded | DisruptionAllowed):
+    if isinstance(event, RunsEnded | DisruptionAllowed | DisruptionDeferred):
         runs = runs_of(event)
         which = ints(event.cause if isinstance(event, RunsEnded) else event.job).tolist()
         named = run if run in runs else None

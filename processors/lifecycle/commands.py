@@ -11,7 +11,14 @@ from events.codes import Code, no_pool
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
-from events.records.lifecycle import CommandAnswered, GangsQueued, JobAccepted, JobPriorityChanged, JobRejected
+from events.records.lifecycle import (
+    CommandAnswered,
+    GangsQueued,
+    InstancesWanted,
+    JobAccepted,
+    JobPriorityChanged,
+    JobRejected,
+)
 from events.records.parts import Cause, Constraint, TaskShape
 from events.resources import Kinds, UnknownResource, in_order
 from events.topics import JOBS
@@ -81,6 +88,7 @@ class CommandAnswers:
         self._commands: dict[str, list[bytes]] = {}
         self._priorities: list[JobPriorityChanged] = []
         self._stopped: set[str] = set()
+        self._wanted: list[InstancesWanted] = []
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
@@ -98,6 +106,7 @@ class CommandAnswers:
         if self._fresh:
             yield first_queued(self._fresh)
         yield from self._priorities
+        yield from self._wanted
 
     def _answer(self, offset: int, ask: AskRow) -> Event | None:
         match ask.fact:
@@ -106,7 +115,7 @@ class CommandAnswers:
             case fact if fact.job_id in self._delayed:
                 return None
             case StopRow() as fact:
-                code, message = self._no_job(fact.job_id) or self._stop(fact)
+                code, message = self._no_job(fact.job_id) or self._stop(offset, fact)
                 priority = None
             case PriorityRow() as fact:
                 code, message = self._no_job(fact.job_id) or self._change_priority(offset, fact)
@@ -209,12 +218,21 @@ class CommandAnswers:
             return Code.NOT_FOUND, f"there is no job {job_id[:140]}, or it ended and is forgotten"
         return None
 
-    def _stop(self, stop: StopRow) -> tuple[Code, str]:
+    def _stop(self, offset: int, stop: StopRow) -> tuple[Code, str]:
         row = self._view.jobs.get(stop.job_id)
         if (row is not None and row.stopping) or stop.job_id in self._stopped:
             return Code.REPEATED, "the job is being stopped already"
         self._stopped.add(stop.job_id)
+        if self._has_sla(stop.job_id):
+            cause = Cause(topic=JOBS.name, offset=offset)
+            self._wanted.append(InstancesWanted(job_id=stop.job_id, wanted=False, cause=cause))
         return Code.DONE, ""
+
+    def _has_sla(self, job_id: str) -> bool:
+        row = self._view.jobs.get(job_id)
+        if row is not None:
+            return row.max_unavailable is not None
+        return any(job.job_id == job_id and job.max_unavailable is not None for job, _ in self._fresh)
 
     def _change_priority(self, offset: int, wanted: PriorityRow) -> tuple[Code, str]:
         row, job_id, command = self._view.jobs.get(wanted.job_id), wanted.job_id, command_digest(wanted.command_id)

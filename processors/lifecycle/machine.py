@@ -67,7 +67,7 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 16
+    logic: ClassVar[int] = 17
     state: ClassVar[int] = 12
     conversions: ClassVar[Conversions] = {}
 
@@ -273,10 +273,7 @@ class Lifecycle:
             self.orders.allowed(self.tasks.record_verdict(TaskEvent.ALLOWED_LATER, slots[present & later]))
 
     def _deferred(self, event: DisruptionDeferred, now: int) -> None:
-        base, size = self.stretch(event.job_id) or (0, 0)
-        slots = np.array([base + event.instance])[: 0 <= event.instance < size]
-        slots = slots[self.tasks.arena["run"][slots] == event.run]
-        self.orders.deferred(self.tasks.record_verdict(TaskEvent.DEFERRED, slots))
+        self.orders.deferred(self.tasks.record_verdict(TaskEvent.DEFERRED, self._current(event)))
 
     def _set_verdict(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: SlaVerdict) -> None:
         self.tasks.note("verdict", self._current(event), verdict)

@@ -1,11 +1,12 @@
 """Sla: tracks which instances of a job are available, and decides which may be disrupted now.
 
-An instance is unavailable while no run of it is known to be running, and from the moment its disruption is allowed:
-the budget is held until a later run of it is available, the job is over, or lifecycle withdraws. A disruption that must
-wait is kept here and allowed as soon as budget is free, so it is asked for once.
+An instance that is wanted is unavailable while no run of it is known to be running, from the moment one is told to
+stop, and from the moment its disruption is allowed: the budget is held until a later run of it is available, the job is
+over, or lifecycle withdraws. A disruption that must wait is kept here and allowed as soon as budget is free, so it is
+asked for once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Any, ClassVar
 
@@ -13,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from events.codes import ENDED_JOBS, Code
-from events.columns import I64, Names, distinct, ints, pack_ints
+from events.columns import I64, Names, distinct, indexed, ints, pack_ints, spread
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     InstancesChanged,
+    InstancesWanted,
     JobAccepted,
     JobChanged,
     RunsAvailable,
     RunsEnded,
+    RunsStopping,
 )
 from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
@@ -34,30 +37,29 @@ from processors.state.causes import CurrentInput, recorded
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
 
-Run = tuple[str, int, int]
-"""Job, instance, run."""
+NO_SLOTS = np.zeros(0, dtype=np.int64)
 
 
 class Sla:
     """See `processors.machine.Machine`.
 
     Columns: `available` the run that is running, `ended` the highest run that is over, `asked` the run whose disruption
-    waits for a verdict, `deferred` 1 where sla has deferred it, `allowed` the run whose disruption holds budget; 0
-    where there is none.
+    waits for a verdict, `deferred` 1 where sla has deferred it, `allowed` the run whose disruption holds budget,
+    `unwanted` 1 where the instance shall not run; 0 where there is none.
     """
 
     name: ClassVar[str] = "sla"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "entitlement")
-    logic: ClassVar[int] = 4
-    state: ClassVar[int] = 3
+    logic: ClassVar[int] = 5
+    state: ClassVar[int] = 4
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
         self.jobs: Table[str, JobRow] = struct_table("jobs", JobRow)
         self.unguarded: Table[tuple[str, int], int] = struct_table("unguarded", int, tuple[str, int])
         """Disruptions asked of instances that no SLA protects, and the run that each is about."""
-        self.arena = Arena("tasks", ("available", "ended", "asked", "deferred", "allowed"))
+        self.arena = Arena("tasks", ("available", "ended", "asked", "deferred", "allowed", "unwanted"))
         self._waiting: dict[str, None] = {}
         """The jobs with disruptions that wait for a verdict."""
         self._changed_jobs: dict[str, None] = {}
@@ -69,7 +71,9 @@ class Sla:
             JobAccepted: self._accepted,
             JobChanged: self._changed,
             InstancesChanged: self._instances_changed,
+            InstancesWanted: self._wanted,
             RunsAvailable: self._available,
+            RunsStopping: self._stopping,
             RunsEnded: self._ended,
             DisruptionAsked: self._asked,
             DisruptionWithdrawn: self._withdrawn,
@@ -101,19 +105,24 @@ class Sla:
                 self._apply(decision)
 
     def decide(self, now: int, caught_up: bool, budget: int) -> list[Event]:
-        """See `Machine.decide`."""
-        allowed: list[Run] = [(*key, run) for key, run in nsmallest(budget, self.unguarded.items())]
-        deferred: list[Event] = []
+        """See `Machine.decide`; a unit of work is a verdict."""
+        unguarded = nsmallest(budget, self.unguarded.items())
+        remaining, allowed, deferred = budget - len(unguarded), [NO_SLOTS], [NO_SLOTS]
         for job_id in sorted(self._changed_jobs):
-            remaining = budget - len(allowed) - len(deferred)
             if remaining <= 0:
                 break
-            allowed_now, deferred_now = self._verdicts(job_id, remaining)
-            if not allowed_now and not deferred_now:
+            allowed_now, deferred_now = self._verdicts(self.jobs[job_id], remaining)
+            if not len(allowed_now) and not len(deferred_now):
                 del self._changed_jobs[job_id]
-            allowed += allowed_now
-            deferred += deferred_now
-        return [*([self._columns(allowed)] if allowed else []), *deferred]
+            remaining -= len(allowed_now) + len(deferred_now)
+            allowed.append(allowed_now)
+            deferred.append(deferred_now)
+        may, wait = np.concatenate(allowed), np.concatenate(deferred)
+        return [
+            *([_allow_unguarded(unguarded)] if unguarded else []),
+            *([self._allow(may)] if len(may) else []),
+            *([self._defer(wait)] if len(wait) else []),
+        ]
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`. Verdicts wait for events, never for a time."""
@@ -131,58 +140,51 @@ class Sla:
 
     def _missing(self, row: JobRow) -> NDArray[np.bool_]:
         missing: NDArray[np.bool_] = (self._stretch_of(row, "available") == 0) | (self._stretch_of(row, "allowed") > 0)
-        missing &= self._stretch_of(row, "ended") != REMOVED
+        missing &= (self._stretch_of(row, "unwanted") == 0) & (self._stretch_of(row, "ended") != REMOVED)
         return missing
 
-    def _columns(self, runs: Sequence[Run]) -> DisruptionAllowed:
-        names = Names()
-        job = [names[job_id] for job_id, _, _ in runs]
-        return DisruptionAllowed(
-            job=pack_ints(job),
-            job_ids=names.all(),
-            causes=tuple(self._cause(job_id) or Cause() for job_id in names.all()),
-            instance=pack_ints([instance for _, instance, _ in runs]),
-            run=pack_ints([run for _, _, run in runs]),
-            deferred=pack_ints([self._was_deferred(job_id, instance) for job_id, instance, _ in runs]),
+    def _verdicts(self, row: JobRow, budget: int) -> tuple[I64, I64]:
+        """The tasks of a job whose disruption may go on, ascending, and those that are told now that they must wait.
+        What is unavailable or unwanted costs nothing.
+        """
+        missing = self._missing(row)
+        instances = np.flatnonzero(self._stretch_of(row, "asked"))
+        costs = (~missing & (self._stretch_of(row, "unwanted") == 0))[instances]
+        room = max(0, row.max_unavailable - int(np.count_nonzero(missing)))
+        costly = instances[costs]
+        allowed = np.sort(np.concatenate((instances[~costs], costly[:room])))[:budget]
+        deferred = costly[room:]
+        deferred = deferred[self._stretch_of(row, "deferred")[deferred] == 0][: budget - len(allowed)]
+        return row.base + allowed, row.base + deferred
+
+    def _allow(self, slots: I64) -> DisruptionAllowed:
+        named, rows = self._named(slots)
+        deferred = pack_ints(self.arena["deferred"][slots])
+        return DisruptionAllowed(**named, deferred=deferred, causes=_causes(rows))
+
+    def _defer(self, slots: I64) -> DisruptionDeferred:
+        named, rows = self._named(slots)
+        missing = [int(np.count_nonzero(self._missing(row))) for row in rows]
+        most = [row.max_unavailable for row in rows]
+        return DisruptionDeferred(
+            **named,
+            code=Code.SLA_BUDGET_SPENT,
+            unavailable=pack_ints(max(each) for each in zip(missing, most, strict=True)),
+            max_unavailable=pack_ints(most),
+            causes=_causes(rows),
         )
 
-    def _cause(self, job_id: str) -> Cause | None:
-        """What changed last in a job with an SLA, so that there are verdicts."""
-        row = self.jobs.get(job_id)
-        return recorded(row.changed_by) if row else None
-
-    def _was_deferred(self, job_id: str, instance: int) -> int:
-        base, size = self._stretch(job_id) or (0, 0)
-        return int(self.arena["deferred"][base + instance]) if 0 <= instance < size else 0
-
-    def _verdicts(self, job_id: str, budget: int) -> tuple[list[Run], list[Event]]:
-        """The disruptions of a job that may go on, by instance, and the deferrals of those that must wait."""
-        row = self.jobs[job_id]
-        asked, missing = self._stretch_of(row, "asked"), self._missing(row)
-        instances = np.flatnonzero(asked)
-        free = instances[missing[instances]]
-        costly = instances[~missing[instances]]
-        unavailable = int(np.count_nonzero(missing))
-        room = max(0, row.max_unavailable - unavailable)
-        chosen = np.sort(np.concatenate((free, costly[:room])))[:budget]
-        allowed = [(job_id, at, int(asked[at])) for at in chosen.tolist()]
-        unavailable += len(costly[:room])
-        deferred_before = self._stretch_of(row, "deferred")
-        to_defer = costly[room:]
-        to_defer = to_defer[deferred_before[to_defer] == 0][: budget - len(allowed)]
-        deferred: list[Event] = [
-            DisruptionDeferred(
-                job_id=job_id,
-                instance=at,
-                run=int(asked[at]),
-                code=Code.SLA_BUDGET_SPENT,
-                unavailable=unavailable,
-                max_unavailable=row.max_unavailable,
-                cause=recorded(row.changed_by),
-            )
-            for at in to_defer.tolist()
-        ]
-        return allowed, deferred
+    def _named(self, slots: I64) -> tuple[dict[str, Any], list[JobRow]]:
+        """The fields that name the runs that are asked for, and the rows of their jobs."""
+        bases, job = indexed(self.arena["owner"][slots] - 1)
+        job_ids = tuple(self._job_at[base] for base in bases.tolist())
+        named = {
+            "job_ids": job_ids,
+            "job": pack_ints(job),
+            "instance": pack_ints(slots - bases[job]),
+            "run": pack_ints(self.arena["asked"][slots]),
+        }
+        return named, [self.jobs[job_id] for job_id in job_ids]
 
     # What inputs and decisions do.
 
@@ -221,14 +223,23 @@ class Sla:
         if row is None:
             return
         slots = row.base + instance_change(event).removed
-        for column in ("available", "allowed"):
-            self.arena.set(column, slots, 0)
+        self.arena.put(slots, available=0, allowed=0, unwanted=0)
         self._clear_asked(slots)
         row = self.jobs.change(event.job_id)
         del self._job_at[row.base]
         row.base = change_instances(self.arena, row.base, row.instances, event)
         row.instances = event.instances
         self._job_at[row.base] = event.job_id
+
+    def _wanted(self, event: InstancesWanted) -> None:
+        row = self.jobs.get(event.job_id)
+        if row is None:
+            return
+        instances = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
+        slots = row.base + instances[(instances >= 0) & (instances < row.instances)]
+        slots = slots[self.arena["ended"][slots] != REMOVED]
+        self.arena.set("unwanted", slots, int(not event.wanted))
+        self._recheck(slots)
 
     def _available(self, event: RunsAvailable) -> None:
         slots, run = self._locate(event)
@@ -240,6 +251,12 @@ class Sla:
         arena.set("allowed", slots[(held > 0) & (held < run)], 0)
         self._recheck(slots)
 
+    def _stopping(self, event: RunsStopping) -> None:
+        slots, run = self._locate(event)
+        slots = slots[self.arena["available"][slots] == run]
+        self.arena.set("available", slots, 0)
+        self._recheck(slots)
+
     def _ended(self, event: RunsEnded) -> None:
         slots, run = self._locate(event)
         arena = self.arena
@@ -249,9 +266,10 @@ class Sla:
         self._recheck(slots)
 
     def _asked(self, event: DisruptionAsked) -> None:
-        for job_id, instance, run in _runs(event):
-            if self._stretch(job_id) is None:
-                self.unguarded.put((job_id, instance), run)
+        if any(job_id not in self.jobs for job_id in event.job_ids):
+            for job_id, instance, run in _runs(event):
+                if job_id not in self.jobs:
+                    self.unguarded.put((job_id, instance), run)
         slots, runs = self._locate(event)
         new = self.arena["ended"][slots] < runs
         self.arena.set("asked", slots[new], runs[new])
@@ -272,11 +290,11 @@ class Sla:
         self._clear_asked(slots)
 
     def _deferred(self, event: DisruptionDeferred) -> None:
-        row = self.jobs[event.job_id]
-        self.arena.set("deferred", np.array([row.base + event.instance]), 1)
+        slots, _ = self._locate(event)
+        self.arena.set("deferred", slots, 1)
 
     def _clear_unguarded(self, event: DisruptionWithdrawn | DisruptionAllowed) -> None:
-        for job_id, instance, run in _runs(event):
+        for job_id, instance, run in _runs(event) if len(self.unguarded) else ():
             if self.unguarded.get((job_id, instance)) == run:
                 self.unguarded.remove((job_id, instance))
 
@@ -311,6 +329,25 @@ class Sla:
         return [self._job_at[base] for base in distinct(self.arena["owner"][slots] - 1).tolist()]
 
 
-def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> list[Run]:
+def _causes(rows: Sequence[JobRow]) -> tuple[Cause, ...]:
+    """What changed last in each of the jobs, so that there are verdicts."""
+    return tuple(recorded(row.changed_by) or Cause() for row in rows)
+
+
+def _allow_unguarded(runs: Sequence[tuple[tuple[str, int], int]]) -> DisruptionAllowed:
+    """Disruptions of instances that no SLA protects go on."""
+    names = Names()
+    job = pack_ints([names[job_id] for (job_id, _), _ in runs])
+    return DisruptionAllowed(
+        job_ids=names.all(),
+        job=job,
+        instance=pack_ints(instance for (_, instance), _ in runs),
+        run=pack_ints(run for _, run in runs),
+        causes=(Cause(),) * len(names),
+    )
+
+
+def _runs(event: DisruptionAsked | DisruptionWithdrawn | DisruptionAllowed) -> Iterator[tuple[str, int, int]]:
+    """Job, instance and run of all that a record names."""
     columns = (ints(event.job).tolist(), ints(event.instance).tolist(), ints(event.run).tolist())
-    return [(event.job_ids[job], instance, run) for job, instance, run in zip(*columns, strict=True)]
+    return ((event.job_ids[job], instance, run) for job, instance, run in zip(*columns, strict=True))

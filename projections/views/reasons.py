@@ -65,7 +65,7 @@ class ReasonFold:
             case CreditsSet():
                 self._credits(moment, event)
             case DisruptionDeferred():
-                self._say(moment, event.job_id, "disruption", event.code, 1, _numbers(event))
+                self._deferred(moment, event)
             case DisruptionAllowed():
                 self._settle_all(("disruption",), event)
 
@@ -91,6 +91,12 @@ class ReasonFold:
             for job_id, tasks in per_job(event, np.where(mine, ints(event.count), 0)):
                 if tasks:
                     self._say(moment, job_id, kind, event.code, tasks, None)
+
+    def _deferred(self, moment: RecordContext, event: DisruptionDeferred) -> None:
+        columns = (ints(event.unavailable).tolist(), ints(event.max_unavailable).tolist())
+        for (job_id, tasks), *numbers in zip(per_job(event), *columns, strict=True):
+            said = dict(zip(("unavailable", "max_unavailable"), numbers, strict=True))
+            self._say(moment, job_id, "disruption", event.code, tasks, said)
 
     def _settle_all(self, kinds: tuple[str, ...], event: TasksPlaced | DisruptionAllowed) -> None:
         """Tasks of jobs have what they waited for; their rows are read at once."""

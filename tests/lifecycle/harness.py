@@ -90,10 +90,8 @@ def order(number: int, *runs: Run) -> PreemptionsOrdered:
 
 def deferred(run: Run) -> DisruptionDeferred:
     """Sla defers the disruption of a run."""
-    job_id, instance, number = run
-    return DisruptionDeferred(
-        job_id=job_id, instance=instance, run=number, code="SLA_BUDGET_SPENT", unavailable=1, max_unavailable=1
-    )
+    one = pack_ints([1])
+    return DisruptionDeferred(**columns([run]), code="SLA_BUDGET_SPENT", unavailable=one, max_unavailable=one)
 
 
 def allowed(*runs: Run, later: int = 0) -> DisruptionAllowed:

@@ -11,6 +11,7 @@ from events.records.lifecycle import (
     DisruptionWithdrawn,
     GangsQueued,
     HostReconciled,
+    InstancesWanted,
     JobAccepted,
     JobChanged,
     JobRejected,
@@ -446,3 +447,21 @@ def test_a_run_that_ends_as_its_job_is_stopped_keeps_no_admission() -> None:
     said = world.report(RunReport.EXITED, A0)
     ended = one(said, RunsEnded)
     assert ints(ended.kept).tolist() == [0]
+
+
+def test_who_stops_a_service_with_an_sla_says_that_its_instances_are_missed_by_nobody() -> None:
+    world = World()
+    world.submit("a", kind="stateless", max_unavailable=1)
+    wanted = one(world.stop("a"), InstancesWanted)
+    assert (wanted.job_id, wanted.wanted, wanted.first) == ("a", False, b"")
+    assert "InstancesWanted" not in kinds(world.stop("a")), "it is being stopped already"
+    world.submit("b", kind="stateless")
+    assert "InstancesWanted" not in kinds(world.stop("b")), "without an SLA nobody counts"
+
+
+def test_a_service_that_is_stopped_at_once_says_so_too() -> None:
+    world = World()
+    world.busy = True
+    world.submit("a", kind="stateless", max_unavailable=1)
+    world.busy = False
+    assert not one(world.stop("a"), InstancesWanted).wanted

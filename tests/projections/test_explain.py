@@ -402,8 +402,8 @@ def test_a_victim_is_told_by_which_right_it_leaves(contest, code, whom):
 def test_a_preemption_that_the_sla_defers_is_no_reason_any_more_and_the_winner_is_told(contest):
     cell = contest.cell
     cell.decide("entitlement", preempted(7, {"v": (0,)}, "w"))
-    cell.decide("sla", DisruptionDeferred(job_id="v", instance=0, run=1, code="SLA_BUDGET_SPENT", unavailable=1,
-                                          max_unavailable=1))  # fmt: skip
+    cell.decide("sla", DisruptionDeferred(**runs("v", (0,)), code="SLA_BUDGET_SPENT", unavailable=pack_ints([1]),
+                                          max_unavailable=pack_ints([1])))  # fmt: skip
     assert [each["machine"] for each in why(contest, "v")["reasons"]] == ["entitlement", "sla"]
     cell.decide("lifecycle", answer(cell, 7, "DEFERRED", **runs("v", (0,))))
     assert why(contest, "v")["headline"] is None

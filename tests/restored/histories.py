@@ -194,11 +194,9 @@ class Lifecycle(History):
         self.world.peer("sla", DisruptionAllowed(**columns(self.some(self.runs(*LIVE_TASKS)))))
 
     def do_defer(self) -> None:
-        for job_id, instance, run in self.some(self.runs(*LIVE_TASKS)):
-            deferred = DisruptionDeferred(
-                job_id=job_id, instance=instance, run=run, code="", unavailable=1, max_unavailable=1
-            )
-            self.world.peer("sla", deferred)
+        runs = columns(self.some(self.runs(*LIVE_TASKS)))
+        most = pack_ints([1] * len(runs["job_ids"]))
+        self.world.peer("sla", DisruptionDeferred(**runs, code="", unavailable=most, max_unavailable=most))
 
     def do_set_the_cell(self) -> None:
         after = self.draw.choice([0, 2000, 100_000])
@@ -541,6 +539,14 @@ class Sla(History):
 
     def do_report(self) -> None:
         self.world.up(*self.runs())
+
+    def do_stop_runs(self) -> None:
+        self.world.stopping(*self.runs())
+
+    def do_want(self) -> None:
+        for job_id in self.some(list(self.number), 1):
+            want = self.draw.choice([self.world.stop, self.world.start])
+            want(job_id, self.draw.randint(0, 3), self.draw.randint(0, 2))
 
     def do_end(self) -> None:
         runs = self.runs()

@@ -1,14 +1,17 @@
 """Sla by itself: what lifecycle says to it."""
 
+from events.codes import Outcome
 from events.columns import pack_ints
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
+    InstancesWanted,
     JobAccepted,
     JobChanged,
     RunsAvailable,
     RunsEnded,
+    RunsStopping,
 )
 from events.records.parts import TaskShape
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
@@ -56,6 +59,21 @@ class World(Alone[Sla]):
     def down(self, *runs: Run) -> list[Run]:
         filler = {name: pack_ints([0] * len(runs)) for name in ("outcome", "exit_code", "kept")}
         return self.hear(RunsEnded(**columns(runs), **filler))
+
+    def stopping(self, *runs: Run) -> list[Run]:
+        host, cause = pack_ints([0] * len(runs)), pack_ints([Outcome.STOPPED] * len(runs))
+        return self.hear(RunsStopping(**columns(runs), host_ids=("h",), host=host, cause=cause))
+
+    def stop(self, job_id: str, first: int = 0, count: int = 0) -> list[Run]:
+        """Instances shall not run; without a count all of the job."""
+        return self._want(job_id, first, count, wanted=False)
+
+    def start(self, job_id: str, first: int = 0, count: int = 0) -> list[Run]:
+        return self._want(job_id, first, count, wanted=True)
+
+    def _want(self, job_id: str, first: int, count: int, wanted: bool) -> list[Run]:
+        some = {"first": pack_ints([first]), "count": pack_ints([count])} if count else {}
+        return self.hear(InstancesWanted(job_id=job_id, wanted=wanted, **some))
 
     def ask(self, *runs: Run) -> list[Run]:
         return self.hear(DisruptionAsked(**columns(runs)))

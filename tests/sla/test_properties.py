@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from tests.sla.harness import World, let_go
 
 INSTANCES = 4
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["ask", "end", "up", "withdraw", "restart"]), st.integers(0, INSTANCES - 1)), max_size=40
-)
+WHAT = ("ask", "end", "up", "withdraw", "stopping", "stop", "start", "restart")
+STEPS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, INSTANCES - 1)), max_size=40)
 
 
 class Twin:
@@ -20,14 +19,15 @@ class Twin:
         self.up = [True] * INSTANCES
         self.held = [0] * INSTANCES
         self.asked = [0] * INSTANCES
+        self.wanted = [True] * INSTANCES
 
     def gone(self) -> list[bool]:
-        return [not up or held > 0 for up, held in zip(self.up, self.held, strict=True)]
+        return [self.wanted[at] and (not self.up[at] or self.held[at] > 0) for at in range(INSTANCES)]
 
     def settle(self) -> list[int]:
         allowed = []
         for at in range(INSTANCES):
-            if self.asked[at] and (self.gone()[at] or sum(self.gone()) < self.max):
+            if self.asked[at] and (not self.wanted[at] or self.gone()[at] or sum(self.gone()) < self.max):
                 self.held[at], self.asked[at] = self.asked[at], 0
                 allowed.append(at)
         return allowed
@@ -58,10 +58,16 @@ def test_sla_agrees_with_its_twin_and_never_exceeds_the_budget(
             twin.asked[at] = 0
             twin.held[at] = 0 if twin.held[at] == twin.run[at] else twin.held[at]
             allowed = world.withdraw(run)
+        elif step == "stopping":
+            twin.up[at] = False
+            allowed = world.stopping(run)
+        elif step in ("stop", "start"):
+            twin.wanted[at] = step == "start"
+            allowed = world.stop("web", at, 1) if step == "stop" else world.start("web", at, 1)
         else:
             world.restart()
             allowed = let_go(world.quiet())
         assert sorted(instance for _, instance, _ in allowed) == twin.settle()
         assert world.machine.unavailable("web") == sum(twin.gone())
-        if step != "end":  # what ends by itself asks nobody
+        if step not in ("end", "stopping", "start"):  # what ends by itself, or is stopped by a user, asks nobody
             assert sum(twin.gone()) <= max(before, max_unavailable)

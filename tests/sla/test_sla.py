@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from events.codes import Code
+from events.columns import ints
+from events.records.lifecycle import DisruptionAsked
 from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed
+from tests.machines import columns, runs_of
 from tests.sla.harness import World
 
 CASES = json.loads((Path(__file__).parents[1] / "cases" / "sla.json").read_text())
@@ -18,11 +21,57 @@ def test_one_instance_of_a_healthy_service_may_go_and_the_next_waits_for_it() ->
     world.service("web", 3, max_unavailable=1)
     assert world.ask(("web", 0, 1), ("web", 1, 1)) == [("web", 0, 1)]
     (deferred,) = world.deferred
-    assert (deferred.instance, deferred.code) == (1, Code.SLA_BUDGET_SPENT)
-    assert (deferred.unavailable, deferred.max_unavailable) == (1, 1)
+    assert (runs_of(deferred), deferred.code) == ([("web", 1, 1)], Code.SLA_BUDGET_SPENT)
+    assert (ints(deferred.unavailable).tolist(), ints(deferred.max_unavailable).tolist()) == ([1], [1])
     assert world.down(("web", 0, 1)) == [], "it is still missing"
     assert world.up(("web", 0, 2)) == [("web", 1, 1)], "allowed without being asked again"
     assert len(world.deferred) == 1, "said once"
+
+
+def test_all_that_must_wait_is_said_at_once() -> None:
+    world = World()
+    world.service("web", 4, max_unavailable=1)
+    world.service("api", 3, max_unavailable=2)
+    world.hear(DisruptionAsked(**columns([*(("web", at, 1) for at in range(4)), *(("api", at, 1) for at in range(3))])))
+    (deferred,) = world.deferred
+    assert sorted(runs_of(deferred)) == [("api", 2, 1), ("web", 1, 1), ("web", 2, 1), ("web", 3, 1)]
+    numbers = zip(ints(deferred.unavailable).tolist(), ints(deferred.max_unavailable).tolist(), strict=True)
+    assert dict(zip(deferred.job_ids, numbers, strict=True)) == {"web": (1, 1), "api": (2, 2)}
+
+
+def test_an_instance_that_was_stopped_is_missed_by_nobody_until_it_is_started() -> None:
+    world = World()
+    world.service("web", 4, max_unavailable=1)
+    world.stop("web", 0, 2)
+    world.down(("web", 0, 1), ("web", 1, 1))
+    assert world.machine.unavailable("web") == 0
+    assert world.ask(("web", 2, 1)) == [("web", 2, 1)]
+    world.up(("web", 2, 2))
+    world.start("web", 0, 1)
+    assert world.machine.unavailable("web") == 1
+    assert world.ask(("web", 3, 1)) == [], "instance 0 is wanted again, and isn't there yet"
+    assert world.up(("web", 0, 2)) == [("web", 3, 1)]
+
+
+def test_an_instance_that_shall_stop_anyway_needs_no_budget() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=0)
+    world.ask(("web", 1, 1))
+    assert world.stop("web", 1, 1) == [("web", 1, 1)]
+    assert world.stop("web") == []
+    assert world.machine.unavailable("web") == 0
+
+
+def test_an_instance_that_is_told_to_stop_is_unavailable_from_then_on() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=1)
+    world.stopping(("web", 0, 1))
+    assert world.machine.unavailable("web") == 1
+    assert world.ask(("web", 1, 1)) == []
+    world.down(("web", 0, 1))
+    assert world.up(("web", 0, 2)) == [("web", 1, 1)]
+    assert world.stopping(("web", 0, 1)) == [], "that run is long over"
+    assert world.machine.unavailable("web") == 1
 
 
 def test_a_verdict_names_the_change_that_led_to_it() -> None:
@@ -138,4 +187,4 @@ def test_more_than_a_round_takes_comes_in_the_next_one() -> None:
     world.service("web", 9, max_unavailable=5)
     asked = [("web", instance, 1) for instance in range(9)]
     assert world.ask(*asked) == asked[:5]
-    assert len(world.deferred) == 4
+    assert [len(runs_of(each)) for each in world.deferred] == [1, 2, 1]
