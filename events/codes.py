@@ -39,6 +39,44 @@ class Outcome(Number):
     """Ended because another member of its gang failed."""
 
 
+class RunCause(Number):
+    """Why a run was to end (the column `why` of RunsStopping and RunsEnded), strongest first."""
+
+    NONE = 0
+    REMOVE = 1
+    STOP = 2
+    """The user stops it."""
+    JOB_END = 3
+    """The controller of its job is over."""
+    RUN_LIMIT = 4
+    """It has run for max_runtime."""
+    HEALTH = 5
+    START_LATE = 6
+    """It isn't ready within start_deadline."""
+    PREEMPT = 7
+    GANG = 8
+    """A member of its gang ended before its time."""
+    DRAIN = 9
+    UPDATE = 10
+    RESTART = 11
+
+
+class Counts(Number):
+    """Whose failure an end of a run is (RunsEnded.counts_as)."""
+
+    NOTHING = 0
+    TASK = 1
+    HOST = 2
+
+
+class Overdue(Number):
+    """Which deadline of a run has passed (RunsOverdue.what)."""
+
+    RUN_LIMIT = 1
+    START = 2
+    STOP = 3
+
+
 class Way(Number):
     """By what right a run leaves (the column `way` of PreemptionAsked and PreemptionsOrdered)."""
 

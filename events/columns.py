@@ -30,6 +30,16 @@ def pack_ints(values: Iterable[int] | I32 | I64) -> bytes:
     return array.astype("<i4", copy=False).tobytes()
 
 
+def pack_some(values: I32 | I64) -> bytes:
+    """The same; empty where all are 0."""
+    return pack_ints(values) if values.any() else b""
+
+
+def some(column: bytes, size: int) -> I32:
+    """A column that is empty where all its values are 0."""
+    return ints(column) if column else np.zeros(size, dtype=np.int32)
+
+
 def pack_longs(values: Iterable[int] | I64) -> bytes:
     """An int64 column of the values."""
     array = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype="<i8")

@@ -33,7 +33,7 @@ from events.bounds import (
 )
 from events.codec import encode
 from events.port_names import sharing
-from events.quantities import Milliseconds, write_amounts, write_ms
+from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted
 from events.records.parts import Constraint as ConstraintPart
 from events.resources import STANDARD, Unit, in_order
@@ -102,6 +102,11 @@ class JobSpec(Spec):
         description="What becomes of a task of a batch job that is preempted, and of its gang.",
     )
     retries: Retries = Field(default=Retries(), description="Further runs of tasks of a batch job that fail.")
+    max_runtime: SomeMilliseconds | None = Field(
+        default=None,
+        validate_default=True,
+        description="How long a task of a batch job may run; it is stopped then, and not run again.",
+    )
     constraints: list[Constraint] = Field(
         default=[], max_length=CONSTRAINTS_MAX, description="Conditions on the attributes of a host; all must hold."
     )
@@ -170,6 +175,13 @@ class JobSpec(Spec):
             raise PydanticCustomError("on_preempt", "fail is for batch jobs only: a service is queued again")
         return on_preempt
 
+    @field_validator("max_runtime")
+    @classmethod
+    def _ends_some_time(cls, max_runtime: int | None, info: ValidationInfo) -> int | None:
+        if max_runtime is not None and info.data.get("kind") == "stateless":
+            raise PydanticCustomError("max_runtime", "is for batch jobs only: a service runs until it is stopped")
+        return max_runtime
+
     @field_validator("sla")
     @classmethod
     def _for_stateless(cls, sla: Sla, info: ValidationInfo) -> Sla:
@@ -216,6 +228,7 @@ class JobSpec(Spec):
             on_preempt=self.on_preempt,
             gang_min=self.gang.min,
             retries_max=self.retries.max,
+            max_runtime_ms=self.max_runtime or 0,
             constraints=tuple(
                 ConstraintPart(each.attribute, each.operator, tuple(each.values)) for each in self.constraints
             ),
@@ -259,6 +272,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "controller": event.controller,
         "on_preempt": event.on_preempt,
         "retries": {"max": event.retries_max},
+        "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": [
             {"attribute": each.attribute, "operator": each.operator, "values": list(each.values)}
             for each in event.constraints

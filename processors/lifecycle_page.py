@@ -6,7 +6,7 @@ from itertools import product
 
 from events.codes import Outcome
 from processors.lifecycle.causes import CAUSE_RULES, CauseKind, Goal, SlaVerdict
-from processors.lifecycle.task_rules import end_of
+from processors.lifecycle.task_rules import FLAGS, end_of
 from processors.lifecycle.task_table import (
     CAUSE_OF,
     ENDS,
@@ -78,7 +78,7 @@ def _diagram() -> Iterator[str]:
 
 def _reachable_ends() -> list[int]:
     """The states that a run's end can lead to, in the order of the table."""
-    cells = product(Outcome, Goal, product((False, True), repeat=6))
+    cells = product(Outcome, Goal, product((False, True), repeat=FLAGS))
     found = {end_of(outcome, goal, *flags) for outcome, goal, flags in cells}
     return list(dict.fromkeys(end.next for end in ENDS if end in found))
 
@@ -167,6 +167,7 @@ def _ends() -> Iterator[str]:
 
 def _of_end(end: End) -> str:
     texts = (
+        (end.over, "a cause ends the task", "no cause ends the task"),
         (end.gang, "in a gang", "alone"),
         (end.final, "the gang has no retries left", "the gang has retries left"),
         (end.stateless, "of a service", "of a batch job"),

@@ -155,6 +155,11 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     retries_max: int = 0
     """How often a failed task of a batch job is run again."""
 
+    max_runtime_ms: int = 0
+    """A run of a batch job that has been available for so long is stopped, and its task is not run again; 0: it may
+    run for ever.
+    """
+
     constraints: tuple[Constraint, ...] = ()
     """Conditions on the attributes of a host."""
 

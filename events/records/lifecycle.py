@@ -434,6 +434,30 @@ class RunsEnded(Event, frozen=True, kw_only=True):
     Column of little-endian int32; empty: -1 for all.
     """
 
+    why: bytes = b""
+    """Why the run was to end, the strongest cause: 0 nothing, 1 removed, 2 stopped by the user, 3 its job ends, 4
+    max_runtime, 5 unhealthy, 6 not ready in time, 7 preempted, 8 its gang, 9 drain, 10 update, 11 restart. Column
+    of little-endian int32; empty: 0 for all.
+    """
+
+    next: bytes = b""
+    """State of the task after it: 5 waits for its next run, 6 succeeded, 7 failed, 8 killed. Column of little-endian
+    int32; empty: 5 for all.
+    """
+
+    counts_as: bytes = b""
+    """0: nothing; 1: a failure of the task; 2: a failure of the host to run it. Column of little-endian int32; empty:
+    0 for all.
+    """
+
+    failures: bytes = b""
+    """How many failures of that kind the task has now; 0 where it doesn't count. Column of little-endian int32; empty:
+    0 for all.
+    """
+
+    wait_ms: bytes = b""
+    """How long it waits at least before its next run. Column of little-endian int32; empty: 0 for all."""
+
 
 class RunsOrdered(Event, frozen=True, kw_only=True):
     """Runs that agents shall start."""
@@ -471,6 +495,32 @@ class RunsOrdered(Event, frozen=True, kw_only=True):
     """Version of the job that each run is of. Column of little-endian int32; empty: 1 for all."""
 
 
+class RunsOverdue(Event, frozen=True, kw_only=True):
+    """Runs that have taken longer than they may; what becomes of them is said by RunsStopping and RunsEnded."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    instance: bytes
+    """Instance of the job, from 0. Column of little-endian int32."""
+
+    run: bytes
+    """Number of the run, from 1. Column of little-endian int32."""
+
+    what: bytes
+    """1: it has run for max_runtime; 2: it is not ready after start_deadline; 3: it has not obeyed its stop. Column of
+    little-endian int32.
+    """
+
+    cause: Cause | None = None
+    """The first of the deadlines that have passed."""
+
+
 class RunsStopping(Event, frozen=True, kw_only=True):
     """Runs that agents shall stop."""
 
@@ -495,7 +545,12 @@ class RunsStopping(Event, frozen=True, kw_only=True):
     """Index into host_ids. Column of little-endian int32."""
 
     cause: bytes
-    """Code of the cause: 3 stopped, 4 preempted, 5 lost, 6 gang. Column of little-endian int32."""
+    """Outcome of a run that ends by this: 3 stopped, 4 preempted, 5 lost, 6 gang; 2 failed. Column of little-endian
+    int32.
+    """
+
+    why: bytes = b""
+    """Why, as in RunsEnded; 0: nobody wants the run. Column of little-endian int32; empty: 0 for all."""
 
 
 class UpdateEnded(Event, frozen=True, kw_only=True):
@@ -661,6 +716,7 @@ ALL: tuple[type[Event], ...] = (
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
+    RunsOverdue,
     RunsStopping,
     UpdateEnded,
     UpdatePaused,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from events.acceptance import Chain
 from events.codec import decode
-from events.codes import Code, Outcome, RunReport
-from events.columns import ints
+from events.codes import Code, Outcome, RunCause, RunReport
+from events.columns import ints, some
 from events.log.port import Log
 from events.records.base import Event
 from events.records.entitlement import (
@@ -34,6 +34,7 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
+    RunsOverdue,
     RunsStopping,
 )
 from events.records.parts import Cause
@@ -114,6 +115,10 @@ def _ends_its_gang(log: "Causes", location: Location, run: Run) -> bool:
     return any(job_id == run[0] and number == run[2] and at < members for job_id, at, number in log.named(location))
 
 
+def _or_its_gang(log: "Causes", location: Location, run: Run) -> bool:
+    return run in log.named(location) or _ends_its_gang(log, location, run)
+
+
 def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
     return _ends_its_gang(log, location, (run[0], run[1], run[2] - 1))
 
@@ -126,6 +131,7 @@ ENDED = Tie((RunsReported, HostInventory), _reports_its_end)
 STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
 JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
+OVERDUE = Tie((RunsOverdue,), _or_its_gang)
 GANG_ENDED = Tie((RunsEnded,), _ends_its_gang)
 TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
@@ -155,16 +161,17 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
 }
 """Of each kind of decision the first tie that holds is the cause."""
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
-    Outcome.STOPPED: (JOB_STOPPED, REPORTED),
-    Outcome.PREEMPTED: (PREEMPTED,),
-    Outcome.WITH_GANG: (GANG_ENDED,),
+    RunCause.NONE: (REPORTED,),
+    RunCause.STOP: (JOB_STOPPED,),
+    RunCause.RUN_LIMIT: (OVERDUE,),
+    RunCause.PREEMPT: (PREEMPTED,),
+    RunCause.GANG: (GANG_ENDED,),
 }
-"""The same of a RunsStopping, by its column `cause`."""
-ENDED_BY: dict[int, tuple[Tie, ...]] = {
-    **dict.fromkeys((Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST), (ENDED,)),
-    **{outcome: (STOPPING, *ties) for outcome, ties in STOPPED_BY.items()},
-}
-"""The same of a RunsEnded, by its outcome; a lost run may also carry its cause."""
+"""The same of a RunsStopping, by its column `why`."""
+UNASKED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST)
+"""A RunsEnded with another outcome is tied to its RunsStopping, or to what that would be tied to; a lost run may also
+carry its cause.
+"""
 
 
 class _Round(NamedTuple):
@@ -313,9 +320,12 @@ def _ties(event: Event) -> Iterator[tuple[Run, tuple[Tie, ...]]]:
     """Of each run that a decision names, by which records it is tied to its cause."""
     runs = runs_of(event)
     if isinstance(event, RunsStopping):
-        yield from ((run, STOPPED_BY.get(why, ())) for run, why in zip(runs, ints(event.cause).tolist(), strict=True))
+        whys = some(event.why, len(runs)).tolist()
+        yield from ((run, STOPPED_BY.get(why, ())) for run, why in zip(runs, whys, strict=True))
     elif isinstance(event, RunsEnded):
-        yield from ((run, ENDED_BY.get(how, ())) for run, how in zip(runs, ints(event.outcome).tolist(), strict=True))
+        columns = zip(runs, ints(event.outcome).tolist(), some(event.why, len(runs)).tolist(), strict=True)
+        for run, outcome, why in columns:
+            yield run, (ENDED,) if outcome in UNASKED else (STOPPING, *STOPPED_BY.get(why, ()))
     else:
         yield from ((run, TIES.get(type(event), ())) for run in runs)
 

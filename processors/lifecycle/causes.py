@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import Number, Outcome
+from events.codes import Number, Outcome, RunCause
 from processors.lifecycle.lookups import Lookup, table
 
 
@@ -70,7 +70,7 @@ CAUSE_RULES = (
     CauseRule(EndCause.REMOVE, CauseKind.UNPLANNED),
     CauseRule(EndCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED),
-    CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED),
+    CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED),
     CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED),
     CauseRule(EndCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
@@ -83,6 +83,8 @@ CAUSE_RULES = (
 """Strongest first: what ends the instance, what counts against it, what moves it. A gang that must leave is preempted,
 each member for itself: that the first of them is over comes after that.
 """
+FINAL = EndCause.JOB_END | EndCause.RUN_LIMIT
+"""What ends the task with its run, whatever the user wants of it."""
 CAUSE_SETS = 1 << len(CAUSE_RULES)
 """So many sets of causes there are."""
 
@@ -101,7 +103,15 @@ def _outcome(causes: int) -> int:
     return int(found.outcome or Outcome.STOPPED) if found and found.kind != CauseKind.HEARD else 0
 
 
+def _code(causes: int) -> RunCause:
+    """The code of the strongest cause. Those that are seen by others are numbered as they stand in `EndCause`."""
+    ending = causes & ~EndCause.IN_ORDER
+    return RunCause((ending & -ending).bit_length())
+
+
 KIND_OF: Lookup = table(map(_kind, range(CAUSE_SETS)))
 """The kind of each set of causes."""
 OUTCOME_OF: Lookup = table(map(_outcome, range(CAUSE_SETS)), np.int64)
 """The outcome that the strongest cause of each set gives a run; 0 where none ends it."""
+CODE_OF: Lookup = table(map(_code, range(CAUSE_SETS)))
+"""The strongest cause of each set, as others read it."""

@@ -2,6 +2,7 @@
 kept of jobs that have ended.
 """
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,7 @@ from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, Outcome, TaskState
-from events.columns import I64, distinct, indexed, pack_ints
+from events.columns import I32, I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -23,7 +24,7 @@ from events.records.lifecycle import (
     JobPriorityChanged,
     JobsForgotten,
 )
-from processors.lifecycle.causes import Goal
+from processors.lifecycle.causes import FINAL, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
@@ -31,6 +32,7 @@ from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
 from processors.lifecycle.task_table import GANG_WAIT, STATES, TaskEvent
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
+from processors.state.seconds import seconds
 from processors.state.sequence import SequenceNumbers
 from processors.state.table import Table, struct_table
 
@@ -96,6 +98,7 @@ class Jobs:
             run_floor=event.first_run - 1,
             priority=event.priority,
             preempt_fails=job.on_preempt == "fail",
+            max_runtime_ms=job.max_runtime_ms,
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
@@ -174,27 +177,55 @@ class Jobs:
         self._tasks.arena.set("goal", slots, Goal.STOP)
         self._touched[job_id] = None
 
-    def gang_failures(self, slots: I64, outcome: np.ndarray[Any, Any]) -> None:
-        """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
+    def _gang_ends(self, slots: I64, outcome: I64 | I32) -> Iterator[tuple[str, bool, bool]]:
+        """The gangs that these ends break: the job, whether that is a failure, and whether it is the last."""
         arena = self._tasks.arena
         member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["goal"][slots] == Goal.RUN)
-        member &= outcome != Outcome.SUCCEEDED
+        member &= (outcome != Outcome.SUCCEEDED) & (arena["causes"][slots] & FINAL == 0)
         for base in distinct(arena["owner"][slots[member]] - 1).tolist():
-            job_id = self.at[base]
-            row = self.table.change(job_id)
-            members = np.arange(base, base + row.gang_min)
+            row = self.table[self.at[base]]
             if row.gang_restarts or row.gang_final:
                 continue
             mine = outcome[member & (arena["owner"][slots] == base + 1)]
-            row.gang_failures += bool((mine == Outcome.FAILED).any())
-            final = row.gang_failures > row.retries_max or int(arena["run"][members].max()) >= RUN_MAX
-            if final or (row.preempt_fails and bool((mine == Outcome.PREEMPTED).any())):
+            failed = bool((mine == Outcome.FAILED).any())
+            last = row.gang_failures + failed > row.retries_max
+            last |= int(arena["run"][base : base + row.gang_min].max()) >= RUN_MAX
+            yield self.at[base], failed, last or (row.preempt_fails and bool((mine == Outcome.PREEMPTED).any()))
+
+    def failing_gangs(self, slots: I64, outcome: I64) -> I64:
+        """The members of gangs that fail for good by these ends."""
+        failing = [self._members(job_id) for job_id, _, last in self._gang_ends(slots, outcome) if last]
+        return np.concatenate(failing) if failing else slots[:0]
+
+    def gang_failures(self, slots: I64, outcome: I32) -> None:
+        """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
+        arena = self._tasks.arena
+        for job_id, failed, last in [*self._gang_ends(slots, outcome)]:
+            row, members = self.table.change(job_id), self._members(job_id)
+            row.gang_failures += failed
+            if last:
                 row.gang_final = True
                 arena.set("traits", members, arena["traits"][members] | int(Trait.GANG_FINAL))
             else:
                 row.gang_restarts = True
                 self._gangs[job_id] = None
             self._tasks.record_event(TaskEvent.GANG_FAILED, members)
+
+    def _members(self, job_id: str) -> I64:
+        row = self.table[job_id]
+        return np.arange(row.base, row.base + row.gang_min)
+
+    def with_gangs(self, slots: I64) -> I64:
+        """These tasks, and all members of the gangs that they are of."""
+        arena = self._tasks.arena
+        bases = distinct(arena["owner"][slots[arena["traits"][slots] & Trait.GANG != 0]] - 1).tolist()
+        return distinct(np.concatenate([slots, *(self._members(self.at[base]) for base in bases)]))
+
+    def run_limits(self, slots: I64, now: int) -> I64:
+        """By what second each of these runs, which have just become available, is to be over; 0: it may go on."""
+        bases, index = indexed(self._tasks.arena["owner"][slots] - 1)
+        limits = np.array([self.table[self.at[base]].max_runtime_ms for base in bases.tolist()], dtype=np.int64)[index]
+        return np.where(limits > 0, seconds(now + limits), 0)
 
     def gang_decisions(self, limit: int) -> list[Event]:
         """At most `limit` gangs all of whose members are over are queued again."""

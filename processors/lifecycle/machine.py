@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from events.bounds import INT_MAX
 from events.cell_settings import Settings
-from events.codes import Code, RunReport
-from events.columns import I64, ints, longs
+from events.codes import Code, Overdue, RunReport, TaskState
+from events.columns import I64, ints, longs, some
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
@@ -32,6 +33,7 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
+    RunsOverdue,
     RunsStopping,
 )
 from events.records.placement import HostLost, HostRemoved, TasksPlaced
@@ -47,10 +49,10 @@ from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import AskRow, PriorityRow, StopRow, SubmittedRow
-from processors.lifecycle.run_decisions import RunLookup, run_decisions
-from processors.lifecycle.task_rules import Trait, moves, noted
+from processors.lifecycle.run_decisions import RunLookup, overdue, run_decisions
+from processors.lifecycle.task_rules import moves, noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
-from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.tasks import Ends, Tasks
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.cell_settings import CellSettings
@@ -68,7 +70,7 @@ class Lifecycle:
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
     logic: ClassVar[int] = 17
-    state: ClassVar[int] = 12
+    state: ClassVar[int] = 13
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -93,6 +95,8 @@ class Lifecycle:
             lost_by=self.hosts.lost_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
             ports=lambda job_id, instance: self.ports.get((job_id, instance)),
+            failing_gangs=self._jobs.failing_gangs,
+            backoff=self._backoff,
         )
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
             RunsReported: self.hosts.reported,
@@ -110,6 +114,7 @@ class Lifecycle:
             GangsQueued: self._queued,
             RunsOrdered: self._ordered,
             RunsAvailable: self._available,
+            RunsOverdue: self._overdue,
             RunsStopping: self._stopping,
             RunsEnded: self._ended,
             DisruptionAsked: lambda event, now: self._set_verdict(event, SlaVerdict.ASKED),
@@ -193,13 +198,17 @@ class Lifecycle:
         if any(isinstance(each, CommandAnswered) and each.code == Code.DONE for each in out):
             return out  # a stop comes first: whether a run that is over keeps its admission depends on it
         slots = self.tasks.attention()
-        due = self.tasks.due(now) if caught_up else slots[:0]
+        due, late = self._due(now) if caught_up else (slots[:0], slots[:0])
         if len(due):
             slots = np.union1d(slots, due)
         remaining = budget - answers.answered
         if len(slots) and remaining > 0:
             out += run_decisions(self.tasks.arena, slots[:remaining], due, self._lookup)
         remaining -= len(slots)
+        if len(late) and remaining > 0:
+            first = self.tasks.next_due_ms() or now
+            out.append(overdue(self.tasks.arena, late[:remaining], first, self._lookup))
+            remaining -= len(late)
         if remaining > 0:  # what an inventory ended is said no later than its answer
             decisions, remaining = self.hosts.decide(remaining)
             out += decisions
@@ -220,6 +229,12 @@ class Lifecycle:
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
         times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
         return min((time for time in times if time is not None), default=None)
+
+    def _due(self, now: int) -> tuple[I64, I64]:
+        """The slots whose back-off has passed, and those of runs that have taken longer than they may."""
+        slots = self.tasks.due(now)
+        waits = self.tasks.arena["state"][slots] == TaskState.BACKOFF
+        return slots[waits], slots[~waits]
 
     # What inputs say.
 
@@ -336,10 +351,20 @@ class Lifecycle:
         slots = self._move(event)
         report = self.tasks.arena["report"][slots]
         self.tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
+        self.tasks.wait(slots, self._jobs.run_limits(slots, now))
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self.hosts.stopping(event)
-        self.orders.stopping(self._move(event))
+        slots = self._move(event)
+        self.tasks.arena.set("due", slots, 0)
+        self.orders.stopping(slots)
+
+    def _overdue(self, event: RunsOverdue, now: int) -> None:
+        slots, present = self._present(event)
+        what = ints(event.what)[present]
+        self.tasks.arena.set("due", slots[present], 0)
+        limit = self._jobs.with_gangs(slots[present][what == Overdue.RUN_LIMIT])
+        self.tasks.record_event(TaskEvent.RUN_LIMIT, limit)
 
     def _move(self, event: RunsOrdered | RunsAvailable | RunsStopping) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""
@@ -352,20 +377,22 @@ class Lifecycle:
     def _ended(self, event: RunsEnded, now: int) -> None:
         slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
         slots = slots[known]
-        outcome, kept = ints(event.outcome)[known], ints(event.kept)[known]
-        self._jobs.gang_failures(slots, outcome)
+        size = len(known)
+        ends = Ends(*(some(getattr(event, name), size)[known] for name in Ends._fields))
+        self._jobs.gang_failures(slots, ints(event.outcome)[known])
         self.orders.ended(slots)
         before = self.tasks.arena["state"][slots].copy()
-        state = self.tasks.end(slots, outcome, kept, self._backoff(slots), now)
+        state = self.tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
         if len(self.ports):
             self._drop_ports(slots)
 
-    def _backoff(self, slots: I64) -> I64:
-        """How long stateless tasks wait before they run again: doubling with each end, up to a bound."""
-        failures = np.minimum(self.tasks.arena["failures"][slots].astype(np.int64), DOUBLINGS_MAX)
-        wait = np.minimum(self.settings.restart_backoff_ms << failures, self.settings.restart_backoff_max_ms)
-        return np.where(self.tasks.arena["traits"][slots] & Trait.STATELESS != 0, wait, 0)
+    def _backoff(self, failures: I64) -> I64:
+        """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""
+        doublings = np.clip(failures - 1, 0, DOUBLINGS_MAX)
+        longest = min(self.settings.restart_backoff_max_ms, INT_MAX)
+        waits: I64 = np.minimum(self.settings.restart_backoff_ms << doublings, longest)
+        return waits
 
     def _drop_ports(self, slots: I64) -> None:
         owner = self.tasks.arena["owner"]

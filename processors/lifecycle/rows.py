@@ -41,6 +41,7 @@ class JobRow(msgspec.Struct, array_like=True):
     """The last commands that changed its priority, as digests: a repeat of one is known."""
     preempt_fails: bool = False
     """A task that is preempted has failed, and its gang with it."""
+    max_runtime_ms: int = 0
 
     @property
     def tasks(self) -> int:
@@ -126,6 +127,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     on_preempt: str
     gang_min: int
     retries_max: int
+    max_runtime_ms: int
     constraints: tuple[ConstraintRow, ...]
     strategy: str
     max_unavailable: int | None

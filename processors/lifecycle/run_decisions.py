@@ -1,12 +1,12 @@
 """What to do about the tasks that need it: from columns to decisions, for all jobs at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from events.codes import Outcome
-from events.columns import I64, Names, indexed, pack_ints, pack_longs
+from events.codes import Counts, Outcome, Overdue, TaskState
+from events.columns import I64, Names, indexed, pack_ints, pack_longs, pack_some
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -15,19 +15,21 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
+    RunsOverdue,
     RunsStopping,
 )
 from events.records.parts import Cause
-from processors.lifecycle.causes import OUTCOME_OF, SlaVerdict
-from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.task_rules import DECISIONS, Trait, decided, outcomes
-from processors.lifecycle.task_table import LOST
+from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, SlaVerdict
+from processors.lifecycle.lookups import Mask, among, table
+from processors.lifecycle.task_rules import DECISIONS, Trait, decided, run_ends
+from processors.lifecycle.task_table import LOST, STATES
 from processors.state.arena import Arena
 
 
 class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
-    runs there were lost; ports of tasks.
+    runs there were lost; ports of tasks; the tasks of gangs that fail for good by such ends, and how long tasks of
+    services wait that have failed so often.
     """
 
     job_id: Callable[[int], str]
@@ -35,6 +37,8 @@ class RunLookup(NamedTuple):
     lost_by: Callable[[int], Cause | None]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
+    failing_gangs: Callable[[I64, I64], I64]
+    backoff: Callable[[I64], I64]
 
 
 Writer = Callable[[Arena, I64, RunLookup], list[Event]]
@@ -80,10 +84,21 @@ def run_decisions(arena: Arena, slots: I64, due: I64, lookup: RunLookup) -> list
 
 
 def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
-    outcome, exit_code, kept = outcomes(arena, slots)
-    columns = packed(run_columns(arena, slots, lookup))
-    columns |= {"outcome": pack_ints(outcome), "exit_code": pack_ints(exit_code), "kept": pack_ints(kept)}
-    ended = RunsEnded(**columns, **_lost_by(arena, slots, lookup))
+    ends = run_ends(arena, slots, lookup.failing_gangs)
+    waits = (ends.next == TaskState.BACKOFF) & (ends.counts_as != Counts.NOTHING)
+    waits &= arena["traits"][slots] & Trait.STATELESS != 0
+    ended = RunsEnded(
+        **packed(run_columns(arena, slots, lookup)),
+        outcome=pack_ints(ends.outcome),
+        exit_code=pack_ints(ends.exit_code),
+        kept=pack_ints(ends.kept),
+        why=pack_some(ends.why),
+        next=pack_ints(ends.next),
+        counts_as=pack_some(ends.counts_as),
+        failures=pack_some(ends.failures),
+        wait_ms=pack_some(np.where(waits, lookup.backoff(ends.failures), 0)),
+        **_lost_by(arena, slots, lookup),
+    )
     asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
     return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
 
@@ -168,6 +183,7 @@ def _stopping(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         host_ids=tuple(name for name, _ in hosts),
         host=pack_ints(host),
         cause=pack_ints(OUTCOME_OF.take(arena["causes"][slots])),
+        why=pack_some(CODE_OF.take(arena["causes"][slots])),
     )
     return [stopping]
 
@@ -179,6 +195,21 @@ _RECORDS: dict[type[Event], Writer] = {
     RunsStopping: _stopping,
     **{kind: _named(kind) for kind in (DisruptionAsked, DisruptionWithdrawn, RunsAvailable)},
 }
+
+
+OVERDUE: Mapping[int, Overdue] = {
+    TaskState.ORDERED: Overdue.START,
+    TaskState.RUNNING: Overdue.RUN_LIMIT,
+    TaskState.STOPPING: Overdue.STOP,
+}
+"""What a deadline is of, by the state."""
+_WHAT = table(OVERDUE.get(state, 0) for state in range(STATES))
+
+
+def overdue(arena: Arena, slots: I64, due_ms: int, lookup: RunLookup) -> RunsOverdue:
+    """That runs have taken longer than they may; `due_ms`: the first of their deadlines."""
+    what = _WHAT.take(arena["state"][slots])
+    return RunsOverdue(**packed(run_columns(arena, slots, lookup)), what=pack_ints(what), cause=Cause(due_ms=due_ms))
 
 
 def orphans(runs: list[tuple[str, int, int]], host_id: str) -> RunsStopping:

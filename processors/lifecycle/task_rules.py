@@ -1,22 +1,23 @@
 """The literals of `task_table.py` and `causes.py` as arrays, for all slots at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntFlag
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import RUN_MAX
-from events.codes import Outcome, RunReport
+from events.codes import Counts, Outcome, RunReport, TaskState
 from events.columns import I64
 from events.records.base import Event
-from processors.lifecycle.causes import KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
+from processors.lifecycle.causes import CODE_OF, FINAL, KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
 from processors.lifecycle.task_table import (
     ENDS,
+    GANG_WAIT,
     JOB_RULES,
     LIFE,
     LOST,
@@ -130,8 +131,23 @@ def moves(decision: type[Event]) -> tuple[tuple[int, ...], int]:
     return tuple(states), next(rule.next for rule in found if rule.next is not None)
 
 
-def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64, I64]:
-    """How the runs of slots end: outcome, exit code or -1, and whether their admission is kept.
+class RunEnds(NamedTuple):
+    """How runs end, a column each: the outcome, the exit code or -1, the state of the task after it, whether the
+    admission passes to its next run, the strongest cause, what it counts as, and how many failures of that kind the
+    task has then.
+    """
+
+    outcome: I64
+    exit_code: I64
+    next: I64
+    kept: I64
+    why: I64
+    counts_as: I64
+    failures: I64
+
+
+def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64]:
+    """How the present runs of slots end: outcome, and exit code or -1.
 
     An end of its own that no stop reached comes first, then a loss, then the strongest cause.
     """
@@ -144,12 +160,25 @@ def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64, I64]:
     fine = (report == RunReport.EXITED) & (exit_code == 0)
     outcome[own] = np.where(fine[own], Outcome.SUCCEEDED, Outcome.FAILED)
     exit_code[~own] = -1
-    _, _, keeps = ends(arena, slots, outcome)
-    return outcome, exit_code, (keeps & (causes == 0)).astype(np.int64)
+    return outcome, exit_code
+
+
+def run_ends(arena: Arena, slots: I64, failing_gangs: Callable[[I64, I64], I64]) -> RunEnds:
+    """All that is said of the ends of the present runs of slots; `failing_gangs`: given slots and outcomes, of which
+    tasks these ends are the last that their gangs may have.
+    """
+    outcome, exit_code = outcomes(arena, slots)
+    following, counts, keeps = _ends(arena, slots, outcome, np.isin(slots, failing_gangs(slots, outcome)))
+    causes = arena["causes"][slots]
+    following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following)  # seen by nobody else
+    counts_as = np.where(counts, Counts.TASK, Counts.NOTHING).astype(np.int64)
+    failures = np.where(counts, arena["failures"][slots].astype(np.int64) + 1, 0)
+    kept = (keeps & (causes == 0)).astype(np.int64)
+    return RunEnds(outcome, exit_code, following.astype(np.int64), kept, CODE_OF.take(causes), counts_as, failures)
 
 
 def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
-    wanted = (end.stateless, end.gang, end.final, end.retries, end.last, end.fails)
+    wanted = (end.over, end.stateless, end.gang, end.final, end.retries, end.last, end.fails)
     return (
         outcome in end.outcomes
         and goal in end.goals
@@ -158,12 +187,16 @@ def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
 
 
 def end_of(outcome: int, goal: Goal, *flags: bool) -> End | None:
-    """Where a task goes when its run has ended; `flags`: stateless, gang, final, retries, last, fails."""
+    """Where a task goes when its run has ended; `flags`: over, stateless, gang, final, retries, last, fails."""
     return next((end for end in ENDS if _end_holds(end, outcome, goal, *flags)), None)
 
 
+FLAGS = 7
+"""So many conditions an end has beside its outcome and the goal."""
+
+
 def _ended() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
-    cells = product(range(len(Outcome) + 1), Goal, product(_FLAGS, repeat=6))
+    cells = product(range(len(Outcome) + 1), Goal, product(_FLAGS, repeat=FLAGS))
     found = [end_of(outcome, goal, *flags) or ENDS[-1] for outcome, goal, flags in cells]
     return (
         table(end.next for end in found),
@@ -175,15 +208,16 @@ def _ended() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
 _NEXT, _COUNTS, _KEEPS = _ended()
 
 
-def ends(arena: Arena, slots: I64, outcome: Any) -> tuple[Any, Mask, Mask]:
+def _ends(arena: Arena, slots: I64, outcome: Any, final: Mask) -> tuple[Any, Mask, Mask]:
     """What follows when the present runs of slots end so: the next states, whether it counts against the task, and
     whether the admission may pass to the next run.
     """
     traits = arena["traits"][slots]
     flags = (
+        arena["causes"][slots] & FINAL,
         traits & Trait.STATELESS,
         traits & Trait.GANG,
-        traits & Trait.GANG_FINAL,
+        (traits & Trait.GANG_FINAL != 0) | final,
         arena["failures"][slots] < (traits >> RETRIES_SHIFT),
         arena["run"][slots] >= RUN_MAX,
         traits & Trait.PREEMPT_FAILS,

@@ -67,7 +67,7 @@ class TaskEvent(StrEnum):
     ENDED = "its host reports its end (RunsReported)"
     REMOVE = "the instance is removed"
     JOB_END = "the controller of the job is over"
-    RUN_LIMIT = "it has run for as long as it may"
+    RUN_LIMIT = "it, or a member of its gang, has run for as long as it may (RunsOverdue)"
     UNHEALTHY = "its health check fails"
     START_LATE = "it isn't ready within its time"
     DRAIN = "its host is drained"
@@ -113,9 +113,9 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
     TaskEvent.ENDED: "          -     -        -       -      -       r       r       r         -       -      -",
+    TaskEvent.RUN_LIMIT: "     x     x        c       c      c       c       c       c         -       x      x",
     TaskEvent.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
     TaskEvent.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
-    TaskEvent.RUN_LIMIT: "     X     X        X       X      X       X       C       X         X       X      X",
     TaskEvent.UNHEALTHY: "     X     X        X       X      X       C       C       C         X       X      X",
     TaskEvent.START_LATE: "    X     X        X       X      X       C       X       X         X       X      X",
     TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
@@ -131,6 +131,10 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
     (TaskEvent.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
     (TaskEvent.GANG_FAILED, TaskState.KILLED): "its job was stopped, and with it the whole gang",
     (TaskEvent.GANG_FAILED, TaskState.NONE): "members of a gang are there as long as their job",
+    (TaskEvent.RUN_LIMIT, TaskState.NONE): "members of a gang are there as long as their job",
+    (TaskEvent.RUN_LIMIT, TaskState.BACKOFF): "it is of a gang, of which another member runs, or runs itself",
+    (TaskEvent.RUN_LIMIT, TaskState.FAILED): "no member of its gang runs, nor does it itself",
+    (TaskEvent.RUN_LIMIT, TaskState.KILLED): "no member of its gang runs, nor does it itself",
     **{
         (happening, state): _NO_HOST
         for happening in (TaskEvent.HOST_LOST, TaskEvent.MISSING)
@@ -256,6 +260,8 @@ class End(NamedTuple):
     final: bool | None = None
     """Whether the gang has used its retries."""
     stateless: bool | None = None
+    over: bool | None = None
+    """Whether one of its causes ends the task with the run."""
     retries: bool | None = None
     """Whether the task has retries left."""
     last: bool | None = None
@@ -267,6 +273,8 @@ class End(NamedTuple):
 
 
 ENDS: tuple[End, ...] = (
+    End((Outcome.FAILED,), TaskState.FAILED, over=True),
+    End((Outcome.STOPPED, Outcome.PREEMPTED, Outcome.LOST, Outcome.WITH_GANG), TaskState.KILLED, over=True),
     End(_EARLY, TaskState.FAILED, gang=True, final=True),
     End(_EARLY, GANG_WAIT, gang=True),
     End((Outcome.PREEMPTED,), TaskState.FAILED, fails=True),

@@ -5,21 +5,32 @@ at. `attention` lists the slots with something to decide: derived, and found aga
 """
 
 import heapq
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from events.codes import RunReport, TaskState
-from events.columns import I64, distinct
+from events.codes import Counts, RunReport, TaskState
+from events.columns import I32, I64, distinct
 from events.runs_by_host import RunsByHost
 from processors.lifecycle.causes import SlaVerdict
-from processors.lifecycle.lookups import Mask, among
-from processors.lifecycle.task_rules import decided, ends, noted, verdicts_after
+from processors.lifecycle.lookups import Mask
+from processors.lifecycle.task_rules import Trait, decided, noted, verdicts_after
 from processors.lifecycle.task_table import CAUSE_OF, GANG_WAIT, Note, TaskEvent
 from processors.state.arena import Arena
 from processors.state.causes import CurrentInput
 from processors.state.seconds import milliseconds, seconds
+
+
+class Ends(NamedTuple):
+    """What RunsEnded says of runs that applying it needs."""
+
+    next: I32
+    kept: I32
+    counts_as: I32
+    failures: I32
+    wait_ms: I32
+
 
 COLUMNS = (
     "state",
@@ -37,8 +48,8 @@ COLUMNS = (
     "admitted",
 )
 """`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
-that it is in, `report` what was reported of it, `due` when its back-off has passed, `admitted` 1 where its next run
-keeps the admission.
+that it is in, `report` what was reported of it, `due` the second of its deadline: when its back-off has passed, or has
+run for as long as it may, `admitted` 1 where its next run keeps the admission.
 """
 
 
@@ -63,7 +74,7 @@ class Tasks:
         self._touched = [np.flatnonzero(self.arena["owner"])]
         self._due.clear()
         self._due_heap.clear()
-        waiting = np.flatnonzero((self.arena["state"] == TaskState.BACKOFF) & (self.arena["due"] > 0))
+        waiting = np.flatnonzero(self.arena["due"])
         self._wait(waiting, self.arena["due"][waiting])
 
     def place(self, slots: I64, hosts: I64) -> None:
@@ -130,16 +141,16 @@ class Tasks:
         self._stale = True
 
     def due(self, now: int) -> I64:
-        """The slots whose wait is over at `now`."""
+        """The slots whose deadline has passed at `now`."""
         if not self._due_heap or milliseconds(self._due_heap[0]) > now:
             return np.zeros(0, dtype=np.int64)
         return np.concatenate([self._still_due(at) for at in sorted(self._due) if milliseconds(at) <= now])
 
     def next_due_ms(self) -> int | None:
-        """When the next wait is over."""
+        """When the next deadline passes."""
         while self._due_heap:
             at = self._due_heap[0]
-            if len(self._still_due(at)):
+            if any((self.arena["due"][slots] == at).any() for slots in self._due[at]):
                 return milliseconds(at)
             heapq.heappop(self._due_heap)
             self._due.pop(at, None)
@@ -147,9 +158,14 @@ class Tasks:
 
     def _still_due(self, at: int) -> I64:
         slots = distinct(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)
-        waits: Mask = (self.arena["state"][slots] == TaskState.BACKOFF) & (self.arena["due"][slots] == at)
-        still: I64 = slots[waits]
+        still: I64 = slots[self.arena["due"][slots] == at]
         return still
+
+    def wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:
+        """Gives tasks deadlines, in seconds; 0: none any more."""
+        self.arena.set("due", slots, due)
+        later = np.flatnonzero(due)
+        self._wait(slots[later], due[later])
 
     def _wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:
         for at in distinct(due).tolist():
@@ -161,24 +177,19 @@ class Tasks:
         needs: Mask = decided(self.arena, slots, self.arena["due"][slots] > 0) > 0
         return needs
 
-    def end(self, slots: I64, outcome: NDArray[np.int32], keeps: NDArray[np.int32], wait_ms: I64, now: int) -> Any:
-        """Applies ends of the present runs of distinct slots; returns the new states.
-
-        `wait_ms` is the wait before the next run of a task whose admission is kept.
-        """
+    def end(self, slots: I64, ends: Ends, now: int) -> I64:
+        """Applies ends of the present runs of distinct slots; returns the new states."""
         arena = self.arena
-        state, counts, _ = ends(arena, slots, outcome)
-        backoff = state == TaskState.BACKOFF
-        wait_s = np.where(wait_ms > 0, seconds(now + wait_ms), 0)
-        due = np.where(backoff & (keeps == 1), wait_s, 0)
+        member = arena["traits"][slots] & Trait.GANG != 0
+        state = np.where((ends.next == TaskState.BACKOFF) & member, GANG_WAIT, ends.next).astype(np.int64)
+        due = np.where(ends.wait_ms > 0, seconds(now + ends.wait_ms.astype(np.int64)), 0)
+        counted = ends.counts_as == Counts.TASK
         arena.set("state", slots, state)
-        arena.set("run", slots, arena["run"][slots] + among(state, (TaskState.BACKOFF, GANG_WAIT)))
-        arena.set("failures", slots, arena["failures"][slots] + counts)
-        arena.set("admitted", slots, np.where(backoff, keeps, 0))
-        arena.set("due", slots, due)
+        arena.set("run", slots, arena["run"][slots] + (ends.next == TaskState.BACKOFF))
+        arena.set("failures", slots[counted], ends.failures[counted])
+        arena.set("admitted", slots, np.where(state == TaskState.BACKOFF, ends.kept, 0))
         for column in ("host", "causes", "verdict", "order", "report", "exit"):
             arena.set(column, slots, 0)
-        later = np.flatnonzero(due)
-        self._wait(slots[later], due[later])
+        self.wait(slots, due)
         self.touch(slots)
         return state

@@ -51,7 +51,7 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append(f"kind is {job.kind[:40]!r}, it must be batch or stateless")
     if not 1 <= job.instances <= INSTANCES_MAX:
         found.append(f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}")
-    for name in ("stop_grace_ms", "stop_after_ms"):
+    for name in ("stop_grace_ms", "stop_after_ms", "max_runtime_ms"):
         if not 0 <= getattr(job, name) <= MS_MAX:
             found.append(f"{name} is {getattr(job, name)}, it must be 0 to {MS_MAX}")
     if fault := amounts_fault(job.resources):
@@ -70,6 +70,8 @@ def _problems(job: SubmittedRow, host_lost_after_ms: int) -> list[str]:
         found.append("controller is for batch jobs")
     if job.controller and job.gang_min > 1:
         found.append("controller and gang_min exclude each other: a controller is admitted alone")
+    if job.max_runtime_ms and job.kind != "batch":
+        found.append("max_runtime_ms is for batch jobs: a service runs until it is stopped")
     if job.on_preempt not in ("requeue", "fail"):
         found.append(f"on_preempt is {job.on_preempt[:40]!r}, it must be requeue or fail")
     if job.on_preempt == "fail" and job.kind == "stateless":

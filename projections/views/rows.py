@@ -73,9 +73,6 @@ class JobRow(msgspec.Struct):
     gang_min: int = 0
     retries_max: int = 0
     stopping: int = 0
-    gang_restarts: int = 0
-    gang_final: int = 0
-    gang_failures: int = 0
     failed_instance: int = -1
     """The task that failed last, and its exit code."""
     failed_exit_code: int = 0

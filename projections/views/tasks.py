@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from events.codes import LIVE_TASKS, Outcome, TaskState
-from events.columns import I32, I64, distinct, indexed, ints, spread
+from events.codes import LIVE_TASKS, Counts, Outcome, TaskState
+from events.columns import I32, I64, indexed, ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -179,11 +179,9 @@ class TaskFold:
 
     def _queued(self, moment: RecordContext, event: GangsQueued) -> None:
         rows = self._jobs(moment, event.job_ids)
-        job, first, count, run, gang = (
-            ints(column).astype(np.int64) for column in (event.job, event.first, event.count, event.run, event.gang)
+        job, first, count, run = (
+            ints(column).astype(np.int64) for column in (event.job, event.first, event.count, event.run)
         )
-        for index in job[gang == 1].tolist():
-            rows[index].gang_restarts = 0
         instance = spread(first, count)
         of = np.repeat(job, count)
         bases = np.array([row.base for row in rows], dtype=np.int64)
@@ -230,63 +228,16 @@ class TaskFold:
         tasks = self._cache.tasks
         outcome = ints(event.outcome)[named.at]
         self._note_failures(named, outcome, ints(event.exit_code)[named.at])
-        self._gang_failures(named, outcome)
         state = tasks["state"][named.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
         self._release(_some(named, live))
-        after, failures = self._after(named, outcome)
+        size = len(ints(event.run))
+        counted = some(event.counts_as, size)[named.at] == Counts.TASK
+        tasks["failures"][named.places[counted]] = some(event.failures, size)[named.at[counted]]
         tasks["run"][named.places] = ints(event.run)[named.at]
         tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
         tasks["outcome"][named.places] = outcome
-        tasks["failures"][named.places] = failures
-        self._move(moment, named, after)
-
-    def _after(self, named: NamedTasks, outcome: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The states of tasks whose runs ended, and how often they have failed: as lifecycle says in the records that
-        follow, known here a round earlier.
-        """
-        traits = np.array(
-            [
-                (
-                    row.stopping,
-                    row.kind == "stateless",
-                    row.gang_min,
-                    row.retries_max,
-                    row.gang_final,
-                    row.on_preempt == "fail",
-                )
-                for row in named.jobs
-            ],
-            dtype=np.int64,
-        ).reshape(-1, 6)[named.job]
-        again, stateless, final = traits[:, 0] == 0, traits[:, 1] == 1, traits[:, 4] == 1
-        member = again & (named.instance < traits[:, 2]) & (outcome != Outcome.SUCCEEDED)
-        failures = self._cache.tasks["failures"][named.places]
-        failed = outcome == Outcome.FAILED
-        own_end = failed | (outcome == Outcome.SUCCEEDED)
-        ends = (outcome == Outcome.PREEMPTED) & (traits[:, 5] == 1)
-        next_run = ((outcome == Outcome.PREEMPTED) & ~ends) | (outcome == Outcome.LOST)
-        next_run |= (failed & (failures < traits[:, 3])) | (own_end & stateless)
-        state = np.full(len(outcome), TaskState.KILLED, dtype=np.int64)
-        state[outcome == Outcome.SUCCEEDED] = TaskState.SUCCEEDED
-        state[failed | (again & ends)] = TaskState.FAILED
-        state[(again & next_run) | member] = TaskState.BACKOFF
-        state[member & final] = TaskState.FAILED
-        return state, failures + (failed | (own_end & stateless))
-
-    def _gang_failures(self, named: NamedTasks, outcome: NDArray[Any]) -> None:
-        """A member that ends before its time ends its gang; a failure counts once for all members."""
-        gangs = np.array([0 if row.stopping else row.gang_min for row in named.jobs], dtype=np.int64)
-        early = (named.instance < gangs[named.job]) & (outcome != Outcome.SUCCEEDED)
-        for index in distinct(named.job[early]).tolist():
-            row = named.jobs[index]
-            if row.gang_restarts or row.gang_final:
-                continue
-            mine = outcome[early & (named.job == index)]
-            row.gang_failures += bool((mine == Outcome.FAILED).any())
-            ends = row.on_preempt == "fail" and bool((mine == Outcome.PREEMPTED).any())
-            row.gang_final = int(ends or row.gang_failures > row.retries_max)
-            row.gang_restarts = 1 - row.gang_final
+        self._move(moment, named, ints(event.next)[named.at])
 
     @staticmethod
     def _note_failures(named: NamedTasks, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from events.bounds import RUN_MAX
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
-from events.columns import ints
+from events.columns import ints, pack_ints
 from events.records.base import Event
-from events.records.lifecycle import DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded
+from events.records.lifecycle import DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue
 from events.records.placement import HostLost
 from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
-from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of
+from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of, run_ends
 from processors.lifecycle.task_table import (
     CAUSE_OF,
     ENDS,
@@ -32,7 +32,7 @@ from processors.lifecycle.task_table import (
     Rule,
     TaskEvent,
 )
-from processors.lifecycle.tasks import COLUMNS, Tasks
+from processors.lifecycle.tasks import COLUMNS, Ends, Tasks
 from processors.lifecycle_page import page
 from processors.machine import Decided
 from tests.lifecycle.harness import World, allowed, deferred
@@ -59,8 +59,11 @@ OF_SERVICES = (
     TaskEvent.PREEMPT_WITHDRAWN,
 )
 OF_ORDERS = (TaskEvent.PREEMPT, TaskEvent.PREEMPT_GOES, TaskEvent.PREEMPT_WITHDRAWN)
+OF_GANGS = (TaskEvent.GANG_FAILED, TaskEvent.RUN_LIMIT)
 OTHER = ("web", 0, 1)
 """A run of another job with an SLA, in one order with the task."""
+MATE = ("a", 1, 1)
+"""The other member of its gang."""
 Life = dict[str, int]
 
 
@@ -74,7 +77,7 @@ class Task:
             self.world.submit("web", kind="stateless", max_unavailable=1)
             self.world.place(OTHER)
             self.world.report(RunReport.STARTED, OTHER)
-        gang = happening is TaskEvent.GANG_FAILED or state in (GANG_WAIT, TaskState.STOPPING)
+        gang = happening in OF_GANGS or state in (GANG_WAIT, TaskState.STOPPING)
         service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS))
         spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
         self.world.submit("a", **(spec if service and not gang else GANG if gang else {"instances": 2}))
@@ -98,7 +101,7 @@ class Task:
             if state == TaskState.NONE:
                 self._drive(TaskState.SUCCEEDED)
                 world.decided(instances_changed("a", (0, 1), removed=(0,)))
-            elif self.happening is TaskEvent.GANG_FAILED:
+            elif self.happening in OF_GANGS:
                 world.place(mate)
             return
         world.place(mate)
@@ -109,7 +112,7 @@ class Task:
         if state in (PLACED, TaskState.ORDERED):
             return
         world.report(RunReport.STARTED, self.run)
-        if state == TaskState.STOPPING and self.happening is TaskEvent.GANG_FAILED:
+        if state == TaskState.STOPPING and self.happening in OF_GANGS:
             world.preempt(self.run)
         elif state == TaskState.STOPPING:
             world.report(RunReport.EXITED, mate, exit_code=1)
@@ -179,9 +182,23 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     TaskEvent.ALLOWED: lambda task: task.world.peer("sla", allowed(task.run)),
     TaskEvent.ALLOWED_LATER: lambda task: task.world.peer("sla", allowed(task.run, later=1)),
     TaskEvent.DEFERRED: lambda task: task.world.peer("sla", deferred(task.run)),
+    TaskEvent.RUN_LIMIT: lambda task: task.world.decided(
+        RunsOverdue(**columns([task.run if task.now["state"] == TaskState.RUNNING else MATE]), what=pack_ints([1]))
+    ),
     TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
     TaskEvent.ENDED: lambda task: task.world.report(RunReport.EXITED, task.run),
 }
+CAUSED_BY = {
+    Outcome.STOPPED: EndCause.STOP,
+    Outcome.PREEMPTED: EndCause.PREEMPT,
+    Outcome.WITH_GANG: EndCause.GANG,
+}
+REPORT_OF = {
+    Outcome.SUCCEEDED: RunReport.EXITED,
+    Outcome.FAILED: RunReport.EXITED,
+    Outcome.LOST: RunReport.SILENCED,
+}
+"""By what cause or report a run has an outcome."""
 MET: set[Rule] = set()
 """The rules by which something was decided."""
 
@@ -273,7 +290,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert impossible == {cell for cell in WHY_NOT if cell in impossible}
     later = {happening for happening, _, letter in CELLS if letter.isupper()}
     assert {CAUSE_OF[happening] for happening in later} == {
-        EndCause.REMOVE, EndCause.JOB_END, EndCause.RUN_LIMIT, EndCause.HEALTH, EndCause.START_LATE, EndCause.DRAIN,
+        EndCause.REMOVE, EndCause.JOB_END, EndCause.HEALTH, EndCause.START_LATE, EndCause.DRAIN,
         EndCause.UPDATE, EndCause.RESTART,
     }  # fmt: skip
     assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
@@ -291,18 +308,27 @@ def test_each_cause_ends_a_run_at_once_or_asks_sla_and_the_strongest_gives_the_o
 
 @pytest.mark.parametrize("end", ENDS, ids=[f"{at}-{NAMES[end.next]}" for at, end in enumerate(ENDS)])
 def test_each_end_leads_where_the_table_says(end: Any) -> None:
-    flags = [bool(each) for each in (end.stateless, end.gang, end.final, end.retries, end.last, end.fails)]
+    flags = [bool(each) for each in (end.over, end.stateless, end.gang, end.final, end.retries, end.last, end.fails)]
     goal = Goal.STOP if Goal.STOP in end.goals else Goal.RUN
     outcome = Outcome.STOPPED if Outcome.STOPPED in end.outcomes and len(end.outcomes) > 5 else end.outcomes[0]
     assert end_of(outcome, goal, *flags) is end
     tasks = Tasks()
     slots = np.array([tasks.arena.take(1)])
-    stateless, gang, final, retries, last, fails = flags
+    over, stateless, gang, final, retries, last, fails = flags
     traits = Trait.STATELESS * stateless | Trait.GANG * gang | Trait.GANG_FINAL * final | retries << RETRIES_SHIFT
     traits |= Trait.PREEMPT_FAILS * fails
     for column, value in (("traits", traits), ("goal", goal), ("run", RUN_MAX if last else 4)):
         tasks.arena.set(column, slots, value)
-    state = tasks.end(slots, np.array([outcome]), np.array([int(end.keeps)]), np.array([5]), 1_700_000_000_000)
+    tasks.arena.set("causes", slots, CAUSED_BY.get(outcome, 0) | EndCause.JOB_END * over)
+    tasks.arena.set("report", slots, REPORT_OF.get(outcome, 0))
+    tasks.arena.set("exit", slots, int(outcome == Outcome.FAILED))
+    ends = run_ends(tasks.arena, slots, lambda slots, outcome: slots[:0])
+    assert ends.outcome.tolist() == [outcome]
+    state = tasks.end(
+        slots,
+        Ends(ends.next, np.array([int(end.keeps)]), ends.counts_as, ends.failures, np.array([5])),
+        1_700_000_000_000,
+    )
     assert state.tolist() == [end.next]
     assert tasks.arena["failures"][slots].tolist() == [int(end.counts)]
     assert (tasks.arena["run"][slots[0]] > 4) == (end.next in (TaskState.BACKOFF, GANG_WAIT) or last)
