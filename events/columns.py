@@ -35,9 +35,9 @@ def pack_some(values: I32 | I64) -> bytes:
     return pack_ints(values) if values.any() else b""
 
 
-def some(column: bytes, size: int) -> I32:
-    """A column that is empty where all its values are 0."""
-    return ints(column) if column else np.zeros(size, dtype=np.int32)
+def some(column: bytes, size: int, empty: int = 0) -> I32:
+    """A column that may be empty: then all its values are `empty`."""
+    return ints(column) if column else np.full(size, empty, dtype=np.int32)
 
 
 def pack_longs(values: Iterable[int] | I64) -> bytes:

@@ -378,7 +378,9 @@ class Lifecycle:
         slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
         slots = slots[known]
         size = len(known)
-        ends = Ends(*(some(getattr(event, name), size)[known] for name in Ends._fields))
+        following = some(event.next, size, TaskState.BACKOFF)
+        rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
+        ends = Ends(*(column[known] for column in (following, *rest)))
         self._jobs.gang_failures(slots, ints(event.outcome)[known])
         self.orders.ended(slots)
         before = self.tasks.arena["state"][slots].copy()

@@ -237,7 +237,7 @@ class TaskFold:
         tasks["run"][named.places] = ints(event.run)[named.at]
         tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
         tasks["outcome"][named.places] = outcome
-        self._move(moment, named, ints(event.next)[named.at])
+        self._move(moment, named, some(event.next, size, TaskState.BACKOFF)[named.at])
 
     @staticmethod
     def _note_failures(named: NamedTasks, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import Engine
 
 from events.acceptance import NO_HASH, digest
 from events.codec import encode
+from events.codes import Outcome, TaskState
 from events.columns import pack_ints, pack_longs
 from events.id_digests import job_digest
 from events.log.memory import MemoryLog
@@ -213,14 +214,28 @@ def ordered(job_id: str, instances: tuple[int, ...], run: int, host_id: str, por
 
 
 def ended(
-    job_id: str, instances: tuple[int, ...], outcome: int, run: int = 1, exit_code: int = 0, kept: int = 0
+    job_id: str,
+    instances: tuple[int, ...],
+    outcome: int,
+    run: int = 1,
+    exit_code: int = 0,
+    kept: int = 0,
+    following: TaskState | None = None,
 ) -> RunsEnded:
+    """`following`: the state of the tasks then; else that of a task alone whose retries are used if nothing is kept."""
     count = len(instances)
+    final = {
+        Outcome.SUCCEEDED: TaskState.SUCCEEDED,
+        Outcome.FAILED: TaskState.FAILED,
+        Outcome.STOPPED: TaskState.KILLED,
+    }
+    following = following or (TaskState.BACKOFF if kept else final.get(Outcome(outcome), TaskState.BACKOFF))
     return RunsEnded(
         **runs(job_id, instances, run),
         outcome=pack_ints([outcome] * count),
         exit_code=pack_ints([exit_code] * count),
         kept=pack_ints([kept] * count),
+        next=pack_ints([following] * count),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from events.codes import Code, Outcome
+from events.codes import Code, Outcome, TaskState
 from events.columns import pack_ints, pack_longs
 from events.records.entitlement import (
     CreditsSet,
@@ -376,7 +376,9 @@ def test_tasks_that_fail_when_they_are_preempted_are_told_for_whom(api):
     api.cell.accept("w", pool="/q")
     api.cell.run("v", (0, 1, 2))
     api.cell.decide("entitlement", preempted(7, {"v": (0, 2)}, "w"))
-    api.cell.decide("lifecycle", ended("v", (0, 2), Outcome.PREEMPTED), answer(api.cell, 7, "LEFT"))
+    api.cell.decide(
+        "lifecycle", ended("v", (0, 2), Outcome.PREEMPTED, following=TaskState.FAILED), answer(api.cell, 7, "LEFT")
+    )
     wanted = "2 tasks failed: preempted for job w of pool /q, which is below its entitlement (on_preempt: fail)"
     assert told(api, "v")[2].startswith(wanted)
     api.cell.decide("lifecycle", ended("v", (1,), Outcome.SUCCEEDED))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from events.codec import encode
-from events.codes import Outcome
+from events.codes import Outcome, TaskState
 from events.columns import pack_ints, pack_longs
 from events.log.memory import MemoryReader
 from events.log.port import LogFault, LogGap, LogUnavailable
@@ -183,14 +183,14 @@ def test_a_gang_waits_for_its_members_and_fails_for_good_when_its_retries_are_sp
     cell.host()
     cell.accept("a", instances=3, gang={"min": 2}, retries={"max": 1})
     cell.run("a", (0, 1, 2))
-    cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=1))
+    cell.decide("lifecycle", ended("a", (0,), Outcome.FAILED, exit_code=1, following=TaskState.BACKOFF))
     cell.decide("lifecycle", ended("a", (1,), Outcome.WITH_GANG))
     job = fold(cell, tmp_path)["jobs"][0]
     assert (job["backoff"], job["ordered"], job["failed"]) == (2, 1, 0)
     cell.decide("lifecycle", queued("a", (0, 1), 2, gang=1))
     cell.decide("lifecycle", ordered("a", (0, 1), 2, "h1"))
     cell.decide("lifecycle", ended("a", (1,), Outcome.FAILED, run=2))
-    cell.decide("lifecycle", ended("a", (0,), Outcome.WITH_GANG, run=2))
+    cell.decide("lifecycle", ended("a", (0,), Outcome.WITH_GANG, run=2, following=TaskState.FAILED))
     job = fold(cell, tmp_path)["jobs"][0]
     assert (job["backoff"], job["ordered"], job["failed"]) == (0, 1, 2)
 
@@ -206,7 +206,7 @@ def test_a_stopped_job_is_killed_whatever_ended_its_runs(cell, tmp_path):
         RunsStopping(**runs("a", (0, 1, 2)), host_ids=("h1",), host=pack_ints([0] * 3), cause=pack_ints([3] * 3)),
     )
     assert fold(cell, tmp_path)["jobs"][0]["stopping_tasks"] == 3
-    cell.decide("lifecycle", ended("a", (0,), Outcome.STOPPED), ended("a", (1,), Outcome.LOST),
+    cell.decide("lifecycle", ended("a", (0,), Outcome.STOPPED), ended("a", (1,), Outcome.LOST, following=TaskState.KILLED),
                 ended("a", (2,), Outcome.FAILED))  # fmt: skip
     job = fold(cell, tmp_path)["jobs"][0]
     assert (job["killed"], job["failed"], job["stopping_tasks"]) == (2, 1, 0)

@@ -147,9 +147,10 @@ class Lifecycle(History):
         first_run = max([row.run_floor, *(run[at] for at in removed)]) + self.draw.choice([1, 4])
         over = [(job_id, at, run[at]) for at in removed if state[at] not in ENDED_TASKS]
         zeros, stopped = pack_ints([0] * len(over)), pack_ints([Outcome.STOPPED] * len(over))
+        killed = pack_ints([TaskState.KILLED] * len(over))
         queued = ranges([(job_id, at, 1, first_run, 0) for at in added])
         self.world.decided(
-            *([RunsEnded(**columns(over), outcome=stopped, exit_code=zeros, kept=zeros)] if over else []),
+            *([RunsEnded(**columns(over), outcome=stopped, exit_code=zeros, kept=zeros, next=killed)] if over else []),
             instances_changed(job_id, there, added, removed, first_run),
             *([GangsQueued(**queued, admitted=pack_ints([0] * len(added)))] if added else []),
         )

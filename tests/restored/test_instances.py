@@ -36,7 +36,9 @@ def queue(job_id: str, added: list[int], run: int) -> GangsQueued:
 
 def end(job_id: str, instances: list[int], run: int = 1) -> RunsEnded:
     zeros, outcome = pack_ints([0] * len(instances)), pack_ints([Outcome.STOPPED] * len(instances))
-    return RunsEnded(**columns([(job_id, at, run) for at in instances]), outcome=outcome, exit_code=zeros, kept=zeros)
+    killed = pack_ints([TaskState.KILLED] * len(instances))
+    named = columns([(job_id, at, run) for at in instances])
+    return RunsEnded(**named, outcome=outcome, exit_code=zeros, kept=zeros, next=killed)
 
 
 def crowd(world: Any, submit: Any) -> None:
