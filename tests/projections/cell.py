@@ -222,7 +222,7 @@ def ended(
     kept: int = 0,
     following: TaskState | None = None,
 ) -> RunsEnded:
-    """`following`: the state of the tasks then; else that of a task alone whose retries are used if nothing is kept."""
+    """`following`: the state of the tasks then; else that of tasks alone, which have no retry unless `kept`."""
     count = len(instances)
     final = {
         Outcome.SUCCEEDED: TaskState.SUCCEEDED,

@@ -206,8 +206,9 @@ def test_a_stopped_job_is_killed_whatever_ended_its_runs(cell, tmp_path):
         RunsStopping(**runs("a", (0, 1, 2)), host_ids=("h1",), host=pack_ints([0] * 3), cause=pack_ints([3] * 3)),
     )
     assert fold(cell, tmp_path)["jobs"][0]["stopping_tasks"] == 3
-    cell.decide("lifecycle", ended("a", (0,), Outcome.STOPPED), ended("a", (1,), Outcome.LOST, following=TaskState.KILLED),
-                ended("a", (2,), Outcome.FAILED))  # fmt: skip
+    ends = (Outcome.STOPPED, TaskState.KILLED), (Outcome.LOST, TaskState.KILLED), (Outcome.FAILED, TaskState.FAILED)
+    over = [ended("a", (at,), outcome, following=state) for at, (outcome, state) in enumerate(ends)]
+    cell.decide("lifecycle", *over)
     job = fold(cell, tmp_path)["jobs"][0]
     assert (job["killed"], job["failed"], job["stopping_tasks"]) == (2, 1, 0)
 
