@@ -3,7 +3,7 @@
 import numpy as np
 
 from events.columns import I64, ints
-from events.records.lifecycle import JobAccepted
+from events.records.lifecycle import GangsQueued, JobAccepted
 from events.records.parts import TaskShape
 
 
@@ -15,6 +15,14 @@ def shape_index(job: JobAccepted) -> I64:
         if 0 <= at < len(job.shapes) and first >= 0:
             index[first : first + max(0, count)] = at
     return index
+
+
+def queued_shapes(event: GangsQueued) -> I64:
+    """For each range the index of what its tasks ask from now on; -1: what they asked before."""
+    if not event.shape:
+        return np.full(len(ints(event.job)), -1, dtype=np.int64)
+    index = ints(event.shape).astype(np.int64)
+    return np.where((index >= 0) & (index < len(event.shapes)), index, -1)
 
 
 def shape_of(job: JobAccepted, instance: int) -> TaskShape:

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from events.codec import decode, encode
 from events.columns import ints, pack_ints
 from events.records.base import Event
-from events.records.lifecycle import InstancesChanged
+from events.records.lifecycle import GangsQueued, InstancesChanged
 from events.records.parts import Constraint, TaskShape
 from events.resources import Amounts
 from processors.machine import Decided, Fact, Input, Machine, PeerRound
@@ -187,6 +187,18 @@ def ranges(what: Sequence[Range]) -> dict[str, Any]:
     rows = [(names.index(job), *rest) for job, *rest in what]
     fields = ("job", "first", "count", "run", "gang")
     return {"job_ids": tuple(names), **{name: pack_ints(row[at] for row in rows) for at, name in enumerate(fields)}}
+
+
+def queued(what: Sequence[Range], admitted: int = 0, shapes: Sequence[TaskShape | None] = ()) -> GangsQueued:
+    """Ranges that are queued, each with what its tasks ask from now on; None: what they asked before."""
+    new = list(dict.fromkeys(str(shape) for shape in shapes if shape))
+    by_text = {str(shape): shape for shape in shapes if shape}
+    return GangsQueued(
+        **ranges(what),
+        admitted=pack_ints([admitted] * len(what)),
+        shapes=tuple(by_text[text] for text in new),
+        shape=pack_ints(new.index(str(shape)) if shape else -1 for shape in shapes),
+    )
 
 
 def instances_changed(

@@ -99,6 +99,14 @@ class GangsQueued(Event, frozen=True, kw_only=True):
     admitted: bytes
     """1: the admission of the last run is kept. Column of little-endian int32."""
 
+    shapes: tuple[TaskShape, ...] = ()
+    """What tasks ask that ask something else than before, each shape once."""
+
+    shape: bytes = b""
+    """Index into shapes of what each task of the range asks from now on; -1: what it asked before. Column of little-
+    endian int32; empty: -1 for all.
+    """
+
 
 class HostReconciled(Event, frozen=True, kw_only=True):
     """What runs on a host that connected is settled."""

@@ -85,6 +85,22 @@ class ResourceKind(NestedRecord, frozen=True):
     """What the whole cell has of it, as of a licence; null: what hosts offer."""
 
 
+class TaskShape(NestedRecord, frozen=True):
+    """What one task asks of its pool and of the host that it runs on."""
+
+    resources: dict[str, int]
+    """Amounts by name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is 0."""
+
+    ports: int = 0
+    """How many ports."""
+
+    constraints: tuple[Constraint, ...] = ()
+    """Conditions on hosts."""
+
+    strategy: str = "pack"
+    """pack or spread."""
+
+
 class Cause(NestedRecord, frozen=True):
     """What led to a decision: a fact by topic and offset, a decision by machine, round and index, or a deadline."""
 
@@ -105,22 +121,6 @@ class Cause(NestedRecord, frozen=True):
 
     due_ms: int = 0
     """Logical time of the deadline that passed, where time alone led to it."""
-
-
-class TaskShape(NestedRecord, frozen=True):
-    """What one task asks of its pool and of the host that it runs on."""
-
-    resources: dict[str, int]
-    """Amounts by name of the resource: thousandths of CPUs and devices, MiB of sizes; what is left out is 0."""
-
-    ports: int = 0
-    """How many ports."""
-
-    constraints: tuple[Constraint, ...] = ()
-    """Conditions on hosts."""
-
-    strategy: str = "pack"
-    """pack or spread."""
 
 
 class NearMiss(NestedRecord, frozen=True):

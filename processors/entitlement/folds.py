@@ -10,6 +10,8 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted, Preempti
 from events.records.lifecycle import GangsQueued, PreemptionAnswered, RunsEnded
 from events.records.placement import GangsParked, GangsReturned, HostsReserved, TasksPlaced
 from events.resources import Kinds, Vector, add
+from events.task_shapes import queued_shapes
+from processors.entitlement.parts import by
 from processors.entitlement.queues import OF_ADMISSION, Queues
 from processors.entitlement.rows import (
     BORROWED,
@@ -24,6 +26,7 @@ from processors.entitlement.rows import (
 )
 from processors.state.arena import locate, locate_ranges
 from processors.state.seconds import second
+from processors.state.shapes import shapes_of
 from processors.state.table import Table, struct_table
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
@@ -99,6 +102,8 @@ class Folds:
         arena = self._queues.arena
         slots, index = self._ranges(event)
         run = ints(event.run)[index]
+        if event.shapes:
+            self._reshape(event, slots, index)
         new = (ints(event.admitted)[index] == 0) & (arena["ended"][slots] < run)
         new &= (arena["queued"][slots] == 0) & (arena["held"][slots] == 0)
         self._queues.update(slots[new], queued=run[new])
@@ -242,6 +247,16 @@ class Folds:
                 late = np.flatnonzero(arena["leaving"][base : base + size] == number) + base
                 if len(late):
                     self._queues.update(late, leaving=-number)
+
+    def _reshape(self, event: GangsQueued, slots: I64, index: I64) -> None:
+        """Tasks that are queued ask something else from this run on."""
+        shapes = shapes_of(event, self._queues.kinds.vector)
+        shape = queued_shapes(event)[index]
+        new = (shape >= 0) & (self._queues.arena["ended"][slots] < ints(event.run)[index])
+        slots, shape = slots[new], shape[new]
+        owner = self._queues.arena["owner"][slots].astype(np.int64) - 1
+        for base, at in by(np.arange(len(slots)), owner) if shapes else ():
+            self._queues.reshape(self._queues.at[base], slots[at], shape[at], shapes)
 
     def _back_off(self, pool: str, key: int, now: int) -> None:
         settings, old = self._cell["cell"].settings, self.backoffs.get((pool, key))

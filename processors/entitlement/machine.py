@@ -68,7 +68,7 @@ class Entitlement:
     name: ClassVar[str] = "entitlement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
-    logic: ClassVar[int] = 15
+    logic: ClassVar[int] = 16
     state: ClassVar[int] = 8
     conversions: ClassVar[Conversions] = {}
 

@@ -1,6 +1,7 @@
 """The parts of jobs as they change: what waits and is admitted, and what follows from that for their pools."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from processors.entitlement.passages import HAS_PLACE, IS_ENTITLED, IS_PARKED, L
 from processors.entitlement.rows import ENTITLED, PARKED, JobRow, PartRow
 from processors.state.arena import Slots
 from processors.state.sequence import SequenceNumbers
-from processors.state.shapes import shapes_of
+from processors.state.shapes import Shape, shapes_of
 
 OF_ADMISSION = ("held", "leaving", "entitled", "placed", "due_s", "placed_s", "number", "parked")
 """The columns that are 0 where a task isn't admitted."""
@@ -109,9 +110,21 @@ class Queues(Parts):
         row.instances = event.instances
         self.at[row.base] = event.job_id
         self._add_tasks(row, row.base + change.added)
-        for key in [key for key, part in row.parts.items() if not part.tasks]:
-            self.lines.aside.pop((event.job_id, key), None)
-            del row.parts[key]
+        self._drop_empty_parts(event.job_id, row)
+
+    def reshape(self, job_id: str, slots: I64, index: I64, shapes: Sequence[Shape]) -> None:
+        """Tasks of a job ask something else, whatever they wait for or hold; `index`: for each task which shape."""
+        row = self.jobs.change(job_id)
+        moving = slots
+        if row.gang_min and (slots < row.base + row.gang_min).any():  # the gang is a part by its first member's shape
+            moving = np.union1d(slots, self.gang(row))
+        had = self._take_out(moving)
+        for key, mine in self._split(row, moving):
+            row.parts[key].tasks -= len(mine)
+        self.shapes.change_tasks(self.arena, slots, index, shapes)
+        self._add_tasks(row, moving)
+        self._drop_empty_parts(job_id, row)
+        self.update(moving, **had)
 
     def change_priority(self, job_id: str, priority: int) -> None:
         """A job has another priority: what of it waits stands elsewhere."""
@@ -183,6 +196,17 @@ class Queues(Parts):
         before, since = self.states(slots), self.arena["due_s"][slots]
         self.arena.put(slots, **columns)
         self._count(slots, before, self.states(slots), since)
+
+    def _take_out(self, slots: I64) -> dict[str, I32]:
+        """Lets tasks wait for nothing and hold nothing; returns their columns, with which `update` puts them back."""
+        had = {column: self.arena[column][slots] for column in ("queued", *OF_ADMISSION)}
+        self.update(slots, **dict.fromkeys(had, 0))
+        return had
+
+    def _drop_empty_parts(self, job_id: str, row: JobRow) -> None:
+        for key in [key for key, part in row.parts.items() if not part.tasks]:
+            self.lines.aside.pop((job_id, key), None)
+            del row.parts[key]
 
     def _add_tasks(self, row: JobRow, slots: I64, whole: bool = False) -> None:
         """Tasks came to a job; `whole`: all of one shape, the first ones of it."""

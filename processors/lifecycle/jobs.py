@@ -12,7 +12,7 @@ from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, Outcome, TaskState
-from events.columns import I32, I64, distinct, indexed, pack_ints
+from events.columns import I32, I64, distinct, indexed, ints, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -24,6 +24,7 @@ from events.records.lifecycle import (
     JobPriorityChanged,
     JobsForgotten,
 )
+from events.task_shapes import queued_shapes
 from processors.lifecycle.causes import FINAL, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.lookups import among
@@ -238,6 +239,14 @@ class Jobs:
             self.table.change(job_id).gang_restarts = False
             self._gangs.pop(job_id, None)
 
+    def reshaped(self, event: GangsQueued) -> None:
+        """Tasks of jobs ask something else than before, perhaps more ports."""
+        shape = queued_shapes(event)
+        changed = np.flatnonzero(shape >= 0)
+        for job, at in zip(ints(event.job)[changed].tolist(), shape[changed].tolist(), strict=True):
+            if event.shapes[at].ports > self.table[event.job_ids[job]].ports:
+                self.table.change(event.job_ids[job]).ports = event.shapes[at].ports
+
     def _gang_is_over(self, job_id: str) -> bool:
         row = self.table[job_id]
         state = self._tasks.arena["state"][row.base : row.base + row.gang_min]
@@ -251,8 +260,8 @@ class Jobs:
     def _queue_gang(self, job_id: str) -> GangsQueued:
         row = self.table[job_id]
         run = self._next_run(row)
-        one = {"job": 0, "first": 0, "count": row.gang_min, "run": run, "gang": 1, "admitted": 0}
-        return GangsQueued(job_ids=(job_id,), **{name: pack_ints([value]) for name, value in one.items()})
+        job, first, count, run_, gang, admitted = (pack_ints([one]) for one in (0, 0, row.gang_min, run, 1, 0))
+        return GangsQueued(job_ids=(job_id,), job=job, first=first, count=count, run=run_, gang=gang, admitted=admitted)
 
     def move(self, slots: I64, state: int) -> None:
         """Tasks go to another state."""

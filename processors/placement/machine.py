@@ -72,7 +72,7 @@ class Placement:
     name: ClassVar[str] = "placement"
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
-    logic: ClassVar[int] = 12
+    logic: ClassVar[int] = 13
     state: ClassVar[int] = 9
     conversions: ClassVar[Conversions] = {}
 
@@ -106,7 +106,7 @@ class Placement:
             AdmissionsRanked: (self.runs.admissions.ranked,),
             GangsParked: (self.runs.admissions.parked,),
             PreemptionsOrdered: (self.runs.ordered,),
-            GangsQueued: (self.runs.admissions.queued,),
+            GangsQueued: (self.runs.queued,),
             RunsAvailable: (self.runs.available,),
             PreemptionAnswered: (self.runs.answered,),
             JobPriorityChanged: (self.runs.priority_changed,),

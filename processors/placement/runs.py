@@ -23,6 +23,7 @@ from events.columns import I64, distinct, indexed, ints
 from events.instance_changes import instance_change
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import (
+    GangsQueued,
     InstancesChanged,
     JobAccepted,
     JobChanged,
@@ -32,11 +33,12 @@ from events.records.lifecycle import (
     RunsEnded,
 )
 from events.records.placement import TasksPlaced
+from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
 from processors.placement.hosts import Hosts
-from processors.placement.rows import CellRow, JobRow
+from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
-from processors.state.arena import Arena, locate
+from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.seconds import second
 from processors.state.shapes import MIXED, Shapes, shapes_of
@@ -116,6 +118,12 @@ class Runs:
         if event.job_id in self.jobs:
             self.jobs.change(event.job_id).priority = event.priority
 
+    def queued(self, event: GangsQueued, now: int) -> None:
+        """Runs wait for admission, or for a place where it is kept; their tasks may ask something else than before."""
+        if event.shapes:
+            self._reshape(event)
+        self.admissions.queued(event, now)
+
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places."""
         slots, _ = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
@@ -180,8 +188,7 @@ class Runs:
         self._let_go(row.base + instance_change(event).removed)
         del self._at[row.base]
         start, more = self.shapes.change_job(self.arena, row.base, row.instances, event, shapes)
-        tasks = {number: row.shapes.get(number, 0) + more.get(number, 0) for number in row.shapes | more}
-        row.shapes = {number: count for number, count in tasks.items() if count}
+        self._count_shapes(row, more)
         self._at[start] = event.job_id
         if start != row.base:
             slots = np.arange(start, start + event.instances)
@@ -189,6 +196,26 @@ class Runs:
         row.base, row.instances = start, event.instances
 
     # How.
+
+    def _reshape(self, event: GangsQueued) -> None:
+        shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.admissions.stretch)
+        shape, run = queued_shapes(event)[index], ints(event.run)[index]
+        new = (shape >= 0) & (run > self.arena["ended"][slots]) & (self.arena["placed"][slots] == 0)
+        slots, shape = slots[new], shape[new]
+        order = np.argsort(slots, kind="stable")
+        slots, shape = slots[order], shape[order]
+        start = 0
+        for job_id, part in self.waits.by_job(slots) if shapes else ():
+            row, end = self.jobs.change(job_id), start + len(part)
+            self._count_shapes(row, self.shapes.change_tasks(self.arena, part, shape[start:end], shapes))
+            start = end
+
+    def _count_shapes(self, row: JobRow, more: dict[int, int]) -> None:
+        """A job has so many more tasks of each shape."""
+        tasks = {number: row.shapes.get(number, 0) + more.get(number, 0) for number in row.shapes | more}
+        row.shapes = {number: count for number, count in tasks.items() if count}
+        row.reported = {number: code for number, code in row.reported.items() if number in (GANG, *row.shapes)}
 
     def _let_go(self, slots: I64) -> None:
         """Tasks have no place and need none any more."""

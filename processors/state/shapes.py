@@ -14,7 +14,7 @@ import numpy as np
 from events.bounds import AMOUNT_MAX
 from events.columns import I64, counted
 from events.instance_changes import instance_change
-from events.records.lifecycle import InstancesChanged, JobAccepted
+from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted
 from events.records.parts import TaskShape
 from events.resources import Kinds, UnknownResource, Vector
 from events.task_shapes import shape_index
@@ -103,6 +103,17 @@ class Shapes:
             more[number] = more.get(number, 0) + count
         return start, more
 
+    def change_tasks(self, arena: Arena, slots: I64, index: I64, shapes: Sequence[Shape]) -> dict[int, int]:
+        """Gives tasks that a job has other shapes; `index` says which, for each task. Returns how many tasks of which
+        shape the job has more.
+        """
+        before = _counts(arena, slots)
+        more = self._take(arena, slots, index, shapes)
+        for number, tasks in before.items():
+            self.give_back(number, tasks)
+            more[number] = more.get(number, 0) - tasks
+        return more
+
     def give_back_job(self, tasks: Mapping[int, int]) -> None:
         """A job has gone that had so many tasks of which shape."""
         for number, count in tasks.items():
@@ -119,8 +130,7 @@ class Shapes:
         return taken
 
     def _give_back(self, arena: Arena, slots: I64) -> dict[int, int]:
-        numbers, counts = counted(arena["shape"][slots])
-        gone = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        gone = _counts(arena, slots)
         for number, tasks in gone.items():
             self.give_back(number, tasks)
         arena.set("shape", slots, 0)
@@ -134,7 +144,14 @@ class Shapes:
         self.restored()
 
 
-def shapes_of(event: JobAccepted | InstancesChanged, vector: Callable[[Mapping[str, int]], Vector]) -> list[Shape]:
+def _counts(arena: Arena, slots: I64) -> dict[int, int]:
+    numbers, counts = counted(arena["shape"][slots])
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
+def shapes_of(
+    event: JobAccepted | InstancesChanged | GangsQueued, vector: Callable[[Mapping[str, int]], Vector]
+) -> list[Shape]:
     """The shapes that a record names; none where one has a kind that the cell doesn't know, or an amount out of bounds:
     nobody accepts such a job. `vector` is `Kinds.vector`, or `Kinds.offered` for what is asked of hosts alone.
     """

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from events.columns import ints, pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, GangsHeld, PoolAnswered, PreemptionsOrdered
-from events.records.lifecycle import GangsQueued, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import JobAccepted, JobChanged, RunsEnded
+from events.records.parts import TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import Amounts, Vector
 from processors.entitlement.holdings import Holding
 from processors.entitlement.machine import Entitlement
 from processors.entitlement.parts import GANG, ROLES
-from tests.machines import Alone, Range, Run, columns, of, one, ranges, ranges_of, runs_of, shaped
+from tests.machines import Alone, Range, Run, columns, of, one, queued, ranges, ranges_of, runs_of, shaped
 
 
 def cpu(cores: int) -> Amounts:
@@ -98,15 +99,16 @@ class World(Alone[Entitlement]):
         parts += [(job_id, instances - rest, rest, 1, 0)] if rest else []
         return self._queue(parts, accepted)
 
-    def requeue(self, *runs: Run) -> list[Run]:
-        return self._queue([(job, instance, 1, run, 0) for job, instance, run in runs])
+    def requeue(self, *runs: Run, shape: TaskShape | None = None, kept: int = 0) -> list[Run]:
+        """Tasks wait again; `shape`: they ask something else than before."""
+        parts = [(job, instance, 1, run, 0) for job, instance, run in runs]
+        return self._queue(parts, shapes=[shape] * len(parts) if shape else [], kept=kept)
 
-    def requeue_gang(self, job_id: str, members: int, run: int) -> list[Run]:
-        return self._queue([(job_id, 0, members, run, 1)])
+    def requeue_gang(self, job_id: str, members: int, run: int, shape: TaskShape | None = None) -> list[Run]:
+        return self._queue([(job_id, 0, members, run, 1)], shapes=[shape] if shape else [])
 
-    def _queue(self, parts: list[Range], *before: Event) -> list[Run]:
-        queued = GangsQueued(**ranges(parts), admitted=pack_ints([0] * len(parts)))
-        return admitted(self.peer("lifecycle", *before, queued))
+    def _queue(self, parts: list[Range], *before: Event, shapes: Sequence[TaskShape] = (), kept: int = 0) -> list[Run]:
+        return admitted(self.peer("lifecycle", *before, queued(parts, kept, shapes)))
 
     def end(self, *runs: Run, kept: int = 0) -> list[Run]:
         zeros = pack_ints([0] * len(runs))

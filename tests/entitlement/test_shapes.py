@@ -1,11 +1,15 @@
 """Tasks of several shapes in one job, and kinds of resources beside the four."""
 
+from random import Random
+
+import pytest
+
 from events.codes import Code
 from events.columns import longs
 from events.records.entitlement import EntitlementsSet, GangsHeld, PoolAnswered
 from events.records.parts import ResourceKind, TaskShape
 from events.records.pools import CellConfigured, PoolDefined
-from tests.entitlement.harness import World, borrowed, waits
+from tests.entitlement.harness import World, borrowed, told, waits
 from tests.machines import mixed, of, one, ranges_of
 
 HEAD, WORKER = TaskShape({"cpu": 4}), TaskShape({"cpu": 1})
@@ -130,3 +134,66 @@ def test_the_state_hash_of_a_history_stays_as_it_was() -> None:
     cell.end(("j", 2, 1))
     cell.requeue(("j", 2, 2))
     assert cell.state.hash.hex()[:16] == "97f218db9c590730"
+
+
+def test_a_task_that_is_queued_with_another_shape_asks_and_holds_that_from_then_on() -> None:
+    cell = world(cpu=8)
+    cell.submit("j", instances=4, need={"cpu": 2})
+    cell.end(("j", 0, 1))
+    assert cell.requeue(("j", 0, 2), shape=TaskShape({"cpu": 3})) == []
+    assert told(cell.said, "j").asked == {"cpu": 3}
+    cell.end(("j", 1, 1))
+    assert cell.holds("/p") == 7, "3 of it for the new shape"
+    assert cell.requeue(("j", 1, 2), shape=TaskShape({"cpu": 1})) == [("j", 1, 2)]
+    cell.over("j")
+    assert cell.holds("/p") == 0
+    assert not len(cell.machine.queues.shapes.table)
+
+
+def test_an_admission_that_is_kept_holds_what_the_new_shape_asks() -> None:
+    cell = world(cpu=8)
+    cell.submit("j", instances=4, need={"cpu": 2})
+    cell.place(("j", 0, 1))
+    cell.end(("j", 0, 1), kept=1)
+    assert cell.requeue(("j", 0, 2), shape=TaskShape({"cpu": 1}), kept=1) == []
+    assert cell.holds("/p") == 7
+    assert cell.submit("k") == [("k", 0, 1)]
+
+
+def test_a_gang_may_be_queued_again_with_another_shape() -> None:
+    cell = world(cpu=6)
+    cell.submit("j", instances=4, gang_min=3, need={"cpu": 1})
+    cell.end(*(("j", at, 1) for at in range(3)))
+    assert cell.requeue_gang("j", 3, 2, TaskShape({"cpu": 2})) == []
+    assert told(cell.said, "j").asked == {"cpu": 6}
+    cell.end(("j", 3, 1))
+    assert cell.holds("/p") == 6
+
+
+NEEDS = [{"cpu": 0}, {"cpu": 1}, {"cpu": 3, "memory": 2}, {"memory": 5}]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_shapes_tasks_get_a_pool_holds_the_sum_of_what_they_ask(seed: int) -> None:
+    draw = Random(seed)
+    cell = world(cpu=1000, memory=1000)
+    asks = {("j", at): NEEDS[at > 3] for at in range(6)} | {("k", at): NEEDS[2] for at in range(4)}
+    run = dict.fromkeys(asks, 1)
+    cell.submit("j", **mixed((4, TaskShape(NEEDS[0])), (2, TaskShape(NEEDS[1]))))
+    cell.submit("k", instances=4, need=NEEDS[2], preemptible=False, controller=True)
+    cell.define("/p", reservation={"cpu": 100, "memory": 100})
+    held = set(asks)
+    for _ in range(60):
+        kept = draw.randint(0, 1)
+        tasks = [task for task in asks if draw.random() < 0.3 and (task in held or not kept)]
+        cell.end(*((*task, run[task]) for task in tasks), kept=kept)
+        held = held if kept else held - {*tasks}
+        run |= {task: run[task] + 1 for task in tasks}
+        need = draw.choice([None, *NEEDS])
+        asks |= dict.fromkeys(tasks, need) if need is not None else {}
+        if tasks and (kept or need is not None or draw.random() < 0.5):
+            cell.requeue(*((*task, run[task]) for task in tasks), shape=TaskShape(need) if need else None, kept=kept)
+            held |= {*tasks}
+        cpu, memory, *_ = cell.machine.queues.holdings["/p"].allocation
+        assert cpu == sum(asks[task].get("cpu", 0) for task in held)
+        assert memory == sum(asks[task].get("memory", 0) for task in held)

@@ -18,14 +18,14 @@ from events.records.hosts import (
     HostRemovalRequested,
     HostSilent,
 )
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, PreemptionAnswered, RunsEnded
-from events.records.parts import Cause, ResourceKind
+from events.records.lifecycle import HostReconciled, JobAccepted, PreemptionAnswered, RunsEnded
+from events.records.parts import Cause, ResourceKind, TaskShape
 from events.records.placement import TasksPlaced
 from events.records.pools import CellConfigured
 from events.resources import Amounts, in_order
 from processors.placement.machine import Placement
 from processors.state.preemption_rules import Way
-from tests.machines import Alone, Range, Run, columns, ranges, shaped
+from tests.machines import Alone, Range, Run, columns, queued, ranges, shaped
 
 
 class World(Alone[Placement]):
@@ -97,9 +97,9 @@ class World(Alone[Placement]):
         """What was admitted is a claim from now on, or borrowed."""
         return self.peer("entitlement", AdmissionsRanked(**ranges(what), entitled=pack_ints([entitled] * len(what))))
 
-    def requeue(self, *what: Range, admitted: int = 1) -> list[Event]:
-        fields = ranges(what)
-        return self.peer("lifecycle", GangsQueued(**fields, admitted=pack_ints([admitted] * len(what))))
+    def requeue(self, *what: Range, admitted: int = 1, shape: TaskShape | None = None) -> list[Event]:
+        """Tasks wait again; `shape`: they ask something else than before."""
+        return self.peer("lifecycle", queued(what, admitted, [shape] * len(what) if shape else []))
 
     def run(self, job: str, instances: int = 1, entitled: int = 1, **spec: Any) -> list[Event]:
         """A job is accepted and all its tasks are admitted."""

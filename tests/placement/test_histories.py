@@ -196,19 +196,22 @@ class History(RuleBasedStateMachine):
         for task in ends:
             self.runs[task] += 1
 
-    @rule(data=st.data(), claims=st.booleans())
-    def work_is_admitted_again(self, data: st.DataObject, claims: bool) -> None:
+    @rule(data=st.data(), claims=st.booleans(), shape=st.none() | SHAPES)
+    def work_is_admitted_again(self, data: st.DataObject, claims: bool, shape: TaskShape | None) -> None:
         idle = sorted(self.runs.keys() - self.held.keys() - self.waiting)
         if not idle:
             return
         job, instance = data.draw(st.sampled_from(idle))
         first, count = self.unit(job, instance)
         tasks = [(job, one) for one in range(first, first + count)]
-        self.waiting |= {*tasks}
         what = (job, first, count, self.runs[job, instance], int(count > 1))
-        if (job, instance) in self.claims:
-            self.take(self.world.requeue(what))
-        else:
+        kept = (job, instance) in self.claims
+        self.asks |= dict.fromkeys(tasks, shape) if shape else {}
+        self.waiting |= {*tasks} if kept else set()
+        if kept or shape:
+            self.take(self.world.requeue(what, admitted=int(kept), shape=shape))
+        if not kept:
+            self.waiting |= {*tasks}
             self.claims |= dict.fromkeys(tasks, claims)
             self.take(self.world.admit(what, entitled=int(claims)))
 

@@ -269,10 +269,11 @@ class Entitlement(History):
                 continue
             runs = [(job_id, one, run) for one in (range(gang) if gang else [at])]
             self.world.end(*runs, kept=kept if not gang else 0)
+            shape = TaskShape(self.need()) if self.draw.random() < 0.4 else None
             if gang and again:
-                self.world.requeue_gang(job_id, gang, run + 1)
-            elif again and not kept:
-                self.world.requeue((job_id, at, run + 1))
+                self.world.requeue_gang(job_id, gang, run + 1, shape)
+            elif again:
+                self.world.requeue((job_id, at, run + 1), shape=shape, kept=kept)
 
     def do_change_instances(self) -> None:
         queues = self.world.machine.queues
@@ -487,8 +488,11 @@ class Placement(History):
                 for job_id, at, run in over
                 if at >= runs.jobs[job_id].gang and self.draw.random() < 0.5
             ]
-            if again:
-                self.world.requeue(*again) if kept else self.world.admit(*again, entitled=self.draw.randint(0, 1))
+            shape = self.shape() if self.draw.random() < 0.4 else None
+            if again and (kept or shape):
+                self.world.requeue(*again, admitted=kept, shape=shape)
+            if again and not kept:
+                self.world.admit(*again, entitled=self.draw.randint(0, 1))
 
     def do_end_jobs(self) -> None:
         jobs = self.some(list(self.world.machine.runs.jobs), 2)
