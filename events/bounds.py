@@ -31,11 +31,16 @@ STRINGS_MAX = 4096
 """Arguments of a command, variables of an environment."""
 STRING_BYTES_MAX = 128 * 1024 - 1
 """Of one of them, a variable with its name: Linux starts nothing with more."""
+TASK_SHAPES_MAX = 1000
+"""Different shapes of the tasks of one job: what machines and queues tell tasks apart by."""
+OVERRIDDEN_MAX = 1_000_000
+"""Instances that the overrides of a job name, all together: some may be named by many."""
 POOLS_MAX = 20_000
 """Pools that a cell knows, those of other cells included."""
 SHARE_MAX = 1_000_000
 RETRIES_MAX = 1_000_000
 WORD_MAX = 256
+DESCRIPTION_MAX = 4096
 EXIT_CODE_MAX = 255
 SESSION_MAX = 1 << 48
 """Sessions of agents count at least as fast as milliseconds pass; up to here that goes on for thousands of years."""

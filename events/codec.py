@@ -150,7 +150,8 @@ def encode(record: Event) -> bytes:
     out = io.BytesIO()
     out.write(header)
     try:
-        fastavro.schemaless_writer(out, schema, msgspec.to_builtins(record, builtin_types=(bytes,)))
+        value = msgspec.to_builtins(record, builtin_types=(bytes,))
+        fastavro.schemaless_writer(out, schema, value, disable_tuple_notation=True)
     except (TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"{type(record).__name__} doesn't fit its schema: {error}") from error
     if not whole and _decode(out.getvalue()) != record:

@@ -7,8 +7,9 @@ came another way stands there.
 import difflib
 import json
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from hashlib import blake2b
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -21,42 +22,35 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import (
-    CONSTRAINTS_MAX,
-    GANG_PORTS_MAX,
-    INSTANCES_MAX,
-    LABELS_MAX,
-    PORTS_MAX,
-    STRING_BYTES_MAX,
-    STRINGS_MAX,
-    WORD_MAX,
-)
+from events.bounds import CONSTRAINTS_MAX, DESCRIPTION_MAX, GANG_PORTS_MAX, INSTANCES_MAX, WORD_MAX
 from events.codec import encode
-from events.port_names import sharing
 from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted
-from events.records.parts import Constraint as ConstraintPart
 from events.resources import STANDARD, Unit, in_order
+from events.spec_overrides import Override, check_overrides, overrides_body, resolve
 from events.spec_parts import (
+    Command,
     Constraint,
-    EnvName,
+    Env,
     Gang,
     Int32,
+    Labels,
     OnSilence,
+    Ports,
     Resources,
     Retries,
-    ShortText,
     Sim,
     Sla,
     Spec,
-    Text,
-    Word,
     at,
+    constraint_parts,
+    constraints_body,
+    on_silence_body,
     sim_body,
 )
+from events.task_overrides import Resolved
 from events.topics import FACT_BYTES_MAX
 
-T = TypeVar("T")
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -76,15 +70,12 @@ class JobSpec(Spec):
     )
     instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = Field(default=1, description="Number of tasks.")
     sim: Sim | None = Field(default=None, description="How simulated agents play the tasks; real agents ignore it.")
-    command: list[Text] = Field(
-        default=[],
-        validate_default=True,
-        max_length=STRINGS_MAX,
-        description="Program and arguments, run without a shell.",
+    command: Command = Field(
+        default=[], validate_default=True, description="Program and arguments, run without a shell."
     )
-    env: dict[EnvName, Text] = Field(default={}, max_length=STRINGS_MAX, description="Environment of the process.")
+    env: Env = Field(default={}, description="Environment of the process.")
     resources: Resources = Field(default=Resources(), description="What one task needs.")
-    ports: list[Word] = Field(default=[], max_length=PORTS_MAX, description="Names of the ports of one task.")
+    ports: Ports = Field(default=[], description="Names of the ports of one task.")
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = Field(
         default=True,
@@ -120,31 +111,23 @@ class JobSpec(Spec):
     on_silence: OnSilence = Field(
         default=OnSilence(), description="What the agent does with tasks when it has lost the cell."
     )
-    labels: dict[Word, ShortText] = Field(
-        default={}, max_length=LABELS_MAX, description="Free labels, to list jobs by."
+    description: Annotated[str, StringConstraints(max_length=DESCRIPTION_MAX)] = Field(
+        default="", description="What the job is for, in your words."
     )
+    labels: Labels = Field(default={}, description="Free labels, to list jobs by.")
     owner: Annotated[str, StringConstraints(max_length=WORD_MAX)] = Field(default="", description="Who submits.")
+    overrides: list[Override] = Field(
+        default=[],
+        max_length=INSTANCES_MAX,
+        description="What some instances have instead; a later one applies on top of those before it.",
+    )
 
     @field_validator("command")
     @classmethod
     def _says_what_runs(cls, command: list[str], info: ValidationInfo) -> list[str]:
         if "sim" in info.data and info.data["sim"] is None and not (command and command[0]):
             raise PydanticCustomError("command", "must name a program")
-        return _short(command, command)
-
-    @field_validator("env")
-    @classmethod
-    def _start(cls, env: dict[str, str]) -> dict[str, str]:
-        return _short(env, [f"{name}={value}" for name, value in env.items()])
-
-    @field_validator("ports")
-    @classmethod
-    def _differ(cls, ports: list[str]) -> list[str]:
-        if len(set(ports)) != len(ports):
-            raise PydanticCustomError("ports", "must be different names")
-        if shared := sharing(ports):
-            raise PydanticCustomError("ports", "must differ in their letters and digits: {shared}", {"shared": shared})
-        return ports
+        return command
 
     @field_validator("gang")
     @classmethod
@@ -196,6 +179,12 @@ class JobSpec(Spec):
             )
         return sla
 
+    @field_validator("overrides")
+    @classmethod
+    def _fit_the_job(cls, overrides: list[Override], info: ValidationInfo) -> list[Override]:
+        check_overrides(overrides, info.data)
+        return overrides
+
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
         size = len(encode(self.to_event(self.job_id or "x" * 128)))
@@ -212,7 +201,7 @@ class JobSpec(Spec):
         job_id = job_id or self.job_id
         if not job_id:
             raise ValueError("the job has no id")
-        sim = self.sim
+        sim, own = self.sim, self._resolved
         return JobSubmitted(
             job_id=job_id,
             pool=self.pool,
@@ -229,19 +218,26 @@ class JobSpec(Spec):
             gang_min=self.gang.min,
             retries_max=self.retries.max,
             max_runtime_ms=self.max_runtime or 0,
-            constraints=tuple(
-                ConstraintPart(each.attribute, each.operator, tuple(each.values)) for each in self.constraints
-            ),
+            constraints=constraint_parts(self.constraints),
             strategy=self.strategy,
             max_unavailable=self.sla.max_unavailable,
             stop_grace_ms=self.stop_grace,
             on_silence=self.on_silence.action,
             stop_after_ms=self.on_silence.after,
+            description=self.description,
             labels=self.labels,
             owner=self.owner,
             simulated=sim.to_part() if sim else None,
+            overrides=own.overrides,
+            override_first=own.first,
+            override_count=own.count,
+            override=own.override,
             spec_hash=self.hash(),
         )
+
+    @cached_property
+    def _resolved(self) -> Resolved:
+        return resolve(self.overrides, self.instances)
 
     def hash(self) -> bytes:
         """BLAKE2b-256 of the canonical JSON without the id. Defaults are left out, so that a field that a later release
@@ -273,32 +269,20 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "on_preempt": event.on_preempt,
         "retries": {"max": event.retries_max},
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
-        "constraints": [
-            {"attribute": each.attribute, "operator": each.operator, "values": list(each.values)}
-            for each in event.constraints
-        ],
+        "constraints": constraints_body(event.constraints),
         "strategy": event.strategy,
         "sla": {"max_unavailable": event.max_unavailable},
         "stop_grace": write_ms(event.stop_grace_ms),
-        "on_silence": {"action": event.on_silence, "after": write_ms(event.stop_after_ms)},
+        "on_silence": on_silence_body(event.on_silence, event.stop_after_ms),
+        "description": event.description,
         "labels": dict(event.labels),
         "owner": event.owner,
     }
     if sim is not None:
         spec["sim"] = sim_body(sim)
+    if event.overrides:
+        spec["overrides"] = overrides_body(event, units)
     return spec
-
-
-def _short(value: T, strings: list[str]) -> T:
-    """The value, if a program can be started with the strings."""
-    size = max((len(string.encode()) for string in strings), default=0)
-    if size > STRING_BYTES_MAX:
-        raise PydanticCustomError(
-            "too_long",
-            "has an item of {size} bytes, at most {most} are allowed",
-            {"size": size, "most": STRING_BYTES_MAX},
-        )
-    return value
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The parts of a spec, and what they have in common."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,8 +16,23 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import EXIT_CODE_MAX, GANG_MAX, INSTANCES_MAX, INT_MAX, KINDS_MAX, RETRIES_MAX, VALUES_MAX, WORD_MAX
+from events.bounds import (
+    EXIT_CODE_MAX,
+    GANG_MAX,
+    INSTANCES_MAX,
+    INT_MAX,
+    KINDS_MAX,
+    LABELS_MAX,
+    PORTS_MAX,
+    RETRIES_MAX,
+    STRING_BYTES_MAX,
+    STRINGS_MAX,
+    VALUES_MAX,
+    WORD_MAX,
+)
+from events.port_names import sharing
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, Size, SomeMilli, write_ms
+from events.records.parts import Constraint as ConstraintPart
 from events.records.parts import Simulated
 from events.resources import Unit, name_fault, typo_of
 
@@ -26,6 +41,41 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 ShortText = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=WORD_MAX)]
 Int32 = Annotated[int, Field(ge=-INT_MAX, le=INT_MAX)]
+
+
+def _short(strings: list[str]) -> None:
+    """Raises an error where a program can't be started with the strings."""
+    size = max((len(string.encode()) for string in strings), default=0)
+    if size > STRING_BYTES_MAX:
+        raise PydanticCustomError(
+            "too_long",
+            "has an item of {size} bytes, at most {most} are allowed",
+            {"size": size, "most": STRING_BYTES_MAX},
+        )
+
+
+def _command(command: list[str]) -> list[str]:
+    _short(command)
+    return command
+
+
+def _env(env: dict[str, str]) -> dict[str, str]:
+    _short([f"{name}={value}" for name, value in env.items()])
+    return env
+
+
+def _ports(ports: list[str]) -> list[str]:
+    if len(set(ports)) != len(ports):
+        raise PydanticCustomError("ports", "must be different names")
+    if shared := sharing(ports):
+        raise PydanticCustomError("ports", "must differ in their letters and digits: {shared}", {"shared": shared})
+    return ports
+
+
+Command = Annotated[list[Text], Field(max_length=STRINGS_MAX), AfterValidator(_command)]
+Env = Annotated[dict[EnvName, Text], Field(max_length=STRINGS_MAX), AfterValidator(_env)]
+Ports = Annotated[list[Word], Field(max_length=PORTS_MAX), AfterValidator(_ports)]
+Labels = Annotated[dict[Word, ShortText], Field(max_length=LABELS_MAX)]
 
 
 class Spec(BaseModel):
@@ -81,14 +131,18 @@ class Resources(Amounts):
     gpu: Milli = Field(default=0, description="GPU in devices.")
 
 
-class HostResources(Amounts):
-    """What a host offers; what is left out is detected, or nothing."""
+class SomeResources(Amounts):
+    """Amounts of some resources."""
 
     __pydantic_extra__: dict[ResourceName, OtherAmount]
-    cpu: SomeMilli | None = None
-    memory: Mebibytes | None = None
-    disk: Mebibytes | None = None
-    gpu: Milli | None = None
+    cpu: SomeMilli | None = Field(default=None, description="CPU in cores.")
+    memory: Mebibytes | None = Field(default=None, description="Memory.")
+    disk: Mebibytes | None = Field(default=None, description="Disk.")
+    gpu: Milli | None = Field(default=None, description="GPU in devices.")
+
+
+class HostResources(SomeResources):
+    """What a host offers; what is left out is detected, or nothing."""
 
 
 class Gang(Spec):
@@ -122,6 +176,18 @@ class Constraint(Spec):
         return values
 
 
+def constraint_parts(constraints: Iterable[Constraint]) -> tuple[ConstraintPart, ...]:
+    """The parts of the fact."""
+    return tuple(ConstraintPart(each.attribute, each.operator, tuple(each.values)) for each in constraints)
+
+
+def constraints_body(constraints: Iterable[ConstraintPart]) -> list[dict[str, Any]]:
+    """The JSON of conditions."""
+    return [
+        {"attribute": each.attribute, "operator": each.operator, "values": list(each.values)} for each in constraints
+    ]
+
+
 class Sla(Spec):
     """How many instances of a stateless job may be unavailable on purpose; null: no SLA."""
 
@@ -149,6 +215,11 @@ class OnSilence(Spec):
         if action == "keep" and after:
             raise PydanticCustomError("after", "is only for the action stop_after")
         return after
+
+
+def on_silence_body(action: str, after_ms: int) -> dict[str, str]:
+    """The JSON of what an agent does that has lost the cell."""
+    return {"action": action, "after": write_ms(after_ms)}
 
 
 class Sim(Spec):
@@ -203,5 +274,10 @@ def sim_body(sim: Simulated) -> dict[str, Any]:
 
 def at(field: str, message: str, value: Any) -> ValidationError:
     """A problem with one field of a part."""
+    return at_path((field,), message, value)
+
+
+def at_path(path: tuple[int | str, ...], message: str, value: Any) -> ValidationError:
+    """A problem with something inside a part."""
     problem = PydanticCustomError("spec", "{message}", {"message": message})
-    return ValidationError.from_exception_data("spec", [InitErrorDetails(type=problem, loc=(field,), input=value)])
+    return ValidationError.from_exception_data("spec", [InitErrorDetails(type=problem, loc=path, input=value)])

@@ -33,7 +33,8 @@ class Orders(NamedTuple):
 
     `whole`: the items are all runs that the cell wants on `host_ids`, and every other run there ends. The columns are
     int32 of equal length; `job` indexes `jobs`, `host` indexes `host_ids`. `jobs` holds what there is of each job:
-    None where nothing of it starts. `ports`: for each item a row of port numbers, 0 where there are fewer.
+    None where nothing of it starts. A job stands there several times where runs that start have different overrides.
+    `ports`: for each item a row of port numbers, 0 where there are fewer.
     """
 
     position: int

@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from events.records.base import Event
-from events.records.parts import Constraint, Simulated, UpdatePolicy
+from events.records.parts import Constraint, Simulated, TaskOverride, UpdatePolicy
 
 
 class JobActionRequested(Event, frozen=True, kw_only=True):
@@ -181,6 +181,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     stop_after_ms: int = 0
     """For on_silence stop_after: how long the agent waits."""
 
+    description: str = ""
+    """What the job is for, in the words of the user."""
+
     labels: dict[str, str] = {}
     """Free labels."""
 
@@ -189,6 +192,18 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
 
     simulated: Simulated | None = None
     """How simulated agents play the tasks."""
+
+    overrides: tuple[TaskOverride, ...] = ()
+    """What some instances have instead, each content once."""
+
+    override_first: bytes = b""
+    """First instance of each range that has an override; no instance is in two. Column of little-endian int32."""
+
+    override_count: bytes = b""
+    """Instances of each range. Column of little-endian int32."""
+
+    override: bytes = b""
+    """Index into overrides of each range. Column of little-endian int32."""
 
     spec_hash: bytes = b""
     """Hash of the spec as the client sent it; equal means a repeat. Empty: the owner hashes the record."""

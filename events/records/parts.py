@@ -72,6 +72,45 @@ class Simulated(NestedRecord, frozen=True):
     """The run of this number exits with 1 too; 0: none does."""
 
 
+class TaskOverride(NestedRecord, frozen=True):
+    """What some instances of a job have instead of what the job says. Maps are merged by key; all else replaces; null:
+    as the job.
+    """
+
+    command: tuple[str, ...] | None = None
+    """Program and arguments."""
+
+    env: dict[str, str] = {}
+    """Merged into the environment by name."""
+
+    resources: dict[str, int] = {}
+    """Merged into the resources by name."""
+
+    ports: tuple[str, ...] | None = None
+    """Names of the ports."""
+
+    constraints: tuple[Constraint, ...] | None = None
+    """Conditions on hosts."""
+
+    strategy: str | None = None
+    """pack or spread."""
+
+    stop_grace_ms: int | None = None
+    """Time between the stop signal and the kill."""
+
+    on_silence: str | None = None
+    """keep or stop_after."""
+
+    stop_after_ms: int = 0
+    """For on_silence stop_after: how long the agent waits."""
+
+    labels: dict[str, str] = {}
+    """Merged into the labels by name."""
+
+    simulated: Simulated | None = None
+    """How simulated agents play the tasks."""
+
+
 class ResourceKind(NestedRecord, frozen=True):
     """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
 

@@ -1,13 +1,13 @@
 """What the cell wants of its hosts: a fold of accepted rounds of lifecycle, in columns over tasks."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from events.codes import ENDED_JOBS
-from events.columns import I32, I64, Names, distinct, indexed, ints
+from events.columns import I32, I64, distinct, indexed, ints
 from events.free_slots import room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -22,13 +22,15 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.parts import Simulated
+from events.records.parts import TaskOverride
 from events.reused_numbers import ReusedNumbers
 from events.runs_by_host import RunsByHost
 from events.structs import known
+from events.task_overrides import instance_of, override_index
 from hostagent.messages import OrderKind, Orders
 from hostagent.task_columns import Column, Slots
 
+T = TypeVar("T", JobSubmitted, TaskOverride)
 STARTING, STOPPING, ENDED = 1, 2, 3
 """Of the newest run of a task that was ordered: wanted, wanted to stop, over (kept to know where it was)."""
 
@@ -55,6 +57,8 @@ class DesiredRuns:
         self._by_host = RunsByHost(self._host_of)
         self._jobs: dict[str, JobSubmitted] = {}
         self._submitted: dict[int, JobSubmitted] = {}
+        self._overrides: dict[str, I64] = {}
+        """Of each job with overrides which one each instance has, as `override_index`."""
         self._ports: dict[str, I32] = {}
         """Of each job with ports a row for each instance, and rows to spare where it has grown."""
 
@@ -98,8 +102,8 @@ class DesiredRuns:
                 return self._ended(decision)
             case JobChanged() if decision.state in ENDED_JOBS:
                 self._slots.give_back(decision.job_id)
-                self._jobs.pop(decision.job_id, None)
-                self._ports.pop(decision.job_id, None)
+                for known in (self._jobs, self._overrides, self._ports):
+                    known.pop(decision.job_id, None)
         return None
 
     def host_of(self, job_id: str, instance: int, run: int) -> int | None:
@@ -136,16 +140,22 @@ class DesiredRuns:
         return pieces
 
     def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[HostOrders]) -> Orders:
-        """Pieces as one message to some hosts, in the order given."""
-        names = Names()
-        specs: dict[str, JobSubmitted] = {}
+        """Pieces as one message to some hosts, in the order given. A job stands there once for each of its overrides
+        that one of the runs to start has.
+        """
+        entries: dict[tuple[str, int], int] = {}
+        specs: dict[int, JobSubmitted] = {}
         jobs = []
         for piece in pieces:
-            used, index = indexed(piece.job)
-            ids = [piece.job_ids[at] for at in used.tolist()]
-            jobs.append(np.array([names[job_id] for job_id in ids], dtype=np.int32)[index])
-            if piece.kind == OrderKind.START:
-                specs |= {job_id: self._jobs[job_id] for job_id in ids}
+            override = self._overrides_of(piece)
+            used, index = indexed(piece.job.astype(np.int64) << 32 | override)
+            places = []
+            for pair in used.tolist():
+                key = piece.job_ids[pair >> 32], pair & 0xFFFFFFFF
+                places.append(entries.setdefault(key, len(entries)))
+                if piece.kind == OrderKind.START:
+                    specs[places[-1]] = instance_of(self._jobs[key[0]], key[1])
+            jobs.append(np.array(places, dtype=np.int32)[index])
         numbers = np.array(list(hosts), dtype=np.int32)
         column = np.concatenate([piece.host for piece in pieces]) if pieces else np.zeros(0, np.int32)
         place = np.zeros(len(self.host_ids), dtype=np.int32)
@@ -154,8 +164,8 @@ class DesiredRuns:
             position=position,
             whole=whole,
             host_ids=tuple(self.host_ids[number] for number in numbers.tolist()),
-            job_ids=names.all(),
-            jobs=tuple(specs.get(job_id) for job_id in names.all()),
+            job_ids=tuple(job_id for job_id, _ in entries),
+            jobs=tuple(map(specs.get, range(len(entries)))),
             host=place[column],
             kind=_join([np.full(len(piece.job), piece.kind, np.int32) for piece in pieces]),
             job=_join(jobs),
@@ -164,6 +174,16 @@ class DesiredRuns:
             ports=_join_ports(pieces),
         )
 
+    def _overrides_of(self, piece: HostOrders) -> I64:
+        """Which override each run of a piece has; none where it isn't to start."""
+        found = np.zeros(len(piece.job), dtype=np.int64)
+        if piece.kind == OrderKind.START and self._overrides:
+            for at in distinct(piece.job).tolist():
+                if (index := self._overrides.get(piece.job_ids[at])) is not None:
+                    mine = piece.job == at
+                    found[mine] = index[piece.instance[mine]]
+        return found
+
     def dump(self) -> dict[str, Any]:
         """All there is, as values that MessagePack takes."""
         return {
@@ -171,7 +191,7 @@ class DesiredRuns:
             "slots": self._slots.dump(),
             "jobs": self._jobs,
             "submitted": self._submitted,
-            "ports": {job_id: ports.tobytes() for job_id, ports in self._ports.items()},
+            "ports": {job_id: (ports.shape[1], ports.tobytes()) for job_id, ports in self._ports.items()},
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -182,8 +202,10 @@ class DesiredRuns:
         self._by_host.restored(np.flatnonzero(self._slots["state"]))
         self._jobs = msgspec.convert(state["jobs"], known(dict[str, JobSubmitted]))
         self._submitted = msgspec.convert(state["submitted"], known(dict[int, JobSubmitted]))
-        for job_id, value in state["ports"].items():
-            self._ports[job_id] = ints(value).reshape(-1, len(self._jobs[job_id].ports)).copy()
+        for job_id, (width, value) in state["ports"].items():
+            self._ports[job_id] = ints(value).reshape(-1, width).copy()
+        for job in self._jobs.values():
+            self._index_overrides(job)
 
     def _accepted(self, decision: JobAccepted) -> None:
         job = self._submitted.pop(decision.jobs_offset, None)
@@ -191,12 +213,17 @@ class DesiredRuns:
             return
         if job.job_id != decision.job_id:
             job = msgspec.structs.replace(job, job_id=decision.job_id)
-        if job.simulated is not None and decision.first_run > 1:
-            job = msgspec.structs.replace(job, simulated=_later(job.simulated, decision.first_run - 1))
+        if decision.first_run > 1:
+            job = _later(job, decision.first_run - 1)
         self._jobs[decision.job_id] = job
+        self._index_overrides(job)
         self._slots.take(decision.job_id, decision.instances)
-        if job.ports:
-            self._ports[decision.job_id] = np.zeros((decision.instances, len(job.ports)), dtype=np.int32)
+        if ports := max(shape.ports for shape in decision.shapes):
+            self._ports[decision.job_id] = np.zeros((decision.instances, ports), dtype=np.int32)
+
+    def _index_overrides(self, job: JobSubmitted) -> None:
+        if job.overrides:
+            self._overrides[job.job_id] = override_index(job)
 
     def _instances_changed(self, decision: InstancesChanged) -> None:
         """What is removed is forgotten; a host is told of the job's instances when it next starts one of them."""
@@ -209,7 +236,8 @@ class DesiredRuns:
             self._slots[column][slots[known]] = 0
         if self._slots.resize(decision.job_id, decision.instances):
             self._by_host.add(self._slots.slots_of(decision.job_id))
-        self._jobs[decision.job_id] = msgspec.structs.replace(job, instances=decision.instances)
+        job = self._jobs[decision.job_id] = msgspec.structs.replace(job, instances=decision.instances)
+        self._index_overrides(job)
         ports = self._ports.get(decision.job_id)
         if ports is not None:
             ports[removed[removed < len(ports)]] = 0
@@ -300,10 +328,19 @@ def _resized(table: I32, rows: int) -> I32:
     return resized
 
 
-def _later(simulated: Simulated, runs: int) -> Simulated:
-    """The same failures, so many runs later."""
+def _later(job: JobSubmitted, runs: int) -> JobSubmitted:
+    """The job with the same simulated failures, so many runs later."""
+    overrides = tuple(_fails_later(each, runs) for each in job.overrides)
+    return msgspec.structs.replace(_fails_later(job, runs), overrides=overrides)
+
+
+def _fails_later(job: T, runs: int) -> T:
+    simulated = job.simulated
+    if simulated is None:
+        return job
     fails, one = simulated.fail_runs, simulated.fail_run
-    return msgspec.structs.replace(simulated, fail_runs=fails + runs if fails else 0, fail_run=one + runs if one else 0)
+    later = {"fail_runs": fails + runs if fails else 0, "fail_run": one + runs if one else 0}
+    return msgspec.structs.replace(job, simulated=msgspec.structs.replace(simulated, **later))
 
 
 def only(piece: HostOrders, hosts: Sequence[int]) -> HostOrders:

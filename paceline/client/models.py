@@ -62,6 +62,8 @@ class Task(TypedDict):
     """ENTITLED or BORROWED; null: it isn't admitted."""
     since: NotRequired[str | None]
     """Since when it has its state or, while it is queued, waits for what it waits for."""
+    spec: NotRequired[dict[str, Any] | None]
+    """With its overrides merged into what the job says; null: it has none, all is as the job says."""
 
 
 Amounts = dict[str, float | str]

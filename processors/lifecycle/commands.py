@@ -19,12 +19,13 @@ from events.records.lifecycle import (
     JobPriorityChanged,
     JobRejected,
 )
-from events.records.parts import Cause, Constraint, TaskShape
-from events.resources import Kinds, UnknownResource, in_order
+from events.records.parts import Cause
+from events.resources import Kinds, UnknownResource
 from events.topics import JOBS
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.jobs import command_digest
 from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, PriorityRow, StopRow, SubmittedRow
+from processors.lifecycle.shapes import task_shapes
 from processors.lifecycle.validation import priority_fault, refusal
 from processors.state.record_rows import row_of
 from processors.state.table import Table
@@ -179,10 +180,12 @@ class CommandAnswers:
 
     def _resources_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         kinds = self._view.kinds
-        if unknown := kinds.unknown(job.resources):
-            return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
-        if not job.resources.keys() - kinds.licences.keys() - {"memory", "disk"}:  # any number would fit on a host
-            return Code.INVALID_SPEC, "resources name only licences, memory and disk; a task needs some cpu too"
+        for resources in (job.resources, *(override.resources for override in job.overrides if override.resources)):
+            if unknown := kinds.unknown(resources):
+                return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
+        for shape in task_shapes(job).shapes:
+            if not shape.resources.keys() - kinds.licences.keys() - {"memory", "disk"}:  # any number fits on a host
+                return Code.INVALID_SPEC, "resources name only licences, memory and disk; a task needs some cpu too"
         return None
 
     def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
@@ -252,20 +255,23 @@ class CommandAnswers:
 
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
     """What the other machines need of a job."""
-    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints)
+    shapes = task_shapes(job)
     return JobAccepted(
         job_id=job.job_id,
         jobs_offset=offset,
         pool=job.pool,
         kind=job.kind,
         instances=job.instances,
-        shapes=(TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy),),
+        shapes=shapes.shapes,
         priority=job.priority,
         preemptible=job.preemptible,
         controller=job.controller,
         gang_min=job.gang_min if job.gang_min > 1 else 0,
         max_unavailable=job.max_unavailable,
         first_run=first_run,
+        first=shapes.first,
+        count=shapes.count,
+        shape=shapes.shape,
     )
 
 

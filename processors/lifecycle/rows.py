@@ -110,6 +110,22 @@ class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):
     fail_run: int
 
 
+class OverrideRow(msgspec.Struct, frozen=True, array_like=True):
+    """A `TaskOverride` of a job."""
+
+    command: tuple[str, ...] | None
+    env: dict[str, str]
+    resources: dict[str, int]
+    ports: tuple[str, ...] | None
+    constraints: tuple[ConstraintRow, ...] | None
+    strategy: str | None
+    stop_grace_ms: int | None
+    on_silence: str | None
+    stop_after_ms: int
+    labels: dict[str, str]
+    simulated: SimulatedRow | None
+
+
 class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"):
     """A JobSubmitted: what it may be refused for, and what is said of it when it is accepted."""
 
@@ -134,9 +150,14 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     stop_grace_ms: int
     on_silence: str
     stop_after_ms: int
+    description: str
     labels: dict[str, str]
     owner: str
     simulated: SimulatedRow | None
+    overrides: tuple[OverrideRow, ...]
+    override_first: bytes
+    override_count: bytes
+    override: bytes
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

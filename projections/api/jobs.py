@@ -23,6 +23,7 @@ from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
 from projections.queries.job_list import JobFilter, page_text
 from projections.queries.resources import kinds_of
+from projections.queries.task_specs import submission
 from projections.record_json import whole
 from projections.views.jobs import REJECTED
 from projections.views.rows import JobRow
@@ -187,7 +188,7 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
     with context.views.read() as connection:
         row = entities.job_row(connection, event.job_id)
         if row is not None and row.state != REJECTED:
-            if entities.submission(connection, row).spec_hash == event.spec_hash:
+            if submission(connection, row).spec_hash == event.spec_hash:
                 return _shown(connection, event.job_id)
             detail = f"another job was submitted under the id {event.job_id}; choose another id"
             raise Problem(409, Code.ID_TAKEN, detail)

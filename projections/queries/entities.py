@@ -6,15 +6,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Table, select, tuple_
 
-from events.codec import decode
 from events.quantities import write_amounts
-from events.records.jobs import JobSubmitted
 from events.resources import Kinds, Unit, in_order
 from events.spec import from_event
 from events.topics import ALL
 from projections.queries import explain, situations
 from projections.queries.pages import Json, Page, RowsPage, rows_of, some
 from projections.queries.resources import kinds_of, offered_json
+from projections.queries.task_specs import submission
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import AnswerRow, HostRow, JobRow, amounts_in
@@ -32,14 +31,6 @@ def job_row(connection: Connection, job_id: str) -> JobRow | None:
     """The row of a job."""
     found: JobRow | None = _one(connection, JobRow, tables.jobs, job_id)
     return found
-
-
-def submission(connection: Connection, row: JobRow) -> JobSubmitted:
-    """The fact that a job stands on."""
-    values = tables.submissions.c
-    event = decode(connection.execute(select(values.value).where(values.offset == row.offset)).scalar_one())
-    assert isinstance(event, JobSubmitted)
-    return event
 
 
 def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:

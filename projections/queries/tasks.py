@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table, select
 from events.codes import LIVE_TASKS, Code, Outcome, TaskState
 from events.columns import I32, I64, ints
 from projections.queries.pages import Json, Page, rows_of
+from projections.queries.task_specs import own_specs
 from projections.record_json import at
 from projections.views import tables
 from projections.views.blocks import BLOCK, unpack
@@ -134,6 +135,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     numbers = {item["columns"][_COLUMN["host"]] for item in items}
     names = _host_names(connection, numbers)
     ports = _ports(connection, job, instances)
+    specs = own_specs(connection, job, instances)
     preempted = any(item["columns"][_COLUMN["outcome"]] == Outcome.PREEMPTED for item in items)
     winners = _winners(connection, job) if preempted else {}
     out = []
@@ -147,13 +149,14 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "state": TaskState(state).name,
                 "run": run,
                 "host_id": names.get(host) if on_host else None,
-                "ports": ports.get(item["instance"], []) if on_host else [],
+                "ports": [port for port in ports.get(item["instance"], ()) if port] if on_host else [],
                 "exit_code": exit_code if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
                 "outcome": Outcome(outcome).name if outcome else None,
                 "reason": texts.get((item["instance"], run))
                 or (winners.get(last) if outcome == Outcome.PREEMPTED else None),
                 "admission": Standing(standing).name if standing < 0 else None,
                 "since": at(since_s * 1000),
+                "spec": specs.get(item["instance"]),
             }
         )
     return out

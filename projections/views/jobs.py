@@ -171,6 +171,7 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         owner=event.owner,
         labels=to_json(event.labels),
         state=SUBMITTED,
+        overridden=int(bool(event.overrides)),
         retries_max=event.retries_max,
         digest=job_digest(event.job_id),
     )

@@ -71,6 +71,8 @@ class JobRow(msgspec.Struct):
     need: str = "{}"
     """What one task needs, amounts by name."""
     gang_min: int = 0
+    overridden: int = 0
+    """Whether tasks have overrides."""
     retries_max: int = 0
     stopping: int = 0
     failed_instance: int = -1

@@ -2,11 +2,14 @@
 
 from collections import Counter
 
+import msgspec
+
 from events.codec import encode
+from events.columns import pack_ints
 from events.log.port import NewRecord
 from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
-from events.records.parts import Simulated
+from events.records.parts import Simulated, TaskOverride
 from hostagent.fleet import Fleet, SimHost
 from hostagent.messages import Orders
 from tests.hostagent.cell import Cell, TestClock, ended, ordered, stopping
@@ -72,6 +75,23 @@ def test_the_first_runs_fail_where_the_job_says_so() -> None:
     cell.pass_ms(10)
     exits = [said for said in cell.said() if said[3] == "EXITED"]
     assert exits == [("j", 0, 1, "EXITED", 1), ("j", 1, 1, "EXITED", 1), ("j", 0, 2, "EXITED", 7)]
+
+
+def test_runs_are_played_as_their_overrides_say() -> None:
+    cell = Fleeted(1)
+    overrides = (TaskOverride(simulated=Simulated(duration_ms=20, exit_code=7)), TaskOverride(env={"A": "1"}))
+    columns = {"override_first": pack_ints([1, 2]), "override_count": pack_ints([1, 1]), "override": pack_ints([0, 1])}
+    played = job("j", 3, Simulated(duration_ms=10))
+    cell.submit(msgspec.structs.replace(played, overrides=overrides, **columns))
+    cell.decide(ordered([("j", instance, 1) for instance in range(3)], ["sim-1"] * 3))
+    cell.pass_ms(10)
+    assert cell.fleet.running() == 1
+    cell.pass_ms(10)
+    exits = [said for said in cell.said() if said[3] == "EXITED"]
+    assert exits == [("j", 0, 1, "EXITED", 0), ("j", 2, 1, "EXITED", 0), ("j", 1, 1, "EXITED", 7)]
+    cell.decide(ended([("j", instance, 1) for instance in range(3)]))
+    cell.rest()
+    assert cell.inventories() == [[]]
 
 
 def test_one_run_fails_where_the_job_says_which() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from events.records.jobs import JobSubmitted
+from events.spec import JobSpec
 from hostagent.gateway import http
 from hostagent.messages import JobOrder, LogLine, OrderKind, OrdersLine, PingLine, RunOrder
 from hostagent.order_stream import read
@@ -168,3 +169,24 @@ def test_the_reason_is_bounded(tmp_path: Path) -> None:
     plain["items"] = [[0, 0, 0, 1]]
     [refusal] = read(ascii_json(plain)).refused
     assert len(refusal.reason) < 300
+
+
+def test_each_task_is_started_with_its_own_command_and_environment(site: Site) -> None:
+    site.start_agent()
+    site.cell.submit(
+        JobSpec.model_validate(
+            {
+                "job_id": "j",
+                "pool": "/p",
+                "instances": 3,
+                "command": ["sh", "-c", 'test "$WHO" = some && exit 3; exit 2'],
+                "overrides": [
+                    {"instances": "1-2", "env": {"WHO": "some"}},
+                    {"instances": "2", "command": ["sh", "-c", "exit 4"]},
+                ],
+            }
+        ).to_event()
+    )
+    site.cell.decide(ordered([("j", 0, 1), ("j", 1, 1), ("j", 2, 1)], [HOST] * 3))
+    for instance, code in ((0, 2), (1, 3), (2, 4)):
+        site.says("j", instance, 1, "EXITED", code)

@@ -87,7 +87,7 @@ def test_tasks_by_state_over_several_blocks(api):
     task = api.get("/v1/jobs/a/tasks?state=ordered&page_size=1")
     assert task["tasks"] == [{"instance": 3, "state": "ORDERED", "run": 1, "host_id": "h1", "ports": [1, 2],
                               "exit_code": None, "outcome": None, "reason": None, "admission": None,
-                              "since": "2023-11-14T22:13:20.000Z"}]  # fmt: skip
+                              "since": "2023-11-14T22:13:20.000Z", "spec": None}]  # fmt: skip
     rest = api.get(f"/v1/jobs/a/tasks?state=ordered&page_size=1&page_token={task['next_page_token']}")
     assert [(each["instance"], each["ports"]) for each in rest["tasks"]] == [(1199, [5, 6])]
     assert rest["next_page_token"] == ""
@@ -102,6 +102,21 @@ def test_tasks_by_state_over_several_blocks(api):
     assert seen == list(range(1200))
     assert api.get("/v1/jobs/first/tasks?state=running")["tasks"] == []
     api.problem(api.client.get("/v1/jobs/a/tasks?state=happy"), 422, "INVALID_REQUEST")
+
+
+def test_tasks_with_overrides_show_what_they_are_run_from(api):
+    overrides = [{"instances": "1-2", "env": {"B": "2"}, "labels": {"shard": "b"}, "resources": {"cpu": 2}}]
+    api.cell.accept("a", instances=4, env={"A": "1"}, labels={"team": "maps"}, overrides=overrides)
+    api.fold()
+    specs = [task["spec"] for task in api.get("/v1/jobs/a/tasks")["tasks"]]
+    assert specs[0] is None is specs[3]
+    assert specs[1] == specs[2]
+    assert (specs[1]["env"], specs[1]["labels"]) == ({"A": "1", "B": "2"}, {"team": "maps", "shard": "b"})
+    assert (specs[1]["resources"]["cpu"], specs[1]["resources"]["memory"]) == (2, "512MiB")
+    assert specs[1]["command"] == ["true"]
+    assert "overrides" not in specs[1]
+    shown = api.get("/v1/jobs/a")["spec"]
+    assert shown["overrides"] == [{**overrides[0], "resources": {"cpu": 2}}]
 
 
 def test_why_a_job_waits(api):

@@ -1,0 +1,139 @@
+"""Overrides in the spec of a job: what some of its instances have instead of what the job says."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_core import PydanticCustomError
+
+from events.bounds import CONSTRAINTS_MAX, GANG_PORTS_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
+from events.instance_ranges import PATTERN, read_ranges, write_ranges
+from events.quantities import Milliseconds, write_amounts, write_ms
+from events.records.jobs import JobSubmitted
+from events.records.parts import TaskOverride
+from events.resources import Unit
+from events.spec_parts import (
+    Command,
+    Constraint,
+    Env,
+    Labels,
+    OnSilence,
+    Ports,
+    Sim,
+    SomeResources,
+    Spec,
+    at_path,
+    constraint_parts,
+    constraints_body,
+    on_silence_body,
+    sim_body,
+)
+from events.task_overrides import Resolved, ranges_of, resolved
+
+
+class Override(Spec):
+    """What some instances have instead. `env`, `resources` and `labels` are merged by key; all else replaces what the
+    job says, lists as a whole. Where several name an instance, each applies on top of those before it.
+    """
+
+    instances: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(description='Which ones: "0-9,12".')
+    command: Command | None = Field(default=None, description="Program and arguments.")
+    env: Env = Field(default={}, description="Merged into the environment.")
+    resources: SomeResources = Field(default=SomeResources(), description="Merged into what one task needs.")
+    ports: Ports | None = Field(default=None, description="Names of the ports.")
+    constraints: Annotated[list[Constraint], Field(max_length=CONSTRAINTS_MAX)] | None = Field(
+        default=None, description="Conditions on the attributes of a host."
+    )
+    strategy: Literal["pack", "spread"] | None = Field(default=None, description="How hosts are chosen.")
+    stop_grace: Milliseconds | None = Field(default=None, description="Between the stop signal and the kill.")
+    on_silence: OnSilence | None = Field(default=None, description="What the agent does when it has lost the cell.")
+    labels: Labels = Field(default={}, description="Merged into the labels.")
+    sim: Sim | None = Field(default=None, description="How simulated agents play the tasks.")
+
+    @field_validator("instances")
+    @classmethod
+    def _forward(cls, instances: str) -> str:
+        try:
+            read_ranges(instances)
+        except ValueError as error:
+            raise PydanticCustomError("instances", "{what}", {"what": str(error)}) from error
+        return instances
+
+    @field_validator("command")
+    @classmethod
+    def _says_what_runs(cls, command: list[str] | None) -> list[str] | None:
+        if command is not None and not (command and command[0]):
+            raise PydanticCustomError("command", "must name a program")
+        return command
+
+    def to_part(self) -> TaskOverride:
+        """The part of the fact."""
+        silence = self.on_silence
+        return TaskOverride(
+            command=None if self.command is None else tuple(self.command),
+            env=self.env,
+            resources=self.resources.named(),
+            ports=None if self.ports is None else tuple(self.ports),
+            constraints=None if self.constraints is None else constraint_parts(self.constraints),
+            strategy=self.strategy,
+            stop_grace_ms=self.stop_grace,
+            on_silence=None if silence is None else silence.action,
+            stop_after_ms=0 if silence is None else silence.after,
+            labels=self.labels,
+            simulated=None if self.sim is None else self.sim.to_part(),
+        )
+
+
+def check_overrides(overrides: list[Override], job: Mapping[str, Any]) -> None:
+    """Raises an error where an override doesn't fit the other fields of its job; a field that has a problem of its own
+    is missing.
+    """
+    instances, gang, named = job.get("instances"), job.get("gang"), 0
+    for number, each in enumerate(overrides):
+        ranges = read_ranges(each.instances)
+        named += sum(count for _, count in ranges)
+        last = max(first + count for first, count in ranges) - 1
+        if instances is not None and last >= instances:
+            message = f"names instance {last}, the job has {instances}: 0 to {instances - 1}"
+            raise at_path((number, "instances"), message, each.instances)
+        if gang is not None and gang.min * len(each.ports or ()) > GANG_PORTS_MAX:
+            message = (
+                f"takes {gang.min * len(each.ports or ())} ports for the gang, at most {GANG_PORTS_MAX} are placed"
+            )
+            raise at_path((number, "ports"), message, each.ports)
+        for name, most in (("env", STRINGS_MAX), ("labels", LABELS_MAX)):
+            together = len(job.get(name, {}).keys() | getattr(each, name).keys())
+            if together > most:
+                message = f"makes {together} together with those of the job, at most {most} are allowed"
+                raise at_path((number, name), message, getattr(each, name))
+    if named > OVERRIDDEN_MAX:
+        message = f"name {named} instances, each as often as it is named; at most {OVERRIDDEN_MAX} are allowed"
+        raise PydanticCustomError("overrides", "{what}", {"what": message})
+
+
+def resolve(overrides: Iterable[Override], instances: int) -> Resolved:
+    """What the instances of a job have in the end."""
+    return resolved(((read_ranges(each.instances), each.to_part()) for each in overrides), instances)
+
+
+def overrides_body(job: JobSubmitted, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
+    """The JSON of the overrides of a fact; `units`: those of the cell's resources."""
+    return [
+        {"instances": write_ranges(ranges), **_body(job.overrides[at], units)} for at, ranges in ranges_of(job).items()
+    ]
+
+
+def _body(override: TaskOverride, units: Mapping[str, Unit]) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "command": None if override.command is None else list(override.command),
+        "env": dict(override.env) or None,
+        "resources": write_amounts(override.resources, units) or None,
+        "ports": None if override.ports is None else list(override.ports),
+        "constraints": None if override.constraints is None else constraints_body(override.constraints),
+        "strategy": override.strategy,
+        "stop_grace": None if override.stop_grace_ms is None else write_ms(override.stop_grace_ms),
+        "on_silence": override.on_silence and on_silence_body(override.on_silence, override.stop_after_ms),
+        "labels": dict(override.labels) or None,
+        "sim": override.simulated and sim_body(override.simulated),
+    }
+    return {name: value for name, value in body.items() if value is not None}

@@ -1,0 +1,64 @@
+"""The different shapes of the tasks of a job, and which tasks have which."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from events.columns import I64, ints, pack_ints
+from events.records.parts import Constraint, TaskShape
+from events.resources import in_order
+from events.task_overrides import merged
+from processors.lifecycle.rows import OverrideRow, SubmittedRow
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Shapes, each once, the first that of the job itself; and columns of the ranges of tasks that have another one."""
+
+    shapes: tuple[TaskShape, ...]
+    first: bytes
+    count: bytes
+    shape: bytes
+
+
+def task_shapes(job: SubmittedRow) -> Shapes:
+    """What the tasks of a job ask."""
+    shapes = [_shape(job)]
+    known = {_key(job): 0}
+    of_override = np.array([_number(job, each, shapes, known) for each in job.overrides], dtype=np.int64)
+    first, count, override = (
+        ints(column).astype(np.int64) for column in (job.override_first, job.override_count, job.override)
+    )
+    shape = of_override[override] if len(override) else override
+    return Shapes(tuple(shapes), *_joined(first[shape > 0], count[shape > 0], shape[shape > 0]))
+
+
+def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], known: dict[object, int]) -> int:
+    if not override.resources and override.ports is None and override.constraints is None and not override.strategy:
+        return 0
+    own = merged(job, override)
+    number = known.setdefault(_key(own), len(shapes))
+    if number == len(shapes):
+        shapes.append(_shape(own))
+    return number
+
+
+def _key(job: SubmittedRow) -> object:
+    return tuple(in_order(job.resources).items()), len(job.ports), job.constraints, job.strategy
+
+
+def _shape(job: SubmittedRow) -> TaskShape:
+    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints)
+    return TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy)
+
+
+def _joined(first: I64, count: I64, shape: I64) -> Sequence[bytes]:
+    """The same ranges, those that follow one another and have the same shape as one."""
+    order = np.argsort(first)
+    first, count, shape = first[order], count[order], shape[order]
+    begins = np.ones(len(first), dtype=np.bool_)
+    begins[1:] = (first[:-1] + count[:-1] != first[1:]) | (shape[1:] != shape[:-1])
+    starts = np.flatnonzero(begins)
+    counts = np.add.reduceat(count, starts) if len(starts) else count
+    return pack_ints(first[starts]), pack_ints(counts), pack_ints(shape[starts])

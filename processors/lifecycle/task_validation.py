@@ -1,0 +1,116 @@
+"""Whether what a job says of its tasks makes sense: of the job, and of each of its overrides merged into it."""
+
+from collections.abc import Iterator
+
+from events.bounds import (
+    CONSTRAINTS_MAX,
+    EXIT_CODE_MAX,
+    GANG_PORTS_MAX,
+    LABELS_MAX,
+    MS_MAX,
+    PORTS_MAX,
+    STRING_BYTES_MAX,
+    STRINGS_MAX,
+    VALUES_MAX,
+    WORD_MAX,
+)
+from events.port_names import sharing
+from events.resources import amounts_fault
+from processors.lifecycle.rows import SubmittedRow
+
+OPERATORS = ("in", "not_in", "exists", "absent")
+
+
+def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
+    """All that is wrong with the tasks, a sentence each."""
+    for name in ("stop_grace_ms", "stop_after_ms"):
+        if not 0 <= getattr(job, name) <= MS_MAX:
+            yield f"{name} is {getattr(job, name)}, it must be 0 to {MS_MAX}"
+    if fault := amounts_fault(job.resources):
+        yield f"resources: {fault}"
+    if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):
+        yield "resources name nothing but memory and disk, a task needs some cpu or another resource"
+    if len(job.ports) > PORTS_MAX or len(set(job.ports)) != len(job.ports):
+        yield f"ports must be at most {PORTS_MAX} different names"
+    if not all(1 <= len(name) <= WORD_MAX for name in job.ports):
+        yield f"names of ports must have 1 to {WORD_MAX} characters"
+    if shared := sharing(job.ports):
+        yield f"names of ports must differ in their letters and digits: {shared}"
+    if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
+        ports = job.gang_min * len(job.ports)
+        yield f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once"
+    if job.strategy not in ("pack", "spread"):
+        yield f"strategy is {job.strategy[:40]!r}, it must be pack or spread"
+    checks = (_program(job), _simulated(job), _constraints(job), _labels(job), _silence(job, host_lost_after_ms))
+    yield from filter(None, checks)
+
+
+def _program(job: SubmittedRow) -> str:
+    if job.simulated is None and not (job.command and job.command[0]):
+        return "command must name a program"
+    for what, strings in (("command", job.command), ("env", job.env)):
+        if len(strings) > STRINGS_MAX:
+            return f"{what} has {len(strings)} items, at most {STRINGS_MAX} are allowed"
+    for text in (*job.command, *(f"{name}={value}" for name, value in job.env.items())):
+        size = len(text.encode())
+        if size > STRING_BYTES_MAX:
+            return f"{text[:40]!r} in command or env takes {size} bytes, at most {STRING_BYTES_MAX} are allowed"
+    if not all(job.env) or any("=" in name for name in job.env):
+        return "names in env must not be empty nor hold ="
+    if any("\0" in text for text in (*job.command, *job.env, *job.env.values())):
+        return "command and env must not hold the character 0"
+    return ""
+
+
+def _simulated(job: SubmittedRow) -> str:
+    sim = job.simulated
+    if sim is None:
+        return ""
+    for name, times in (("duration_ms", (sim.duration_ms, *sim.durations_ms)), ("ready_ms", (sim.ready_ms,))):
+        wrong = next((each for each in times if not 0 <= each <= MS_MAX), None)
+        if wrong is not None:
+            return f"simulated {name} is {wrong}, it must be 0 to {MS_MAX}"
+    if not 0 <= sim.exit_code <= EXIT_CODE_MAX:
+        return f"simulated exit_code is {sim.exit_code}, it must be 0 to {EXIT_CODE_MAX}"
+    for name, number in (("fail_runs", sim.fail_runs), ("fail_run", sim.fail_run)):
+        if number < 0:
+            return f"simulated {name} is {number}, it must not be negative"
+    return ""
+
+
+def _constraints(job: SubmittedRow) -> str:
+    if len(job.constraints) > CONSTRAINTS_MAX:
+        return f"the job has {len(job.constraints)} constraints, at most {CONSTRAINTS_MAX} are allowed"
+    for constraint in job.constraints:
+        attribute, values = constraint.attribute, constraint.values
+        if not 1 <= len(attribute) <= WORD_MAX or any(len(value) > WORD_MAX for value in values):
+            return f"constraint on {attribute[:80]!r}: attribute and values have at most {WORD_MAX} characters"
+        if len(values) > VALUES_MAX:
+            return f"constraint on {attribute[:80]!r} has {len(values)} values, at most {VALUES_MAX} are allowed"
+        if constraint.operator not in OPERATORS:
+            return f"constraint operator {constraint.operator[:40]!r} must be one of {', '.join(OPERATORS)}"
+        if constraint.operator in ("in", "not_in") and not constraint.values:
+            return f"constraint on {constraint.attribute[:80]!r} needs values"
+    return ""
+
+
+def _labels(job: SubmittedRow) -> str:
+    if len(job.labels) > LABELS_MAX:
+        return f"the job has {len(job.labels)} labels, at most {LABELS_MAX} are allowed"
+    for name, value in job.labels.items():
+        if not 1 <= len(name) <= WORD_MAX or len(value) > WORD_MAX:
+            return f"label {name[:80]!r}: name and value have at most {WORD_MAX} characters"
+    return ""
+
+
+def _silence(job: SubmittedRow, host_lost_after_ms: int) -> str:
+    if job.on_silence == "keep":
+        return f"stop_after_ms is {job.stop_after_ms}, it is only for stop_after" if job.stop_after_ms else ""
+    if job.on_silence != "stop_after":
+        return f"on_silence is {job.on_silence[:40]!r}, it must be keep or stop_after"
+    if not 0 < job.stop_after_ms + job.stop_grace_ms < host_lost_after_ms:
+        return (
+            f"stop_after_ms {job.stop_after_ms} and stop_grace_ms {job.stop_grace_ms} together must end before the "
+            f"cell declares a silent host lost, after {host_lost_after_ms} ms"
+        )
+    return ""

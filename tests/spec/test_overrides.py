@@ -1,0 +1,196 @@
+"""Overrides: what each instance of a job has in the end, as written, as a fact, and told apart by content."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from events.bounds import TASK_SHAPES_MAX
+from events.codec import decode, encode
+from events.codes import Code
+from events.columns import pack_ints
+from events.records.jobs import JobSubmitted
+from events.records.parts import TaskOverride
+from events.resources import STANDARD
+from events.spec import JobSpec, from_event, problems
+from events.spec_overrides import Override
+from events.task_overrides import JOB_FIELDS, content_digests, instance_of, override_index
+from processors.lifecycle.rows import SubmittedRow
+from processors.lifecycle.validation import refusal
+from processors.state.record_rows import row_of
+
+SIZE = 12
+BASE = {"job_id": "a", "pool": "/p", "command": ["run"], "instances": SIZE, "env": {"A": "0"}, "labels": {"l": "0"}}
+SECOND = {"seconds": {"action": "stop_after", "after": "1s"}, "keep": {"action": "keep", "after": "0ms"}}
+
+TEXTS = st.sampled_from(["0", "1", "2"])
+MAPS = st.dictionaries(st.sampled_from(["A", "B", "l"]), TEXTS, max_size=2)
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> str:
+    first = draw(st.integers(0, SIZE - 1))
+    last = draw(st.integers(first, SIZE - 1))
+    return f"{first}-{last}" if draw(st.booleans()) else f"{first}"
+
+
+OVERRIDES = st.fixed_dictionaries(
+    {"instances": st.lists(spans(), min_size=1, max_size=3).map(",".join)},
+    optional={
+        "command": st.sampled_from([["run"], ["other", "x"]]),
+        "env": MAPS,
+        "labels": MAPS,
+        "resources": st.fixed_dictionaries(
+            {}, optional={"cpu": st.sampled_from([1, 2]), "gpu": st.sampled_from([0, 1])}
+        ),
+        "ports": st.sampled_from([[], ["http"]]),
+        "constraints": st.sampled_from([[], [{"attribute": "zone", "operator": "exists", "values": []}]]),
+        "strategy": st.sampled_from(["pack", "spread"]),
+        "stop_grace": st.sampled_from(["10s", "1s"]),
+        "on_silence": st.sampled_from(list(SECOND.values())),
+        "sim": st.just({"duration": "5s", "exit_code": 0, "fail_runs": 0}),
+    },
+)
+
+
+def instances_in(text: str) -> set[int]:
+    found = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def by_hand(spec: dict[str, Any], instance: int) -> dict[str, Any]:
+    """What an instance has by the rules, one override after another."""
+    has = {name: value for name, value in spec.items() if name != "overrides"}
+    for override in spec["overrides"]:
+        if instance in instances_in(override["instances"]):
+            for name, value in override.items():
+                if name in ("env", "labels", "resources"):
+                    has[name] = {**has[name], **value}
+                elif name != "instances":
+                    has[name] = value
+    return has
+
+
+@given(overrides=st.lists(OVERRIDES, max_size=6))
+def test_each_instance_has_what_the_rules_say(overrides: list[dict[str, Any]]) -> None:
+    plain = from_event(JobSpec.model_validate(BASE).to_event(), STANDARD)
+    event = decode(encode(JobSpec.model_validate({**BASE, "overrides": overrides}).to_event()))
+    assert isinstance(event, JobSubmitted)
+    index = override_index(event)
+    for instance in range(SIZE):
+        shown = from_event(instance_of(event, int(index[instance])), STANDARD)
+        shown.pop("overrides", None)
+        assert shown == by_hand({**plain, "overrides": overrides}, instance)
+
+
+@given(overrides=st.lists(OVERRIDES, max_size=6))
+def test_a_fact_reads_as_a_spec_with_the_same_content(overrides: list[dict[str, Any]]) -> None:
+    event = JobSpec.model_validate({**BASE, "overrides": overrides}).to_event()
+    again = JobSpec.model_validate(from_event(event, STANDARD)).to_event()
+    assert (content_digests(again) == content_digests(event)).all()
+    assert (again.overrides, again.override) == (event.overrides, event.override)
+
+
+@given(overrides=st.lists(OVERRIDES, max_size=6))
+def test_content_is_equal_exactly_where_runs_are_made_from_the_same(overrides: list[dict[str, Any]]) -> None:
+    plain = from_event(JobSpec.model_validate(BASE).to_event(), STANDARD)
+    digests = content_digests(JobSpec.model_validate({**BASE, "overrides": overrides}).to_event())
+    contents = [by_hand({**plain, "overrides": overrides}, instance) for instance in range(SIZE)]
+    contents = [{**each, "labels": {}} for each in contents]
+    for one in range(SIZE):
+        for other in range(one):
+            assert (digests[one] == digests[other]) == (contents[one] == contents[other])
+
+
+def test_every_field_of_a_job_is_known_to_be_of_its_runs_or_of_itself() -> None:
+    """A new field makes this fail: add it to `JOB_FIELDS` if a run needn't end for a change of it."""
+    of_runs = {"command", "env", "resources", "ports", "constraints", "strategy", "stop_grace_ms"}
+    of_runs |= {"on_silence", "stop_after_ms", "simulated"}
+    assert set(JobSubmitted.__struct_fields__) == of_runs | JOB_FIELDS
+    silence = {"stop_after_ms"}
+    assert set(TaskOverride.__struct_fields__) - silence == (of_runs | {"labels"}) - silence
+    assert len(Override.model_fields) == len(TaskOverride.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("override", "pointer", "message"),
+    [
+        ({"instances": "x"}, "/overrides/0/instances", "pattern"),
+        ({"instances": "5-3"}, "/overrides/0/instances", "5-3 ends before it begins; write 3-5"),
+        ({"instances": "7,12"}, "/overrides/0/instances", "names instance 12, the job has 12: 0 to 11"),
+        ({"instances": "0", "comand": ["x"]}, "/overrides/0/comand", "did you mean command?"),
+        ({"instances": "0", "command": []}, "/overrides/0/command", "must name a program"),
+        ({"instances": "0", "ports": ["a", "a"]}, "/overrides/0/ports", "must be different names"),
+        ({"instances": "0", "resources": {"cpu": 0}}, "/overrides/0/resources/cpu", "must be"),
+        ({"instances": "0", "on_silence": {"action": "stop_after"}}, "/overrides/0/on_silence/after", "longer than 0"),
+        (
+            {"instances": "0", "labels": {f"n{number}": "" for number in range(64)}},
+            "/overrides/0/labels",
+            "makes 65 together with those of the job, at most 64 are allowed",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_override_is_said_where_it_is(
+    override: dict[str, Any], pointer: str, message: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JobSpec.model_validate({**BASE, "overrides": [override]})
+    ((found, text),) = problems(caught.value)
+    assert found == pointer
+    assert message in text
+
+
+def fact(overrides: tuple[TaskOverride, ...], *ranges: tuple[int, int, int], **fields: Any) -> JobSubmitted:
+    first, count, override = zip(*ranges, strict=True)
+    columns = {"override_first": pack_ints(first), "override_count": pack_ints(count), "override": pack_ints(override)}
+    event = JobSpec.model_validate(BASE).to_event()
+    return msgspec.structs.replace(event, overrides=overrides, **{**columns, **fields})
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (fact((TaskOverride(),), (0, 1, 1)), "override must be an index into the 1 overrides"),
+        (fact((TaskOverride(),), (11, 2, 0)), "overrides must be of instances 0 to 11"),
+        (fact((TaskOverride(),), (-1, 2, 0)), "overrides must be of instances 0 to 11"),
+        (fact((TaskOverride(),), (5, 2, 0), (0, 6, 0)), "no instance may be in two ranges of overrides"),
+        (fact((TaskOverride(),), (0, 1, 0), override=b""), "must have the same length"),
+        (fact((TaskOverride(), TaskOverride(command=())), (0, 1, 1)), "overrides 1: command must name a program"),
+        (fact((TaskOverride(env={"": "x"}),), (0, 1, 0)), "overrides 0: names in env must not be empty"),
+        (fact((TaskOverride(resources={"cpu": -1}),), (0, 1, 0)), "overrides 0: resources"),
+        (fact((TaskOverride(resources={"cpu": 0}),), (0, 1, 0)), "overrides 0: resources name nothing but memory"),
+        (fact((TaskOverride(strategy="x"),), (0, 1, 0)), "overrides 0: strategy is 'x'"),
+        (fact((TaskOverride(on_silence="stop_after", stop_after_ms=60_000),), (0, 1, 0)), "overrides 0: stop_after_ms"),
+        (fact((TaskOverride(labels={"": ""}),), (0, 1, 0)), "overrides 0: label ''"),
+        (fact((TaskOverride(),), (0, 1, 0), description="x" * 5000), "description has 5000 characters"),
+    ],
+)
+def test_lifecycle_refuses_facts_that_make_no_sense(event: JobSubmitted, message: str) -> None:
+    refused = refusal(row_of(SubmittedRow, event), len(encode(event)), 60_000)
+    assert refused is not None
+    assert refused[0] is Code.INVALID_SPEC
+    assert message in refused[1]
+
+
+def test_more_shapes_than_are_told_apart_are_refused() -> None:
+    count = TASK_SHAPES_MAX
+    overrides = tuple(TaskOverride(resources={"cpu": 1000 + number}) for number in range(count))
+    ranges = [(number, 1, number) for number in range(count)]
+    refused = refusal(row_of(SubmittedRow, fact(overrides, *ranges, instances=count)), 1, 60_000)
+    assert refused is not None
+    assert f"in {count + 1} ways, at most {count} are told apart" in refused[1]
+
+
+def test_content_of_a_hundred_thousand_instances_with_few_overrides_is_cheap_to_tell() -> None:
+    event = JobSpec.model_validate(
+        {**BASE, "instances": 100_000, "overrides": [{"instances": "5-99999", "env": {"A": "1"}}]}
+    ).to_event()
+    digests = content_digests(event)
+    assert np.unique(digests, return_counts=True)[1].tolist() in ([5, 99_995], [99_995, 5])
