@@ -4,6 +4,8 @@ import re
 
 NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 """Ids of hosts, and of jobs where they name folders."""
+URL_PATH = re.compile(r"/[!-~]*")
+"""What a health check asks for over HTTP."""
 INSTANCES_MAX = 100_000
 INT_MAX = (1 << 31) - 1
 AMOUNT_MAX = 1 << 38
@@ -42,6 +44,10 @@ RETRIES_MAX = 1_000_000
 WORD_MAX = 256
 DESCRIPTION_MAX = 4096
 EXIT_CODE_MAX = 255
+CHECKS_MAX = 1000
+"""Health checks in a row."""
+CHECK_EVERY_MS_MIN = 100
+"""Between two health checks of a run."""
 SESSION_MAX = 1 << 48
 """Sessions of agents count at least as fast as milliseconds pass; up to here that goes on for thousands of years."""
 ATTRIBUTES_MAX = 64

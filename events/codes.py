@@ -25,6 +25,14 @@ class RunReport(Number):
     """Could not be started."""
     SILENCED = 5
     """Stopped by the agent because the cell was silent (on_silence: stop_after)."""
+    HEALTHY = 6
+    """Its health check has passed."""
+    UNHEALTHY = 7
+    """Its health check has failed as often as it may; it goes on until it is told to stop."""
+
+
+LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY)
+"""Reports of runs that go on, in the order in which they can follow one another."""
 
 
 class Outcome(Number):

@@ -27,6 +27,7 @@ from events.codec import encode
 from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted
 from events.resources import STANDARD, Unit, in_order
+from events.spec_health import Health, health_body
 from events.spec_overrides import Override, check_overrides, overrides_body, resolve
 from events.spec_parts import (
     Command,
@@ -105,6 +106,9 @@ class JobSpec(Spec):
         default="pack", description="pack: fill hosts one after another; spread: use as many as there are."
     )
     sla: Sla = Field(default=Sla(), description="How much of a service may be unavailable on purpose.")
+    health: Health | None = Field(
+        default=None, validate_default=True, description="Health check of a run; none: it is available once started."
+    )
     stop_grace: Milliseconds = Field(
         default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
     )
@@ -185,6 +189,16 @@ class JobSpec(Spec):
         check_overrides(overrides, info.data)
         return overrides
 
+    @field_validator("health")
+    @classmethod
+    def _asks_a_port(cls, health: Health | None, info: ValidationInfo) -> Health | None:
+        if health is not None and health.port and health.port not in info.data.get("ports", [health.port]):
+            raise at("tcp" if health.tcp else "http", f"names no port of the job: {health.port}", health.port)
+        sim = info.data.get("sim")
+        if health is None and sim is not None and sim.health is not None:
+            raise PydanticCustomError("health", "is missing: `health` of `sim` plays a health check")
+        return health
+
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
         size = len(encode(self.to_event(self.job_id or "x" * 128)))
@@ -221,6 +235,7 @@ class JobSpec(Spec):
             constraints=constraint_parts(self.constraints),
             strategy=self.strategy,
             max_unavailable=self.sla.max_unavailable,
+            health=self.health.to_part() if self.health else None,
             stop_grace_ms=self.stop_grace,
             on_silence=self.on_silence.action,
             stop_after_ms=self.on_silence.after,
@@ -272,6 +287,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "constraints": constraints_body(event.constraints),
         "strategy": event.strategy,
         "sla": {"max_unavailable": event.max_unavailable},
+        "health": health_body(event.health) if event.health else None,
         "stop_grace": write_ms(event.stop_grace_ms),
         "on_silence": on_silence_body(event.on_silence, event.stop_after_ms),
         "description": event.description,

@@ -222,6 +222,13 @@ def on_silence_body(action: str, after_ms: int) -> dict[str, str]:
     return {"action": action, "after": write_ms(after_ms)}
 
 
+class SimHealth(Spec):
+    """When the health check of a simulated run fails."""
+
+    fails_after: Milliseconds = Field(description="So long after its start, for good.")
+    runs: Annotated[int, Field(ge=0, le=INT_MAX)] = Field(default=0, description="Of the first so many runs; 0: all.")
+
+
 class Sim(Spec):
     """How simulated agents play a task; real agents ignore it."""
 
@@ -235,9 +242,12 @@ class Sim(Spec):
         default=[], description="Of each instance, over and over where there are fewer, instead of `duration`."
     )
     ready: Milliseconds = Field(
-        default=0, json_schema_extra={"default": "0s"}, description="How long after its order a run counts as started."
+        default=0,
+        json_schema_extra={"default": "0s"},
+        description="Time from its order until it counts as started; with a health check, until it is healthy.",
     )
     ignores_stop: bool = Field(default=False, description="Goes on after the stop signal until it is killed.")
+    health: SimHealth | None = Field(default=None, description="When its health check fails; it passes unless said.")
 
     @model_validator(mode="after")
     def _one_length(self) -> "Sim":
@@ -255,6 +265,8 @@ class Sim(Spec):
             ready_ms=self.ready,
             ignores_stop=self.ignores_stop,
             fail_run=self.fail_run,
+            unhealthy_ms=self.health.fails_after if self.health else None,
+            unhealthy_runs=self.health.runs if self.health else 0,
         )
 
 
@@ -269,6 +281,8 @@ def sim_body(sim: Simulated) -> dict[str, Any]:
         body["ready"] = write_ms(sim.ready_ms)
     if sim.ignores_stop:
         body["ignores_stop"] = True
+    if sim.unhealthy_ms is not None:
+        body["health"] = {"fails_after": write_ms(sim.unhealthy_ms), "runs": sim.unhealthy_runs}
     return body
 
 

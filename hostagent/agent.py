@@ -23,11 +23,12 @@ import msgspec
 
 from events.bounds import NAME, SESSION_MAX
 from events.file_locks import hold
-from events.port_names import variable_of
 from events.resources import Amounts
 from events.structs import known
 from hostagent import capacity
 from hostagent.agent_state import AgentFault, load, save
+from hostagent.health import HealthChecks
+from hostagent.launch import launch
 from hostagent.machine_identity import identity
 from hostagent.messages import (
     HEARTBEAT_MS,
@@ -46,7 +47,7 @@ from hostagent.messages import (
 )
 from hostagent.order_stream import ParsedOrders, read
 from hostagent.ports import LOCKS, PortsTaken, take_ports
-from hostagent.run_as import NoSuchUser, check, described, environment, task_user
+from hostagent.run_as import NoSuchUser, check, described, task_user
 from hostagent.run_record import RunKey
 from hostagent.runs import Runs
 from paceline.client.lines import Lines
@@ -179,13 +180,15 @@ class Agent:
         return len(self.runs.alive())
 
     async def _watch(self) -> None:
-        while True:
-            if self.runs.poll():
-                self._changed.set()
-            if not self.runs.alive():
-                self._begun.clear()
-                await self._begun.wait()
-            await asyncio.sleep(POLL_S)
+        async with HealthChecks(self.runs, self._changed.set) as checks:
+            while True:
+                if self.runs.poll():
+                    self._changed.set()
+                checks.look()
+                if not self.runs.alive():
+                    self._begun.clear()
+                    await self._begun.wait()
+                await asyncio.sleep(POLL_S)
 
     async def _keep_connected(self) -> None:
         wait = BACKOFF_S[0]
@@ -352,20 +355,8 @@ class Agent:
         elif item.kind == OrderKind.STOP:
             self.runs.stop(key)
         elif key not in self.runs:
-            environment, ports = self._environment(job, item), tuple(port for port in item.ports if port)
             self._begun.set()
-            self.runs.start(key, job.command, environment, job.stop_grace_ms, job.stop_after_ms, ports)
-
-    def _environment(self, job: JobOrder, item: RunOrder) -> dict[str, str]:
-        own = {
-            "PACELINE_JOB": job.job_id,
-            "PACELINE_TASK": str(item.instance),
-            "PACELINE_RUN": str(item.run),
-            "PACELINE_HOST": self.settings.host_id,
-            "PACELINE_POOL": job.pool,
-        }
-        ports = {variable_of(name): str(port) for name, port in zip(job.ports, item.ports, strict=False)}
-        return environment(self._user) | job.env | own | ports
+            self.runs.start(key, launch(job, item, self.settings.host_id, self._user))
 
     async def _answer(self, ask: LogLine) -> None:
         page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)

@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
+from events.bounds import RUN_MAX
 from events.clock import Clock
-from events.codes import RunReport
-from events.columns import I32, indexed
+from events.codes import LIVE_REPORTS, RunReport
+from events.columns import I32
 from events.records.parts import Simulated
 from events.resources import Amounts
 from hostagent.gateway import Gateway
@@ -33,11 +34,13 @@ from hostagent.messages import (
     SessionRefused,
     Welcome,
 )
+from hostagent.report_columns import compact, reports_of, taken
 from hostagent.task_columns import Column, Slots
 
 RUNNING, ENDED = 1, 2
 STOPPED_CODE, KILLED_CODE = 143, 137
 DEFAULT = Simulated()
+NEVER_MS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -254,8 +257,8 @@ class Fleet:
         """Settles how runs that start now go on."""
         plays = [(spec.simulated if spec is not None else None) or DEFAULT for spec in orders.jobs]
         job, run = orders.job[items], orders.run[items]
-        columns = [(each.duration_ms, each.exit_code, each.fail_runs, each.fail_run, each.ready_ms) for each in plays]
-        duration, exit_code, fail_runs, fail_run, ready = np.array(columns, dtype=np.int64)[job].T
+        columns = [(each.duration_ms, each.exit_code, each.fail_runs, each.fail_run) for each in plays]
+        duration, exit_code, fail_runs, fail_run = np.array(columns, dtype=np.int64)[job].T
         for at in [at for at, play in enumerate(plays) if play.durations_ms]:
             mine, listed = np.flatnonzero(job == at), np.array(plays[at].durations_ms)
             duration[mine] = listed[orders.instance[items][mine] % len(listed)]
@@ -264,11 +267,29 @@ class Fleet:
             for spec, play in zip(orders.jobs, plays, strict=True)
         ]
         self._slots["grace"][slots] = np.array(graces, dtype=np.int64)[job]
-        self._report(_reports(orders, items[ready <= 0], RunReport.STARTED, 0))
-        late = np.flatnonzero(ready > 0)
-        self._plan(_reports(orders, items[late], RunReport.STARTED, 0), now + ready[late])
+        self._simulate_start(orders, items, now)
         code = np.where((run <= fail_runs) | (run == fail_run), 1, exit_code).astype(np.int32)
-        self._plan(_reports(orders, items, RunReport.EXITED, code), now + np.maximum(0, duration))
+        self._plan(reports_of(orders, items, RunReport.EXITED, code), now + np.maximum(0, duration))
+
+    def _simulate_start(self, orders: Orders, items: Column, now: int) -> None:
+        """Settles when runs count as started, and those with a health check as healthy and unhealthy."""
+        columns = []
+        for spec in orders.jobs:
+            play = (spec.simulated if spec is not None else None) or DEFAULT
+            fails = NEVER_MS if play.unhealthy_ms is None else play.unhealthy_ms
+            checked = spec is not None and spec.health is not None
+            columns.append((checked, play.ready_ms, fails, play.unhealthy_runs or RUN_MAX))
+        checked, ready, fails, fail_runs = np.array(columns, dtype=np.int64)[orders.job[items]].T
+        fails[orders.run[items] > fail_runs] = NEVER_MS
+        started = np.where(checked, 0, ready)
+        self._report(reports_of(orders, items[started <= 0], RunReport.STARTED, 0))
+        for state, due, some in (
+            (RunReport.STARTED, started, started > 0),
+            (RunReport.HEALTHY, ready, (checked > 0) & (ready < fails)),
+            (RunReport.UNHEALTHY, fails, (checked > 0) & (fails < NEVER_MS)),
+        ):
+            mine = np.flatnonzero(some)
+            self._plan(reports_of(orders, items[mine], state, 0), now + due[mine])
 
     def _plan(self, reports: Reports, due: Column) -> None:
         """Remembers what is to be reported when: one batch for each moment."""
@@ -277,7 +298,7 @@ class Fleet:
         by_due = np.argsort(due, kind="stable")
         times, firsts = np.unique(due[by_due], return_index=True)
         for at, mine in zip(times.tolist(), np.split(by_due, firsts[1:]), strict=True):
-            heapq.heappush(self._later, (at, next(self._ties), _compact(_taken(reports, mine))))
+            heapq.heappush(self._later, (at, next(self._ties), compact(taken(reports, mine))))
 
     def _stop(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
         columns = (orders.job[items], orders.instance[items], orders.run[items])
@@ -285,11 +306,11 @@ class Fleet:
         never = ~known | (columns[2] > self._slots["run"][slots])  # ordered while there was no contact
         grace = np.where(known & ~never, self._slots["grace"][slots], 0)
         deaf = np.flatnonzero(grace)
-        self._plan(_reports(orders, items[deaf], RunReport.STOPPED, KILLED_CODE), now + grace[deaf].astype(np.int64))
+        self._plan(reports_of(orders, items[deaf], RunReport.STOPPED, KILLED_CODE), now + grace[deaf].astype(np.int64))
         items, never = items[grace == 0], never[grace == 0]
         columns = (orders.job[items], orders.instance[items], orders.run[items])
         stopped = self._finish(orders.job_ids, *columns, RunReport.STOPPED, STOPPED_CODE) | never
-        self._report(_reports(orders, items[stopped], RunReport.STOPPED, STOPPED_CODE))
+        self._report(reports_of(orders, items[stopped], RunReport.STOPPED, STOPPED_CODE))
 
     def _forget(self, orders: Orders, items: Column, numbers: I32, now: int) -> None:
         job, run = orders.job[items], orders.run[items]
@@ -312,11 +333,12 @@ class Fleet:
         """Reports what has come of the runs of a batch that still go on."""
         state = RunReport(int(reports.state[0]))
         columns = (reports.job_ids, reports.job, reports.instance, reports.run)
-        if state is RunReport.STARTED:
-            going = self._is_running(*columns)[1]
+        if state in LIVE_REPORTS:
+            slots, going = self._is_running(*columns)
+            self._slots["report"][slots[going]] = state
         else:
             going = self._finish(*columns, state, reports.exit_code)
-        self._report(_taken(reports, np.flatnonzero(going)))
+        self._report(taken(reports, np.flatnonzero(going)))
 
     def _is_running(
         self, job_ids: tuple[str, ...], job: Column, instance: Column, run: Column
@@ -338,7 +360,7 @@ class Fleet:
 
     def _report(self, reports: Reports) -> None:
         for first in range(0, len(reports.job), REPORTS_MAX):
-            part = _taken(reports, np.arange(first, min(first + REPORTS_MAX, len(reports.job))))
+            part = taken(reports, np.arange(first, min(first + REPORTS_MAX, len(reports.job))))
             sessions = tuple(self._sessions[host_id] for host_id in part.host_ids)
             self._gateway.post(Report(sessions, part, partial(self._reported, part, sessions)))
 
@@ -350,43 +372,3 @@ class Fleet:
         for host_id, session in zip(reports.host_ids, sessions, strict=True):
             if self._sessions[host_id] == session:
                 self.cut(host_id)
-
-
-def _reports(orders: Orders, items: Column, state: RunReport, exit_code: I32 | int) -> Reports:
-    none = np.zeros(len(items), dtype=np.int32)
-    return Reports(
-        host_ids=orders.host_ids,
-        job_ids=orders.job_ids,
-        host=orders.host[items],
-        job=orders.job[items],
-        instance=orders.instance[items],
-        run=orders.run[items],
-        state=none + np.int32(state),
-        exit_code=none + np.asarray(exit_code, dtype=np.int32),
-        reasons=(),
-        reason=none,
-    )
-
-
-def _taken(reports: Reports, items: Column) -> Reports:
-    return reports._replace(
-        host=reports.host[items],
-        job=reports.job[items],
-        instance=reports.instance[items],
-        run=reports.run[items],
-        state=reports.state[items],
-        exit_code=reports.exit_code[items],
-        reason=reports.reason[items],
-    )
-
-
-def _compact(reports: Reports) -> Reports:
-    """The same with only the names that are used: of a large message many small batches may remain."""
-    hosts, host = indexed(reports.host)
-    jobs, job = indexed(reports.job)
-    return reports._replace(
-        host_ids=tuple(reports.host_ids[at] for at in hosts.tolist()),
-        job_ids=tuple(reports.job_ids[at] for at in jobs.tolist()),
-        host=host.astype(np.int32),
-        job=job.astype(np.int32),
-    )

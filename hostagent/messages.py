@@ -9,6 +9,7 @@ from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX
 from events.codes import Number
 from events.columns import I32, indexed
 from events.records.jobs import JobSubmitted
+from events.records.parts import HealthCheck
 from events.resources import Amounts
 
 HEARTBEAT_MS = 3_000
@@ -79,7 +80,7 @@ class RunState(msgspec.Struct):
     job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
     instance: Count
     run: Count
-    state: Annotated[int, msgspec.Meta(ge=1, le=5)]
+    state: Annotated[int, msgspec.Meta(ge=1, le=7)]
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
     reason: Text = ""
 
@@ -158,6 +159,7 @@ class JobOrder(msgspec.Struct):
     stop_grace_ms: int = 10_000
     stop_after_ms: int = 0
     """Stop the run after so long without contact to the cell; 0: never."""
+    health: HealthCheck | None = None
 
 
 class RunOrder(msgspec.Struct, array_like=True):
@@ -254,4 +256,5 @@ def _job_order(spec: JobSubmitted) -> JobOrder:
         ports=spec.ports,
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
+        health=spec.health,
     )

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from events.bounds import NAME
+from events.records.parts import HealthCheck
 from events.structs import known
 from hostagent import open_files, shim
 from hostagent.folders import entries, shown
@@ -27,6 +28,20 @@ PID_MAX = 2**22
 """No system numbers a process higher."""
 
 T = TypeVar("T")
+
+
+class Launch(NamedTuple):
+    """What a run is started with. `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never;
+    `health_port`: the number of the port that the health check asks.
+    """
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    stop_grace_ms: int
+    stop_after_ms: int = 0
+    ports: tuple[int, ...] = ()
+    health: HealthCheck | None = None
+    health_port: int = 0
 
 
 class RunKey(NamedTuple):
@@ -53,10 +68,39 @@ class Process(msgspec.Struct):
     boot_id: str
 
 
-class Ports(msgspec.Struct):
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class Check(msgspec.Struct):
+    """What the health check of a run needs. `port`: the number of the port that is asked, 0 where none is; `user`: as
+    whom the run runs, None: as this process.
+    """
+
+    health: HealthCheck
+    port: int
+    work: str
+    env: dict[str, str]
+    user: dict[str, Any] | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """How to start a process as the user of the run."""
+        if self.user is None:
+            return {}
+        return {"user": self.user["uid"], "group": self.user["gid"], "extra_groups": self.user["groups"]}
+
+
+class Order(msgspec.Struct):
     """What an agent reads of an `order.json`."""
 
-    ports: list[Annotated[int, msgspec.Meta(ge=1, le=65535)]] = []
+    ports: list[Port] = []
+    check: Check | None = None
+
+
+class FoundHealth(msgspec.Struct):
+    """`health`: what the check of a run has found, RunReport.HEALTHY or UNHEALTHY."""
+
+    state: Annotated[int, msgspec.Meta(ge=6, le=7)]
+    reason: str
 
 
 def read_json(path: Path, kind: type[T]) -> T | None:

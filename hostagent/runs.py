@@ -12,21 +12,36 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from events.bounds import NAME
-from events.codes import RunReport
+from events.codes import LIVE_REPORTS, RunReport
 from hostagent import shim
 from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.messages import REASON_CHARS_MAX, LogPage, RunState
 from hostagent.ports import LOCKS
 from hostagent.run_as import TaskUser
 from hostagent.run_output import STREAMS, read_output
-from hostagent.run_record import Ending, Ports, Process, RunKey, find, has_shim, read_json, spawn, wake_shim
+from hostagent.run_record import (
+    Check,
+    Ending,
+    FoundHealth,
+    Launch,
+    Order,
+    Process,
+    RunKey,
+    find,
+    has_shim,
+    read_json,
+    spawn,
+    wake_shim,
+)
 
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
@@ -50,6 +65,7 @@ class Run:
     reported: int = 0
     stopping: bool = False
     ports: tuple[int, ...] = ()
+    check: Check | None = None
     shim: subprocess.Popen[bytes] | None = None
     forgotten_ns: int = 0
     sizes: tuple[int, int] | None = None
@@ -63,7 +79,7 @@ class Run:
     @property
     def alive(self) -> bool:
         """Whether it has not ended."""
-        return self.state <= RunReport.STARTED
+        return not self.state or self.state in LIVE_REPORTS
 
     def report(self) -> RunState:
         """What the cell is told of it; a run on its way to start counts as started."""
@@ -126,26 +142,21 @@ class Runs:
         """Notes for all shims that the cell was heard just now."""
         shim.write(str(self._contact), str(shim.since_boot_ms()))
 
-    def start(
-        self,
-        key: RunKey,
-        command: Iterable[str],
-        env: dict[str, str],
-        grace_ms: int,
-        silence_ms: int,
-        ports: Sequence[int] = (),
-    ) -> Run:
+    def start(self, key: RunKey, launch: Launch) -> Run:
         """Starts a run that is not known here; what goes wrong is its outcome. Raises `OSError` on a full disk: then
         nothing was begun, and it may be started again.
         """
         folder = self._folder(key)
-        run = self._runs[key] = Run(key, folder, ports=tuple(ports))
+        run = self._runs[key] = Run(key, folder, ports=launch.ports)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            order: dict[str, Any] = {"command": list(command), "env": env, "work": str(self._work(key))}
-            order |= {"stop_grace_ms": grace_ms, "stop_after_ms": silence_ms}
-            order |= {"contact": str(self._contact), "ports": list(ports), "port_locks": str(self._locks)}
-            order |= {"user": self._user and self._user._asdict()}
+            work, user = str(self._work(key)), self._user and self._user._asdict()
+            order: dict[str, Any] = {"command": list(launch.command), "env": launch.env, "work": work, "user": user}
+            order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
+            order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
+            if launch.health is not None:
+                run.check = Check(launch.health, launch.health_port, work, launch.env, user)
+                order["check"] = msgspec.to_builtins(run.check)
             shim.write_durably(str(folder / "order.json"), json.dumps(order))
             self._make_work(key)
             run.shim = spawn(folder)
@@ -195,10 +206,16 @@ class Runs:
         """The cell has these states durably."""
         for state in states:
             run = self._runs.get(RunKey(state.job_id, state.instance, state.run))
-            if run is not None and run.reported < state.state:
+            if run is not None and run.reported != state.state:
                 run.reported = state.state
                 with suppress(OSError):  # what is not noted is reported again, which harms nothing
                     shim.write(str(run.folder / "reported"), str(state.state))
+
+    def note_health(self, run: Run, state: RunReport, reason: str) -> None:
+        """What the health check of a run that goes on has found."""
+        run.state, run.reason = int(state), reason
+        with suppress(OSError):  # what is not noted is checked again
+            shim.write(str(run.folder / "health"), json.dumps({"state": run.state, "reason": reason}))
 
     def poll(self) -> bool:
         """Learns what the shims have written; True where a run changed."""
@@ -272,8 +289,8 @@ class Runs:
             self._discard(key)  # ordered, never begun: as if it had not been ordered
             return
         self._runs[key] = run
-        order = read_json(folder / "order.json", Ports)
-        run.ports = () if order is None else tuple(order.ports)
+        if (order := read_json(folder / "order.json", Order)) is not None:
+            run.ports, run.check = tuple(order.ports), order.check
         self._look(run)
 
     def _look(self, run: Run) -> bool:
@@ -289,6 +306,8 @@ class Runs:
             self._vanished(run)
         elif not run.state and (run.folder / "started").exists():
             run.state = int(RunReport.STARTED)
+            if run.check is not None and (health := read_json(run.folder / "health", FoundHealth)) is not None:
+                run.state, run.reason = health.state, health.reason
         return run.state != before
 
     def _vanished(self, run: Run) -> None:

@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from events.records.base import Event
-from events.records.parts import Constraint, Simulated, TaskOverride, UpdatePolicy
+from events.records.parts import Constraint, HealthCheck, Simulated, TaskOverride, UpdatePolicy
 
 
 class JobActionRequested(Event, frozen=True, kw_only=True):
@@ -171,6 +171,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
 
     update: UpdatePolicy | None = None
     """How updates go through its instances; null: all at once."""
+
+    health: HealthCheck | None = None
+    """The health check of a run; null: a run is available once it has started."""
 
     stop_grace_ms: int = 10000
     """Time between the stop signal and the kill."""

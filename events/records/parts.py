@@ -47,6 +47,37 @@ class UpdatePolicy(NestedRecord, frozen=True):
     """The update fails when sla lets nothing go on for so long; 0: never for that."""
 
 
+class HealthCheck(NestedRecord, frozen=True):
+    """How an agent checks whether a run is healthy."""
+
+    kind: str
+    """command: a program that exits with 0; http: a request that is answered with 200 to 399; tcp: a connection."""
+
+    command: tuple[str, ...] = ()
+    """Of the kind command: program and arguments."""
+
+    port: str = ""
+    """Of the kinds http and tcp: name of a port of the job."""
+
+    path: str = ""
+    """Of the kind http: path of the request."""
+
+    delay_ms: int = 0
+    """Time between the start of a run and its first check."""
+
+    interval_ms: int = 10000
+    """Time between two checks."""
+
+    timeout_ms: int = 5000
+    """A check that takes longer has failed."""
+
+    failures: int = 3
+    """So many failed checks in a row end the run."""
+
+    successes: int = 1
+    """So many passed checks in a row make a run healthy."""
+
+
 class Simulated(NestedRecord, frozen=True):
     """How simulated agents play a task; real agents ignore it."""
 
@@ -70,6 +101,12 @@ class Simulated(NestedRecord, frozen=True):
 
     fail_run: int = 0
     """The run of this number exits with 1 too; 0: none does."""
+
+    unhealthy_ms: int | None = None
+    """How long after its start the health check of a run fails for good; null: it passes."""
+
+    unhealthy_runs: int = 0
+    """Only the first so many runs become unhealthy; 0: all."""
 
 
 class TaskOverride(NestedRecord, frozen=True):

@@ -29,8 +29,8 @@ class HostInventory(Event, frozen=True, kw_only=True):
     """Number of the run, from 1. Column of little-endian int32."""
 
     state: bytes
-    """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent.
-    Column of little-endian int32.
+    """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent, 6
+    healthy, 7 unhealthy. Column of little-endian int32.
     """
 
     exit_code: bytes
@@ -48,6 +48,11 @@ class RunsReported(Event, frozen=True, kw_only=True):
     host_ids: tuple[str, ...]
     """The hosts named by the column host."""
 
+    host_session: bytes = b""
+    """Session of each host of host_ids in which this was reported. Column of little-endian int64; empty: not known,
+    taken for the present one.
+    """
+
     job_ids: tuple[str, ...]
     """The jobs named by the column job."""
 
@@ -64,8 +69,8 @@ class RunsReported(Event, frozen=True, kw_only=True):
     """Index into host_ids. Column of little-endian int32."""
 
     state: bytes
-    """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent.
-    Column of little-endian int32.
+    """1 started, 2 exited by itself, 3 stopped by order, 4 could not start, 5 stopped because the cell was silent, 6
+    healthy, 7 unhealthy. Column of little-endian int32.
     """
 
     exit_code: bytes

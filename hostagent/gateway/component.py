@@ -5,7 +5,7 @@ gateway that wrote its newest session. One that reads a newer session of another
 reports of the old one, and no longer watches that host.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -207,7 +207,7 @@ class Gateway:
         """Takes what was posted, until a fact's worth of reports is together. Takes nothing while facts wait."""
         if self._records or not self.serving:
             return False
-        parts: list[Reports] = []
+        parts: list[tuple[Sequence[int], Reports]] = []
         count = size = 0
         while (post := self._next_post()) is not None:
             if isinstance(post, Report):
@@ -216,7 +216,7 @@ class Gateway:
                     self._held = post
                     break
                 if self._take_report(post, now) and runs:
-                    parts.append(post.reports)
+                    parts.append((post.sessions, post.reports))
                     count, size = count + runs, size + weight
             else:
                 self._take_other(post, now)

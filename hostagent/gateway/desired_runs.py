@@ -338,8 +338,8 @@ def _fails_later(job: T, runs: int) -> T:
     simulated = job.simulated
     if simulated is None:
         return job
-    fails, one = simulated.fail_runs, simulated.fail_run
-    later = {"fail_runs": fails + runs if fails else 0, "fail_run": one + runs if one else 0}
+    failures = {name: getattr(simulated, name) for name in ("fail_runs", "fail_run", "unhealthy_runs")}
+    later = {name: runs + run for name, run in failures.items() if run}
     return msgspec.structs.replace(job, simulated=msgspec.structs.replace(simulated, **later))
 
 

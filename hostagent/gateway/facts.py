@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from events.codec import encode
-from events.columns import Names, pack_ints
+from events.columns import Names, pack_ints, pack_longs
 from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered
@@ -83,14 +83,21 @@ def size_of(reports: Reports) -> int:
     return RUN_BYTES * len(reports.job) + sum(len(name.encode()) + 2 for name in names)
 
 
-def reported(gateway: str, parts: Sequence[Reports]) -> NewRecord:
-    """One fact for the reports of many."""
-    hosts, jobs, reasons = Names(), Names(), Names()
+def reported(gateway: str, heard: Sequence[tuple[Sequence[int], Reports]]) -> NewRecord:
+    """One fact for the reports of many, each with the sessions of its hosts. A host that was heard in two sessions is
+    named for each.
+    """
+    jobs, reasons = Names(), Names()
+    hosts: dict[tuple[str, int], int] = {}
+    host = []
+    for sessions, part in heard:
+        named = zip(part.host_ids, sessions, strict=True)
+        host.append(np.array([hosts.setdefault(each, len(hosts)) for each in named], dtype=np.int32)[part.host])
+    parts = [part for _, part in heard]
 
     def indexed(names: Names, of: Sequence[str], index: Column) -> Column:
         return np.array([names[name] for name in of], dtype=np.int32)[index] if len(index) else index
 
-    host = [indexed(hosts, part.host_ids, part.host) for part in parts]
     job = [indexed(jobs, part.job_ids, part.job) for part in parts]
     columns = {
         name: pack_ints(np.concatenate([getattr(part, name) for part in parts]))
@@ -101,7 +108,8 @@ def reported(gateway: str, parts: Sequence[Reports]) -> NewRecord:
         columns["reason"] = pack_ints(np.concatenate(list(every)))
     event = RunsReported(
         gateway=gateway,
-        host_ids=hosts.all(),
+        host_ids=tuple(host_id for host_id, _ in hosts),
+        host_session=pack_longs(session for _, session in hosts),
         job_ids=jobs.all(),
         host=pack_ints(np.concatenate(host)),
         job=pack_ints(np.concatenate(job)),

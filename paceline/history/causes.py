@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from events.acceptance import Chain
 from events.codec import decode
-from events.codes import Code, Outcome, RunCause, RunReport
+from events.codes import LIVE_REPORTS, Code, Outcome, RunCause, RunReport
 from events.columns import ints, some
 from events.log.port import Log
 from events.records.base import Event
@@ -101,7 +101,13 @@ def _accepts_it(log: "Causes", location: Location, run: Run) -> bool:
 def _reports_its_end(log: "Causes", location: Location, run: Run) -> bool:
     event: Any = log.at(location)
     reports = zip(runs_of(event), ints(event.state).tolist(), strict=False)
-    return any(named == run and state > RunReport.STARTED for named, state in reports)
+    return any(named == run and state not in LIVE_REPORTS for named, state in reports)
+
+
+def _reports_it_unhealthy(log: "Causes", location: Location, run: Run) -> bool:
+    event: Any = log.at(location)
+    reports = zip(runs_of(event), ints(event.state).tolist(), strict=False)
+    return any(named == run and state == RunReport.UNHEALTHY for named, state in reports)
 
 
 def _stops_its_job(log: "Causes", location: Location, run: Run) -> bool:
@@ -128,6 +134,7 @@ ADMITTED = Tie((GangsAdmitted, GangsQueued), _names_it)
 RANKED = Tie((AdmissionsRanked, GangsAdmitted, GangsQueued), _names_it)
 REPORTED = Tie((RunsReported, HostInventory), _names_it)
 ENDED = Tie((RunsReported, HostInventory), _reports_its_end)
+UNHEALTHY = Tie((RunsReported, HostInventory), _reports_it_unhealthy)
 STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
 JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
@@ -164,6 +171,7 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.NONE: (REPORTED,),
     RunCause.STOP: (JOB_STOPPED,),
     RunCause.RUN_LIMIT: (OVERDUE,),
+    RunCause.HEALTH: (UNHEALTHY,),
     RunCause.PREEMPT: (PREEMPTED,),
     RunCause.GANG: (GANG_ENDED,),
 }

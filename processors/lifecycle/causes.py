@@ -64,6 +64,8 @@ class CauseRule(NamedTuple):
     cause: EndCause
     kind: CauseKind
     outcome: Outcome | None = None
+    keeps: bool = False
+    """Whether the admission may pass to the next run."""
 
 
 CAUSE_RULES = (
@@ -71,7 +73,7 @@ CAUSE_RULES = (
     CauseRule(EndCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED),
     CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED),
+    CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
     CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED),
     CauseRule(EndCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
     CauseRule(EndCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
@@ -109,9 +111,15 @@ def _code(causes: int) -> RunCause:
     return RunCause((ending & -ending).bit_length())
 
 
+def _keeps(causes: int) -> bool:
+    return all(meaning.keeps for meaning in CAUSE_RULES if causes & meaning.cause)
+
+
 KIND_OF: Lookup = table(map(_kind, range(CAUSE_SETS)))
 """The kind of each set of causes."""
 OUTCOME_OF: Lookup = table(map(_outcome, range(CAUSE_SETS)), np.int64)
 """The outcome that the strongest cause of each set gives a run; 0 where none ends it."""
 CODE_OF: Lookup = table(map(_code, range(CAUSE_SETS)))
 """The strongest cause of each set, as others read it."""
+KEEPS: Lookup = table(map(_keeps, range(CAUSE_SETS)))
+"""1 where no cause of a set takes the admission from the next run."""

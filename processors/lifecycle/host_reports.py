@@ -1,26 +1,43 @@
 """What hosts say of runs: reports, inventories, and the loss of a host."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import LIVE_TASKS, RunReport
-from events.columns import I32, I64, ints
+from events.codes import LIVE_REPORTS, LIVE_TASKS, RunReport
+from events.columns import I32, I64, ints, longs
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
 from events.records.parts import Cause
 from events.records.placement import HostLost, HostRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.reused_numbers import ReusedNumbers
-from processors.lifecycle.lookups import among
+from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import HostRow
 from processors.lifecycle.run_decisions import orphans
-from processors.lifecycle.task_rules import noted
+from processors.lifecycle.task_rules import Trait, noted
 from processors.lifecycle.task_table import LOST, Note, TaskEvent
 from processors.lifecycle.tasks import Tasks
 from processors.state.arena import locate
 from processors.state.causes import recorded
 from processors.state.table import Table, struct_table
+
+
+class Reported(NamedTuple):
+    """Reports of runs; columns of equal length. `current`: not of a session of its host that is over."""
+
+    slots: I64
+    run: I32
+    state: I32
+    exit_code: I32
+    current: Mask
+
+    def some(self, which: Mask) -> "Reported":
+        """Some of them."""
+        columns = (self.slots[which], self.run[which], self.state[which], self.exit_code[which])
+        return Reported(*columns, self.current[which])
+
 
 Stretch = Callable[[str], tuple[int, int] | None]
 
@@ -61,15 +78,33 @@ class Hosts:
         slots, known = locate(event.job_ids, event.job, event.instance, self._stretch)
         if not len(slots) == len(ints(event.run)) == len(ints(event.state)) == len(ints(event.exit_code)):
             return
-        self._note(slots[known], ints(event.run)[known], ints(event.state)[known], ints(event.exit_code)[known])
+        reports = Reported(slots, ints(event.run), ints(event.state), ints(event.exit_code), self._current(event))
+        self._note(reports.some(known))
 
-    def _note(self, slots: I64, run: I32, reported: I32, exit_code: I32) -> I64:
+    def _current(self, event: RunsReported) -> Mask:
+        """Which reports aren't of a session that is over: since then the host may have been started anew, so what went
+        on there counts no more.
+        """
+        host, sessions = ints(event.host), longs(event.host_session)
+        if len(host) != len(ints(event.run)) or not len(sessions) == len(event.host_ids) > 0:
+            return np.ones(len(ints(event.run)), dtype=np.bool_)
+        rows = (self.table.get(host_id) for host_id in event.host_ids)
+        last = np.array([row.session if row is not None else 0 for row in rows], dtype=np.int64)
+        current: Mask = (sessions >= last).take(host, mode="clip")
+        return current
+
+    def _note(self, reports: Reported) -> I64:
         """Notes reports and returns the slots whose present runs they are about."""
+        slots, run, reported, exit_code, current = reports
         arena = self._tasks.arena
         state = arena["state"][slots]
         live = (arena["run"][slots] == run) & among(state, LIVE_TASKS)
-        fresh = slots[live & noted(TaskEvent.STARTED, Note.READY, state) & (reported == RunReport.STARTED)]
-        self._tasks.note("report", fresh[arena["report"][fresh] == 0], RunReport.STARTED)
+        goes_on = live & current & (arena["report"][slots] <= RunReport.STARTED)
+        checked = arena["traits"][slots] & Trait.HEALTH != 0
+        ready = goes_on & noted(TaskEvent.STARTED, Note.READY, state) & (arena["report"][slots] == 0)
+        ready &= reported == np.where(checked, RunReport.HEALTHY, RunReport.STARTED)
+        self._tasks.note("report", slots[ready], RunReport.STARTED)
+        self._tasks.record_event(TaskEvent.UNHEALTHY, slots[goes_on & checked & (reported == RunReport.UNHEALTHY)])
         ended = live & noted(TaskEvent.ENDED, Note.REPORT, state)
         ended &= (reported > RunReport.STARTED) & (reported <= RunReport.SILENCED)
         ended[ended] = arena["report"][slots[ended]] <= RunReport.STARTED
@@ -127,15 +162,17 @@ class Hosts:
             & among(arena["state"][slots[known]], LIVE_TASKS)
             & (arena["host"][slots[known]] == number)
         )
-        present = self._note(slots[expected], run[expected], reported[expected], exit_code[expected])
+        reports = Reported(slots, run, reported, exit_code, np.ones(len(slots), dtype=np.bool_))
+        present = self._note(reports.some(expected))
         missing = np.setdiff1d(self._runs_on(number), present)
         row.session = event.session
         row.inventory, row.inventory_by = True, self._tasks.input.cause
         row.stopped = 0
-        row.running = int((expected & (reported == RunReport.STARTED)).sum())
-        row.ended = int((expected & (reported > RunReport.STARTED)).sum())
+        goes_on = among(reported, LIVE_REPORTS)
+        row.running = int((expected & goes_on).sum())
+        row.ended = int((expected & ~goes_on).sum())
         row.ended += self._lose(TaskEvent.MISSING, event.host_id, missing)
-        unexpected = np.flatnonzero(~expected & (reported == RunReport.STARTED))
+        unexpected = np.flatnonzero(~expected & goes_on)
         jobs, instances = ints(event.job), ints(event.instance)
         row.orphans = [
             (event.job_ids[jobs[at]], int(instances[at]), int(run[at]))

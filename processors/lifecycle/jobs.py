@@ -100,6 +100,7 @@ class Jobs:
             priority=event.priority,
             preempt_fails=job.on_preempt == "fail",
             max_runtime_ms=job.max_runtime_ms,
+            health=job.health is not None,
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
@@ -367,4 +368,5 @@ def traits(row: JobRow, gang: bool) -> int:
     found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
     found |= Trait.GANG if gang else Trait(0)
     found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
-    return int(found) | min(row.retries_max, 1 << 24) << RETRIES_SHIFT
+    found |= Trait.HEALTH if row.health else Trait(0)
+    return int(found) | min(row.retries_max, 1 << 23) << RETRIES_SHIFT

@@ -42,6 +42,8 @@ class JobRow(msgspec.Struct, array_like=True):
     preempt_fails: bool = False
     """A task that is preempted has failed, and its gang with it."""
     max_runtime_ms: int = 0
+    health: bool = False
+    """Its runs have a health check, and are available once that has passed."""
 
     @property
     def tasks(self) -> int:
@@ -108,6 +110,22 @@ class SimulatedRow(msgspec.Struct, frozen=True, array_like=True):
     durations_ms: tuple[int, ...]
     ready_ms: int
     fail_run: int
+    unhealthy_ms: int | None
+    unhealthy_runs: int
+
+
+class HealthRow(msgspec.Struct, frozen=True, array_like=True):
+    """The health check of a job."""
+
+    kind: str
+    command: tuple[str, ...]
+    port: str
+    path: str
+    delay_ms: int
+    interval_ms: int
+    timeout_ms: int
+    failures: int
+    successes: int
 
 
 class OverrideRow(msgspec.Struct, frozen=True, array_like=True):
@@ -147,6 +165,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     constraints: tuple[ConstraintRow, ...]
     strategy: str
     max_unavailable: int | None
+    health: HealthRow | None
     stop_grace_ms: int
     on_silence: str
     stop_after_ms: int

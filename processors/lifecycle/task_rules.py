@@ -13,7 +13,7 @@ from events.bounds import RUN_MAX
 from events.codes import Counts, Outcome, RunReport, TaskState
 from events.columns import I64
 from events.records.base import Event
-from processors.lifecycle.causes import CODE_OF, FINAL, KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
+from processors.lifecycle.causes import CODE_OF, FINAL, KEEPS, KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
 from processors.lifecycle.task_table import (
     ENDS,
@@ -45,9 +45,10 @@ class Trait(IntFlag):
     GANG_FINAL = 8
     PREEMPT_FAILS = 16
     CONTROLLER = 32
+    HEALTH = 64
 
 
-RETRIES_SHIFT = 6
+RETRIES_SHIFT = 7
 _FLAGS = (False, True)
 
 
@@ -173,7 +174,7 @@ def run_ends(arena: Arena, slots: I64, failing_gangs: Callable[[I64, I64], I64])
     following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following)  # seen by nobody else
     counts_as = np.where(counts, Counts.TASK, Counts.NOTHING).astype(np.int64)
     failures = np.where(counts, arena["failures"][slots].astype(np.int64) + 1, 0)
-    kept = (keeps & (causes == 0)).astype(np.int64)
+    kept = (keeps & (KEEPS.take(causes) == 1)).astype(np.int64)
     return RunEnds(outcome, exit_code, following.astype(np.int64), kept, CODE_OF.take(causes), counts_as, failures)
 
 

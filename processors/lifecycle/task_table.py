@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from events.codes import ENDED_TASKS, LIVE_TASKS, Number, Outcome, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_REPORTS, LIVE_TASKS, Number, Outcome, RunReport, TaskState
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -27,7 +27,7 @@ PLACED = 9
 """Has a host; the order is still to be given. Seen by nobody else, counted as queued."""
 GANG_WAIT = 10
 """Its run is over and it waits for the other members of its gang."""
-LOST = 6
+LOST = 8
 """A report like those of `RunReport`: the host is lost, or doesn't know the run."""
 
 LIFE = (
@@ -63,12 +63,12 @@ class TaskEvent(StrEnum):
     ALLOWED = "sla allows its disruption at once (DisruptionAllowed)"
     ALLOWED_LATER = "sla allows it after having deferred it (DisruptionAllowed)"
     DEFERRED = "sla defers its disruption (DisruptionDeferred)"
-    STARTED = "its host reports that it runs (RunsReported)"
+    STARTED = "its host reports that it runs, or is healthy if it has a health check (RunsReported)"
     ENDED = "its host reports its end (RunsReported)"
     REMOVE = "the instance is removed"
     JOB_END = "the controller of the job is over"
     RUN_LIMIT = "it, or a member of its gang, has run for as long as it may (RunsOverdue)"
-    UNHEALTHY = "its health check fails"
+    UNHEALTHY = "its host reports that its health check fails (RunsReported)"
     START_LATE = "it isn't ready within its time"
     DRAIN = "its host is drained"
     UNDRAIN = "the drain of its host is called off"
@@ -116,7 +116,7 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.RUN_LIMIT: "     x     x        c       c      c       c       c       c         -       x      x",
     TaskEvent.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
     TaskEvent.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
-    TaskEvent.UNHEALTHY: "     X     X        X       X      X       C       C       C         X       X      X",
+    TaskEvent.UNHEALTHY: "     -     -        -       -      -       c       c       -         -       -      -",
     TaskEvent.START_LATE: "    X     X        X       X      X       C       X       X         X       X      X",
     TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
     TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
@@ -183,7 +183,7 @@ class Report(Number):
 
 REPORTS = (
     Report.NONE,
-    *(Report.STARTED if report == RunReport.STARTED else Report.ENDED for report in RunReport),
+    *(Report.STARTED if report in LIVE_REPORTS else Report.ENDED for report in RunReport),
     Report.ENDED,
 )
 """By the number that stands in the column `report`: none, those of `RunReport`, LOST."""

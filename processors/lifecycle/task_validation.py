@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from events.bounds import (
+    CHECK_EVERY_MS_MIN,
+    CHECKS_MAX,
     CONSTRAINTS_MAX,
     EXIT_CODE_MAX,
     GANG_PORTS_MAX,
@@ -11,6 +13,7 @@ from events.bounds import (
     PORTS_MAX,
     STRING_BYTES_MAX,
     STRINGS_MAX,
+    URL_PATH,
     VALUES_MAX,
     WORD_MAX,
 )
@@ -41,7 +44,14 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once"
     if job.strategy not in ("pack", "spread"):
         yield f"strategy is {job.strategy[:40]!r}, it must be pack or spread"
-    checks = (_program(job), _simulated(job), _constraints(job), _labels(job), _silence(job, host_lost_after_ms))
+    checks = (
+        _program(job),
+        _simulated(job),
+        _health(job),
+        _constraints(job),
+        _labels(job),
+        _silence(job, host_lost_after_ms),
+    )
     yield from filter(None, checks)
 
 
@@ -72,9 +82,36 @@ def _simulated(job: SubmittedRow) -> str:
             return f"simulated {name} is {wrong}, it must be 0 to {MS_MAX}"
     if not 0 <= sim.exit_code <= EXIT_CODE_MAX:
         return f"simulated exit_code is {sim.exit_code}, it must be 0 to {EXIT_CODE_MAX}"
-    for name, number in (("fail_runs", sim.fail_runs), ("fail_run", sim.fail_run)):
+    if sim.unhealthy_ms is not None and not 0 <= sim.unhealthy_ms <= MS_MAX:
+        return f"simulated unhealthy_ms is {sim.unhealthy_ms}, it must be 0 to {MS_MAX}"
+    for name in ("fail_runs", "fail_run", "unhealthy_runs"):
+        number = getattr(sim, name)
         if number < 0:
             return f"simulated {name} is {number}, it must not be negative"
+    return ""
+
+
+def _health(job: SubmittedRow) -> str:
+    check, sim = job.health, job.simulated
+    if check is None:
+        unplayed = sim is not None and sim.unhealthy_ms is not None
+        return "simulated unhealthy_ms plays a health check, and the job has none" if unplayed else ""
+    if check.kind not in ("command", "http", "tcp"):
+        return f"health kind is {check.kind[:40]!r}, it must be command, http or tcp"
+    if check.kind == "command" and not (check.command and check.command[0]):
+        return "health command must name a program"
+    if any("\0" in text for text in check.command):
+        return "health command must not hold the character 0"
+    if check.kind != "command" and check.port not in job.ports:
+        return f"health port is {check.port[:80]!r}, it must be a port of the job"
+    if check.kind == "http" and not URL_PATH.fullmatch(check.path):
+        return "health path must begin with / and hold printable ASCII without spaces"
+    for name, least in (("delay_ms", 0), ("interval_ms", CHECK_EVERY_MS_MIN), ("timeout_ms", 1)):
+        if not least <= getattr(check, name) <= MS_MAX:
+            return f"health {name} is {getattr(check, name)}, it must be {least} to {MS_MAX}"
+    for name in ("failures", "successes"):
+        if not 1 <= getattr(check, name) <= CHECKS_MAX:
+            return f"health {name} is {getattr(check, name)}, it must be 1 to {CHECKS_MAX}"
     return ""
 
 

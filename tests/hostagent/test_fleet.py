@@ -9,7 +9,7 @@ from events.columns import pack_ints
 from events.log.port import NewRecord
 from events.records.hosts import GatewayBeat, HostConnected, HostSilent
 from events.records.jobs import JobSubmitted
-from events.records.parts import Simulated, TaskOverride
+from events.records.parts import HealthCheck, Simulated, TaskOverride
 from hostagent.fleet import Fleet, SimHost
 from hostagent.messages import Orders
 from tests.hostagent.cell import Cell, TestClock, ended, ordered, stopping
@@ -176,3 +176,29 @@ def test_a_run_that_is_stopped_before_its_host_heard_of_it_is_stopped() -> None:
     cell.decide(stopping([("j", 0, 1)], ["sim-1"]))
     cell.rest()
     assert list(cell.said()) == [("j", 0, 1, "STOPPED", 143)]
+
+
+def test_a_simulated_run_with_a_check_is_healthy_when_it_is_ready_and_fails_when_the_job_says_so() -> None:
+    cell = Fleeted(1)
+    played = Simulated(duration_ms=10_000, ready_ms=20, unhealthy_ms=50, unhealthy_runs=1)
+    cell.submit(msgspec.structs.replace(job("j", 1, played), health=HealthCheck("command", ("true",))))
+    cell.decide(ordered([("j", 0, 1)], ["sim-1"]))
+    cell.pass_ms(50)
+    cell.decide(ended([("j", 0, 1)]), ordered([("j", 0, 2)], ["sim-1"]))
+    cell.pass_ms(1000)
+    assert [said[2:4] for said in cell.said()] == [
+        (1, "STARTED"),
+        (1, "HEALTHY"),
+        (1, "UNHEALTHY"),
+        (2, "STARTED"),
+        (2, "HEALTHY"),
+    ]
+
+
+def test_a_simulated_run_whose_check_fails_before_it_is_ready_is_never_healthy() -> None:
+    cell = Fleeted(1)
+    played = Simulated(duration_ms=10_000, ready_ms=20, unhealthy_ms=10)
+    cell.submit(msgspec.structs.replace(job("j", 1, played), health=HealthCheck("command", ("true",))))
+    cell.decide(ordered([("j", 0, 1)], ["sim-1"]))
+    cell.pass_ms(1000)
+    assert [said[3] for said in cell.said()] == ["STARTED", "UNHEALTHY"]

@@ -15,7 +15,7 @@ from events.records.hosts import HostOffered
 from hostagent.agent import Agent, AgentSettings
 from hostagent.agent_state import AgentFault
 from hostagent.ports import PortsTaken, take_ports
-from hostagent.run_record import RunKey
+from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs, stop_all
 from hostagent.shim import Shim
 from tests.hostagent.cell import TOKEN, Cell, Server
@@ -50,7 +50,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def start(runs: Runs, key: RunKey, *ports: int) -> None:
-    runs.start(key, ["sleep", "600"], dict(os.environ), grace_ms=100, silence_ms=0, ports=ports)
+    runs.start(key, Launch(("sleep", "600"), dict(os.environ), 100, ports=ports))
 
 
 def test_the_second_agent_of_a_machine_moves_down_and_keeps_its_range(locks: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hostagent import folders, shim
 from hostagent.folders import remove
 from hostagent.machine_identity import identity
-from hostagent.run_record import RunKey
+from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from tests.hostagent.test_agent import HOST, Site, shell, site
 from tests.hostagent.test_runs import KEY, finish, start, until
@@ -203,7 +203,7 @@ def test_the_shim_of_a_run_is_woken_to_stop_it(tmp_path: Path, monkeypatch: pyte
 def test_a_note_of_contact_that_can_not_be_read_is_none(tmp_path: Path, put: Callable[[Path], None]) -> None:
     runs = Runs(tmp_path)
     put(tmp_path / "contact")
-    runs.start(KEY, ["sleep", "600"], dict(os.environ), grace_ms=1000, silence_ms=1)
+    runs.start(KEY, Launch(("sleep", "600"), dict(os.environ), 1000, stop_after_ms=1))
     finish(runs)
     assert [(run.state, run.exit_code) for run in runs.unreported()] == [(5, 143)]
 

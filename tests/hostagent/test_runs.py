@@ -15,7 +15,7 @@ import pytest
 from hostagent import folders, run_output, shim
 from hostagent import runs as module
 from hostagent.messages import RunState
-from hostagent.run_record import RunKey
+from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from hostagent.shim import HEAD_BYTES, PIECE_BYTES, Output, boot_id
 
@@ -30,7 +30,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def start(runs: Runs, key: RunKey = KEY, *command: str) -> None:
-    runs.start(key, command or ("true",), dict(os.environ), 1000, 0)
+    runs.start(key, Launch(command or ("true",), dict(os.environ), 1000))
 
 
 def finish(runs: Runs) -> None:
@@ -251,7 +251,7 @@ def test_a_run_whose_files_find_no_room_waits_for_it_and_is_not_lost(tmp_path: P
 def test_a_run_whose_folder_is_removed_while_it_waits_for_room_never_begins(tmp_path: Path) -> None:
     runs, folder = Runs(tmp_path), tmp_path / "runs/j/0/1"
     (folder / "process.json.tmp").mkdir(parents=True)
-    begun = runs.start(KEY, ["touch", str(tmp_path / "ran")], dict(os.environ), 1000, 0)
+    begun = runs.start(KEY, Launch(("touch", str(tmp_path / "ran")), dict(os.environ), 1000))
     until(lambda: "can't write process.json" in (folder / "shim.log").read_text())
     shutil.rmtree(folder)
     assert begun.shim is not None

@@ -16,6 +16,8 @@ class World(Alone[Lifecycle]):
     def __init__(self) -> None:
         super().__init__(Lifecycle)
         self.orders = 0
+        self.session = 1
+        """The last one of h1."""
         self.fact("paceline.pools", PoolDefined(path="/p", command_id="1", open_jobs_max=3, open_tasks_max=1000))
         self.peer("entitlement", PoolAnswered(path="/p", pools_offset=0, command_id="1", code="DONE"))
 
@@ -47,11 +49,13 @@ class World(Alone[Lifecycle]):
         )
         return self.peer("placement", placed)
 
-    def report(self, state: int, *runs: Run, exit_code: int = 0) -> list[Event]:
+    def report(self, state: int, *runs: Run, exit_code: int = 0, session: int | None = None) -> list[Event]:
+        """What h1 says, in its present session unless said."""
         event = RunsReported(
             gateway="g",
             host_ids=("h1",),
             **columns(runs),
+            host_session=pack_longs([self.session if session is None else session]),
             host=pack_ints([0] * len(runs)),
             state=pack_ints([state] * len(runs)),
             exit_code=pack_ints([exit_code] * len(runs)),
@@ -59,6 +63,7 @@ class World(Alone[Lifecycle]):
         return self.fact("paceline.tasks", event)
 
     def inventory(self, session: int, *runs: Run, state: int = 1, host: str = "h1") -> list[Event]:
+        self.session = session if host == "h1" else self.session
         event = HostInventory(
             host_id=host,
             session=session,

@@ -12,6 +12,7 @@ from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, Task
 from events.columns import ints, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue
+from events.records.parts import HealthCheck
 from events.records.placement import HostLost
 from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of, run_ends
@@ -38,7 +39,8 @@ from processors.machine import Decided
 from tests.lifecycle.harness import World, allowed, deferred
 from tests.machines import columns, instances_changed, one, ranges_of, runs_of
 
-GANG = {"instances": 3, "gang_min": 2, "retries_max": 5}
+CHECK = HealthCheck("command", ("true",))
+GANG: dict[str, Any] = {"instances": 3, "gang_min": 2, "retries_max": 5}
 CELLS = [
     (happening, state, letter)
     for happening, row in NOTES.items()
@@ -73,6 +75,8 @@ class Task:
     def __init__(self, state: int, happening: TaskEvent) -> None:
         self.world = World()
         self.happening = happening
+        checked = happening is TaskEvent.UNHEALTHY
+        self.ready = RunReport.HEALTHY if checked else RunReport.STARTED
         if happening in OF_ORDERS:
             self.world.submit("web", kind="stateless", max_unavailable=1)
             self.world.place(OTHER)
@@ -80,7 +84,8 @@ class Task:
         gang = happening in OF_GANGS or state in (GANG_WAIT, TaskState.STOPPING)
         service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS))
         spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
-        self.world.submit("a", **(spec if service and not gang else GANG if gang else {"instances": 2}))
+        spec = spec if service and not gang else GANG if gang else {"instances": 2}
+        self.world.submit("a", **spec, health=CHECK if checked else None)
         self._drive(state)
         assert self.now["state"] == state, NAMES[self.now["state"]]
 
@@ -105,13 +110,13 @@ class Task:
                 world.place(mate)
             return
         world.place(mate)
-        world.report(RunReport.STARTED, mate)
+        world.report(self.ready, mate)
         world.busy = state == PLACED
         world.place(self.run)
         world.busy = False
         if state in (PLACED, TaskState.ORDERED):
             return
-        world.report(RunReport.STARTED, self.run)
+        world.report(self.ready, self.run)
         if state == TaskState.STOPPING and self.happening in OF_GANGS:
             world.preempt(self.run)
         elif state == TaskState.STOPPING:
@@ -187,6 +192,7 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     ),
     TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
     TaskEvent.ENDED: lambda task: task.world.report(RunReport.EXITED, task.run),
+    TaskEvent.UNHEALTHY: lambda task: task.world.report(RunReport.UNHEALTHY, task.run),
 }
 CAUSED_BY = {
     Outcome.STOPPED: EndCause.STOP,
@@ -290,7 +296,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert impossible == {cell for cell in WHY_NOT if cell in impossible}
     later = {happening for happening, _, letter in CELLS if letter.isupper()}
     assert {CAUSE_OF[happening] for happening in later} == {
-        EndCause.REMOVE, EndCause.JOB_END, EndCause.HEALTH, EndCause.START_LATE, EndCause.DRAIN,
+        EndCause.REMOVE, EndCause.JOB_END, EndCause.START_LATE, EndCause.DRAIN,
         EndCause.UPDATE, EndCause.RESTART,
     }  # fmt: skip
     assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from hashlib import blake2b
 
-from events.codes import RunReport
+from events.codes import LIVE_REPORTS, RunReport
 from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import GangsHeld
@@ -139,12 +139,12 @@ class Runs:
 
     def _reported(self, task: Task, run: int, host_id: str, state: int, round_: Round) -> None:
         running = self._reported_running.setdefault(task, {})
-        if state > RunReport.STARTED:
+        if state not in LIVE_REPORTS:
             self._reported_ended.add((task, run))
         over = self.is_over(task, run)  # and may be stopped by whoever finds it
         if state == RunReport.STOPPED and not over and run > self._stopping.get(task, 0):
             raise Violation(f"{round_} hears that {task} run {run} was stopped, which nobody has told to")
-        if state == RunReport.STARTED:
+        if state in LIVE_REPORTS:
             if (task, run, host_id) not in self._ordered:
                 raise Violation(f"{round_} hears that {task} run {run} goes on at {host_id}, which nobody has ordered")
             if (task, run) in self._reported_ended or (task, run) in self._missing or self.is_over(task, run):

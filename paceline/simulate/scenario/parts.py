@@ -132,7 +132,6 @@ class ScenarioSim(Sim, ScenarioPart):
     """How tasks are played."""
 
     later: ClassVar[dict[str, str]] = {
-        "health": "Paceline knows no health of tasks",
         "usage": "Paceline doesn't follow what tasks use",
     }
 

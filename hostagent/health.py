@@ -1,0 +1,157 @@
+"""Health checks of runs: asked by the agent, so that a shim stays small.
+
+What a check has found is kept in the folder of its run, so an agent that starts anew goes on from there. A run is
+checked from its start until it is healthy or not any more, is told to stop, or ends.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Self
+
+import httpx2
+
+from events.codes import RunReport
+from hostagent import open_files
+from hostagent.run_record import Check, RunKey
+from hostagent.runs import Run, Runs
+
+OUTPUT_CHARS = 300
+"""So much of what a failed check has said is reported: its end."""
+COMMANDS_MAX = 16
+"""Programs of checks that run at the same time; others wait, and their time-out begins when they start."""
+
+
+class HealthChecks:
+    """Checks all runs that have a health check. `changed` is called when a run is healthy, or is so no more."""
+
+    def __init__(self, runs: Runs, changed: Callable[[], None]) -> None:
+        self._runs = runs
+        self._changed = changed
+        self._tasks: dict[RunKey, asyncio.Task[None]] = {}
+        self._commands = asyncio.Semaphore(COMMANDS_MAX)
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._client = httpx2.AsyncClient(trust_env=False, verify=False, limits=limits, timeout=None)
+
+    def look(self) -> None:
+        """Begins to check the runs that have started."""
+        for run in self._runs.alive():
+            if run.check is not None and run.key not in self._tasks and _checked(run):
+                task = self._tasks[run.key] = asyncio.create_task(self._follow(run, run.check))
+                task.add_done_callback(partial(self._done, run.key))
+
+    def _done(self, key: RunKey, _: asyncio.Task[None]) -> None:
+        del self._tasks[key]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _follow(self, run: Run, check: Check) -> None:
+        """Checks one run again and again."""
+        failed = passed = 0
+        wanted = check.health
+        await asyncio.sleep(_delay_s(run, wanted.delay_ms))
+        while _checked(run):
+            fault = await self._fault(check)
+            failed, passed = (failed + 1, 0) if fault else (0, passed + 1)
+            if not _checked(run):  # a process that is stopped answers no more: that says nothing about its health
+                return
+            if failed >= wanted.failures:
+                self._runs.note_health(run, RunReport.UNHEALTHY, _reason(failed, fault))
+                self._changed()
+            elif passed >= wanted.successes and run.state == RunReport.STARTED:
+                self._runs.note_health(run, RunReport.HEALTHY, "")
+                self._changed()
+            await asyncio.sleep(wanted.interval_ms / 1000)
+
+    async def _fault(self, check: Check) -> str:
+        """Why a check fails; empty: it passes."""
+        wanted = check.health
+        try:
+            if wanted.kind == "command":
+                async with self._commands:
+                    return await _command_fault(check, wanted.timeout_ms / 1000)
+            async with asyncio.timeout(wanted.timeout_ms / 1000):
+                if wanted.kind == "http":
+                    return await self._http_fault(f"http://127.0.0.1:{check.port}{wanted.path}")
+                _, writer = await asyncio.open_connection("127.0.0.1", check.port)
+                writer.close()
+                return ""
+        except TimeoutError:
+            return f"no answer within {wanted.timeout_ms} ms"
+        except (OSError, ValueError, httpx2.HTTPError) as error:
+            return str(error) or type(error).__name__
+
+    async def _http_fault(self, url: str) -> str:
+        async with self._client.stream("GET", url) as response:
+            if 200 <= response.status_code < 400:
+                return ""
+            said = b""
+            async for chunk in response.aiter_bytes():
+                said = chunk[:OUTPUT_CHARS]
+                break
+            return f"GET {url} was answered with {response.status_code} {said.decode(errors='replace')}".strip()
+
+
+def _checked(run: Run) -> bool:
+    return run.state in (RunReport.STARTED, RunReport.HEALTHY) and not run.stopping
+
+
+def _delay_s(run: Run, delay_ms: int) -> float:
+    """What is left of the delay before the first check of a run."""
+    if run.state == RunReport.HEALTHY:
+        return 0.0
+    with suppress(OSError):
+        passed = time.time() - (run.folder / "started").stat().st_mtime
+        return min(delay_ms / 1000, max(0.0, delay_ms / 1000 - passed))
+    return delay_ms / 1000
+
+
+def _reason(failed: int, fault: str) -> str:
+    times = "once" if failed == 1 else f"{failed} times in a row"
+    return f"the health check failed {times}: {fault}"
+
+
+async def _command_fault(check: Check, timeout_s: float) -> str:
+    """Runs the program of a check as its task runs. What it leaves in its process group is killed."""
+    process = await asyncio.create_subprocess_exec(
+        *check.health.command,
+        cwd=check.work,
+        env=check.env,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        **check.identity(),
+    )
+    with suppress(OSError, ValueError):  # the agent's own limit is higher
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (open_files.given(),) * 2)
+    try:
+        async with asyncio.timeout(timeout_s):
+            said = await _tail(process.stdout)
+            code = await process.wait()
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return f"{check.health.command[0]} exited with {code}: {said}" if code else ""
+
+
+async def _tail(stream: asyncio.StreamReader | None) -> str:
+    """The end of what a program writes."""
+    kept = b""
+    while stream is not None and (data := await stream.read(65536)):
+        kept = (kept + data)[-4 * OUTPUT_CHARS :]
+    return kept.decode(errors="replace").strip()[-OUTPUT_CHARS:]

@@ -1,0 +1,34 @@
+"""What a run is started with: made of what its order says, and what its host has."""
+
+from events.port_names import variable_of
+from hostagent.messages import JobOrder, RunOrder
+from hostagent.run_as import TaskUser, environment
+from hostagent.run_record import Launch
+
+
+def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -> Launch:
+    """How a run that is ordered starts on a host, as a user."""
+    ports = dict(zip(job.ports, item.ports, strict=False))
+    return Launch(
+        command=job.command,
+        env=_environment(job, item, host_id, user, ports),
+        stop_grace_ms=job.stop_grace_ms,
+        stop_after_ms=job.stop_after_ms,
+        ports=tuple(port for port in item.ports if port),
+        health=job.health,
+        health_port=ports.get(job.health.port, 0) if job.health is not None else 0,
+    )
+
+
+def _environment(
+    job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None, ports: dict[str, int]
+) -> dict[str, str]:
+    own = {
+        "PACELINE_JOB": job.job_id,
+        "PACELINE_TASK": str(item.instance),
+        "PACELINE_RUN": str(item.run),
+        "PACELINE_HOST": host_id,
+        "PACELINE_POOL": job.pool,
+    }
+    named = {variable_of(name): str(port) for name, port in ports.items()}
+    return environment(user) | job.env | own | named
