@@ -225,7 +225,7 @@ def on_silence_body(action: str, after_ms: int) -> dict[str, str]:
 class SimHealth(Spec):
     """When the health check of a simulated run fails."""
 
-    fails_after: Milliseconds = Field(description="So long after its start, for good.")
+    bad_at: Milliseconds = Field(description="So long after its start, for good.")
     runs: Annotated[int, Field(ge=0, le=INT_MAX)] = Field(default=0, description="Of the first so many runs; 0: all.")
 
 
@@ -265,7 +265,7 @@ class Sim(Spec):
             ready_ms=self.ready,
             ignores_stop=self.ignores_stop,
             fail_run=self.fail_run,
-            unhealthy_ms=self.health.fails_after if self.health else None,
+            unhealthy_ms=self.health.bad_at if self.health else None,
             unhealthy_runs=self.health.runs if self.health else 0,
         )
 
@@ -282,7 +282,7 @@ def sim_body(sim: Simulated) -> dict[str, Any]:
     if sim.ignores_stop:
         body["ignores_stop"] = True
     if sim.unhealthy_ms is not None:
-        body["health"] = {"fails_after": write_ms(sim.unhealthy_ms), "runs": sim.unhealthy_runs}
+        body["health"] = {"bad_at": write_ms(sim.unhealthy_ms), "runs": sim.unhealthy_runs}
     return body
 
 
