@@ -15,7 +15,7 @@ import processors.lifecycle.task_rules as task_rules
 from events.acceptance import CLAIM, Acceptance, Chain, RoundKey, parse
 from events.codec import decode
 from events.codes import ENDED_TASKS, RunReport
-from events.columns import I32, I64
+from events.columns import I64
 from events.log.port import LogRecord, NewRecord
 from events.records.base import Event
 from events.records.lifecycle import JobAccepted, RunsOrdered
@@ -26,6 +26,7 @@ from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import OrderKind
 from processors.entitlement.holdings import Holdings
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
+from processors.lifecycle.host_reports import Reported
 from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
@@ -116,8 +117,8 @@ def old_reports_count(patch: pytest.MonkeyPatch) -> None:
     """A report of a run that is over is taken for one of the present run."""
     note = LifecycleHosts._note
 
-    def of_any_run(self: LifecycleHosts, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
-        return note(self, slots, self._tasks.arena["run"][slots], said, exit_code)
+    def of_any_run(self: LifecycleHosts, reports: Reported) -> I64:
+        return note(self, reports._replace(run=self._tasks.arena["run"][reports.slots]))
 
     patch.setattr(LifecycleHosts, "_note", of_any_run)
 
@@ -255,8 +256,9 @@ def ends_unheard(patch: pytest.MonkeyPatch) -> None:
     """Lifecycle takes no notice of runs that end by themselves."""
     note = LifecycleHosts._note
 
-    def but_exits(self: LifecycleHosts, slots: I64, run: I32, said: I32, exit_code: I32) -> I64:
-        return note(self, slots, run, np.where(said == RunReport.EXITED, 0, said), exit_code)
+    def but_exits(self: LifecycleHosts, reports: Reported) -> I64:
+        said = reports.state
+        return note(self, reports._replace(state=np.where(said == RunReport.EXITED, 0, said)))
 
     patch.setattr(LifecycleHosts, "_note", but_exits)
 

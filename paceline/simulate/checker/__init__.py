@@ -11,6 +11,7 @@ from typing import Protocol
 
 from events.log.port import Log
 from paceline.simulate.checker.claims import Claims
+from paceline.simulate.checker.health import Health
 from paceline.simulate.checker.history import History, Round, Violation
 from paceline.simulate.checker.hosts import Hosts
 from paceline.simulate.checker.idle import IDLE_MS, STEPS, Idle
@@ -60,7 +61,7 @@ class Checker:
         self._claims = Claims(self._hosts, self._plans, self._pools, self._orders)
         self._preemptions = Preemptions(self._runs.is_over)
         self._folds: dict[str, tuple[Fold, ...]] = {
-            "lifecycle": (self._runs, self._preemptions),
+            "lifecycle": (self._runs, self._preemptions, Health()),
             "entitlement": (self._pools, self._orders, self._reasons, self._rest),
             "placement": (self._hosts, self._plans, self._serving),
         }

@@ -1,0 +1,79 @@
+"""What must hold of runs with a health check: available once they are healthy, told to stop when they are not."""
+
+from events.codes import RunReport
+from events.columns import ints, longs
+from events.records.base import Event
+from events.records.jobs import JobSubmitted
+from events.records.lifecycle import JobAccepted, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from events.records.tasks import HostInventory, RunsReported
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import Task, runs_of
+
+ROUNDS = 10
+"""Lifecycle may take so many rounds to stop a run, as there is a bound on what one round decides."""
+Named = tuple[Task, int]
+"""A run."""
+
+
+class Health:
+    """Follows what lifecycle hears of health checks, and decides by it."""
+
+    def __init__(self) -> None:
+        self._submitted: dict[int, bool] = {}
+        self._checked: set[str] = set()
+        """Jobs that have a check."""
+        self._sessions: dict[str, int] = {}
+        self._up: set[Named] = set()
+        """Runs of such jobs that were ordered and not told to stop."""
+        self._healthy: set[Named] = set()
+        self._unhealthy: dict[Named, int] = {}
+        """In which round lifecycle heard of those that are up that their check fails."""
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of lifecycle. Raises `Violation`."""
+        for _, offset, event, _ in round_.inputs:
+            self._take(event, offset, round_)
+        for event in round_.decisions:
+            self._decided(event, round_)
+        for run, heard in self._unhealthy.items():
+            if round_.number > heard + ROUNDS:
+                raise Violation(f"{round_} leaves {run} alone, which is unhealthy since round {heard}")
+
+    def _take(self, event: Event, offset: int, round_: Round) -> None:
+        match event:
+            case JobSubmitted():
+                self._submitted[offset] = event.health is not None
+            case RunsReported():
+                sessions = longs(event.host_session).tolist()
+                columns = zip(runs_of(event), ints(event.host).tolist(), ints(event.state).tolist(), strict=True)
+                for run, host, state in columns:
+                    if sessions[host] >= self._sessions.get(event.host_ids[host], 0):
+                        self._reported(run, state, round_)
+            case HostInventory():
+                self._sessions[event.host_id] = max(event.session, self._sessions.get(event.host_id, 0))
+                for run, state in zip(runs_of(event), ints(event.state).tolist(), strict=True):
+                    self._reported(run, state, round_)
+
+    def _reported(self, run: Named, state: int, round_: Round) -> None:
+        if run in self._up and state == RunReport.HEALTHY:
+            self._healthy.add(run)
+        elif run in self._up and state == RunReport.UNHEALTHY:
+            self._unhealthy.setdefault(run, round_.number)
+
+    def _decided(self, event: Event, round_: Round) -> None:
+        match event:
+            case JobAccepted():
+                self._checked.discard(event.job_id)
+                if self._submitted.get(event.jobs_offset):
+                    self._checked.add(event.job_id)
+            case RunsOrdered():
+                self._up.update(run for run in runs_of(event) if run[0][0] in self._checked)
+            case RunsAvailable():
+                for run in runs_of(event):
+                    if run[0][0] in self._checked and run not in self._healthy:
+                        raise Violation(f"{round_} takes {run} for available, and its health check has not passed")
+            case RunsStopping() | RunsEnded():
+                for run in runs_of(event):
+                    self._up.discard(run)
+                    self._healthy.discard(run)
+                    self._unhealthy.pop(run, None)
