@@ -29,10 +29,13 @@ class RunReport(Number):
     """Its health check has passed."""
     UNHEALTHY = 7
     """Its health check has failed as often as it may; it goes on until it is told to stop."""
+    VANISHED = 8
+    """How it ended isn't known: what held it on its host was killed, or its record there is lost."""
 
 
 LIVE_REPORTS = (RunReport.STARTED, RunReport.HEALTHY, RunReport.UNHEALTHY)
 """Reports of runs that go on, in the order in which they can follow one another."""
+END_REPORTS = tuple(report for report in RunReport if report not in LIVE_REPORTS)
 
 
 class Outcome(Number):

@@ -99,6 +99,11 @@ class JobSpec(Spec):
         validate_default=True,
         description="How long a task of a batch job may run; it is stopped then, and not run again.",
     )
+    start_deadline: SomeMilliseconds = Field(
+        default=600_000,
+        json_schema_extra={"default": "10m"},
+        description="A run that isn't ready so long after its order is stopped, and has failed.",
+    )
     constraints: list[Constraint] = Field(
         default=[], max_length=CONSTRAINTS_MAX, description="Conditions on the attributes of a host; all must hold."
     )
@@ -231,7 +236,9 @@ class JobSpec(Spec):
             on_preempt=self.on_preempt,
             gang_min=self.gang.min,
             retries_max=self.retries.max,
+            retries_system=self.retries.system,
             max_runtime_ms=self.max_runtime or 0,
+            start_deadline_ms=self.start_deadline,
             constraints=constraint_parts(self.constraints),
             strategy=self.strategy,
             max_unavailable=self.sla.max_unavailable,
@@ -282,7 +289,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "gang": {"min": event.gang_min},
         "controller": event.controller,
         "on_preempt": event.on_preempt,
-        "retries": {"max": event.retries_max},
+        "retries": {"max": event.retries_max, "system": event.retries_system},
+        "start_deadline": write_ms(event.start_deadline_ms),
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": constraints_body(event.constraints),
         "strategy": event.strategy,

@@ -152,9 +152,14 @@ class Gang(Spec):
 
 
 class Retries(Spec):
-    """How often a failed task of a batch job is run again."""
+    """Further runs of tasks of a batch job that fail, by whose failure it is."""
 
-    max: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = Field(default=0, description="Of each task, or of its gang.")
+    max: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = Field(default=0, description="Of failures of its own.")
+    system: Annotated[int, Field(ge=0, le=RETRIES_MAX)] = Field(
+        default=10,
+        description="Of failures of its hosts: they can't start it, or lose track of it. It waits longer after each. "
+        "What three hosts can't start has failed itself.",
+    )
 
 
 class Constraint(Spec):

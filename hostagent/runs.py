@@ -266,7 +266,7 @@ class Runs:
             except OSError as error:
                 faults.append(shown(path, error))
                 run = self._runs[key] = Run(key, path)
-                self._ended(run, RunReport.EXITED, LOST_CODE, "its record can't be read")
+                self._ended(run, RunReport.VANISHED, LOST_CODE, "its record can't be read")
         own = set(map(self._work, self._runs))
         others += [work for work in works if work not in own]
         for path in others:
@@ -321,7 +321,7 @@ class Runs:
         elif process is not None and shim.start_time(process.pid) in (None, process.start_time):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-        self._ended(run, RunReport.EXITED, LOST_CODE, reason)
+        self._ended(run, RunReport.VANISHED, LOST_CODE, reason)
 
     def _never(self, key: RunKey, state: RunReport, exit_code: int, reason: str) -> Run:
         """Notes a run that never begins here."""

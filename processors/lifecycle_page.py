@@ -43,6 +43,7 @@ _TEXTS = {
     Note.REPORT: "report",
     Note.READY: "ready",
     Note.VERDICT: "verdict",
+    Note.AGAIN: "again",
     Note.HOST: "host",
     Note.NOTHING: "void",
     Note.IMPOSSIBLE: "",
@@ -152,7 +153,7 @@ def _condition(rule: Rule) -> str:
     if rule.sla is not None:
         found.append("an SLA" if rule.sla else "no SLA")
     if rule.waits is not None:
-        found.append("its back-off has passed")
+        found.append("its deadline has passed")
     return ", ".join(found) or "always"
 
 

@@ -155,9 +155,17 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     retries_max: int = 0
     """How often a failed task of a batch job is run again."""
 
+    retries_system: int = 10
+    """How often a task of a batch job is run again that its host could not start or keep."""
+
     max_runtime_ms: int = 0
     """A run of a batch job that has been available for so long is stopped, and its task is not run again; 0: it may
     run for ever.
+    """
+
+    start_deadline_ms: int = 600000
+    """A run that is not ready so long after its order is stopped, and has failed. Of a simulated job it begins when
+    ready_ms has passed.
     """
 
     constraints: tuple[Constraint, ...] = ()

@@ -560,6 +560,9 @@ class RunsStopping(Event, frozen=True, kw_only=True):
     why: bytes = b""
     """Why, as in RunsEnded; 0: nobody wants the run. Column of little-endian int32; empty: 0 for all."""
 
+    kill: bytes = b""
+    """1: it hasn't obeyed, and shall be killed at once. Column of little-endian int32; empty: 0 for all."""
+
 
 class UpdateEnded(Event, frozen=True, kw_only=True):
     """An update is over."""

@@ -172,6 +172,7 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.STOP: (JOB_STOPPED,),
     RunCause.RUN_LIMIT: (OVERDUE,),
     RunCause.HEALTH: (UNHEALTHY,),
+    RunCause.START_LATE: (OVERDUE,),
     RunCause.PREEMPT: (PREEMPTED,),
     RunCause.GANG: (GANG_ENDED,),
 }

@@ -74,7 +74,7 @@ CAUSE_RULES = (
     CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED),
     CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
-    CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED),
+    CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
     CauseRule(EndCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
     CauseRule(EndCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
     CauseRule(EndCause.DRAIN, CauseKind.PLANNED),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from events.codes import LIVE_REPORTS, LIVE_TASKS, RunReport
+from events.codes import END_REPORTS, LIVE_REPORTS, LIVE_TASKS, RunReport
 from events.columns import I32, I64, ints, longs
 from events.records.base import Event
 from events.records.lifecycle import HostReconciled, RunsStopping
@@ -106,7 +106,7 @@ class Hosts:
         self._tasks.note("report", slots[ready], RunReport.STARTED)
         self._tasks.record_event(TaskEvent.UNHEALTHY, slots[goes_on & checked & (reported == RunReport.UNHEALTHY)])
         ended = live & noted(TaskEvent.ENDED, Note.REPORT, state)
-        ended &= (reported > RunReport.STARTED) & (reported <= RunReport.SILENCED)
+        ended &= among(reported, END_REPORTS)
         ended[ended] = arena["report"][slots[ended]] <= RunReport.STARTED
         self._tasks.note("report", slots[ended], reported[ended])
         arena.set("exit", slots[ended], exit_code[ended])

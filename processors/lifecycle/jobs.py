@@ -2,16 +2,16 @@
 kept of jobs that have ended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
-from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, ENDED_TASKS, Counts, JobState, Outcome, TaskState
 from events.columns import I32, I64, distinct, indexed, ints, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
@@ -39,8 +39,19 @@ from processors.state.table import Table, struct_table
 
 FORGET_MAX = 1000
 """Jobs forgotten in one round."""
+STOP_LATE_MS = 60_000
+"""A run that isn't over so long after the grace of its stop hasn't obeyed."""
 COMMANDS_KEPT = 8
 """So many commands of a job are known when they come again."""
+
+
+class GangEnd(NamedTuple):
+    """The end of a run of a gang by ends of members: whose failure it is, if one's, and whether it is the last."""
+
+    job_id: str
+    failed: bool
+    host_failed: bool
+    last: bool
 
 
 class Jobs:
@@ -101,6 +112,9 @@ class Jobs:
             preempt_fails=job.on_preempt == "fail",
             max_runtime_ms=job.max_runtime_ms,
             health=job.health is not None,
+            start_deadline_ms=job.start_deadline_ms + (job.simulated.ready_ms if job.simulated else 0),
+            stop_deadline_ms=job.stop_grace_ms + STOP_LATE_MS,
+            retries_system=job.retries_system,
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
@@ -179,8 +193,8 @@ class Jobs:
         self._tasks.arena.set("goal", slots, Goal.STOP)
         self._touched[job_id] = None
 
-    def _gang_ends(self, slots: I64, outcome: I64 | I32) -> Iterator[tuple[str, bool, bool]]:
-        """The gangs that these ends break: the job, whether that is a failure, and whether it is the last."""
+    def _gang_ends(self, slots: I64, outcome: I64 | I32, counts_as: I64 | I32) -> Iterator[GangEnd]:
+        """The gangs that these ends break."""
         arena = self._tasks.arena
         member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["goal"][slots] == Goal.RUN)
         member &= (outcome != Outcome.SUCCEEDED) & (arena["causes"][slots] & FINAL == 0)
@@ -188,24 +202,31 @@ class Jobs:
             row = self.table[self.at[base]]
             if row.gang_restarts or row.gang_final:
                 continue
-            mine = outcome[member & (arena["owner"][slots] == base + 1)]
-            failed = bool((mine == Outcome.FAILED).any())
+            mine = member & (arena["owner"][slots] == base + 1)
+            failures = mine & (outcome == Outcome.FAILED)
+            failed = bool((failures & (counts_as == Counts.TASK)).any())
+            host_failed = bool((failures & (counts_as == Counts.HOST)).any())
             last = row.gang_failures + failed > row.retries_max
+            last |= row.gang_host_failures + host_failed > row.retries_system
             last |= int(arena["run"][base : base + row.gang_min].max()) >= RUN_MAX
-            yield self.at[base], failed, last or (row.preempt_fails and bool((mine == Outcome.PREEMPTED).any()))
+            last |= row.preempt_fails and bool((outcome[mine] == Outcome.PREEMPTED).any())
+            yield GangEnd(self.at[base], failed, host_failed, last)
 
-    def failing_gangs(self, slots: I64, outcome: I64) -> I64:
+    def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
         """The members of gangs that fail for good by these ends."""
-        failing = [self._members(job_id) for job_id, _, last in self._gang_ends(slots, outcome) if last]
+        failing = [self._members(end.job_id) for end in self._gang_ends(slots, outcome, counts_as) if end.last]
         return np.concatenate(failing) if failing else slots[:0]
 
-    def gang_failures(self, slots: I64, outcome: I32) -> None:
+    def gang_failures(self, slots: I64, outcome: I32, counts_as: I32, wait_ms: I32, now: int) -> None:
         """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
         arena = self._tasks.arena
-        for job_id, failed, last in [*self._gang_ends(slots, outcome)]:
-            row, members = self.table.change(job_id), self._members(job_id)
-            row.gang_failures += failed
-            if last:
+        for end in [*self._gang_ends(slots, outcome, counts_as)]:
+            job_id, row, members = end.job_id, self.table.change(end.job_id), self._members(end.job_id)
+            row.gang_failures += end.failed
+            row.gang_host_failures += end.host_failed
+            if end.host_failed:
+                row.gang_due_ms = now + int(wait_ms[np.isin(slots, members)].max())
+            if end.last:
                 row.gang_final = True
                 arena.set("traits", members, arena["traits"][members] | int(Trait.GANG_FINAL))
             else:
@@ -223,16 +244,28 @@ class Jobs:
         bases = distinct(arena["owner"][slots[arena["traits"][slots] & Trait.GANG != 0]] - 1).tolist()
         return distinct(np.concatenate([slots, *(self._members(self.at[base]) for base in bases)]))
 
-    def run_limits(self, slots: I64, now: int) -> I64:
-        """By what second each of these runs, which have just become available, is to be over; 0: it may go on."""
+    def of_slots(self, slots: I64, of: Callable[[JobRow], int]) -> I64:
+        """A number of the job of each task."""
         bases, index = indexed(self._tasks.arena["owner"][slots] - 1)
-        limits = np.array([self.table[self.at[base]].max_runtime_ms for base in bases.tolist()], dtype=np.int64)[index]
-        return np.where(limits > 0, seconds(now + limits), 0)
+        numbers: I64 = np.array([of(self.table[self.at[base]]) for base in bases.tolist()], dtype=np.int64)[index]
+        return numbers
 
-    def gang_decisions(self, limit: int) -> list[Event]:
-        """At most `limit` gangs all of whose members are over are queued again."""
-        over = (job_id for job_id in sorted(self._gangs) if self._gang_is_over(job_id))
+    def deadlines(self, slots: I64, now: int, of: Callable[[JobRow], int]) -> I64:
+        """By what second each of these tasks must have got further, from now on; 0: there is no hurry."""
+        times = self.of_slots(slots, of)
+        return np.where(times > 0, seconds(now + times), 0)
+
+    def gang_decisions(self, limit: int, now: int) -> list[Event]:
+        """At most `limit` gangs all of whose members are over, and whose wait is, are queued again."""
+        over = (job_id for job_id, due in sorted(self._due_gangs()) if due <= now)
         return [self._queue_gang(job_id) for job_id in islice(over, limit)]
+
+    def next_due_ms(self) -> int | None:
+        """When the next gang all of whose members are over may be queued again."""
+        return min((due for _, due in self._due_gangs()), default=None)
+
+    def _due_gangs(self) -> Iterator[tuple[str, int]]:
+        return ((job_id, self.table[job_id].gang_due_ms) for job_id in self._gangs if self._gang_is_over(job_id))
 
     def gang_queued(self, job_id: str) -> None:
         """A gang is queued again, as one."""

@@ -43,6 +43,7 @@ from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
 from processors.lifecycle.causes import SlaVerdict
 from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, ask_row
+from processors.lifecycle.failures import Failures
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import Mask, among
@@ -57,6 +58,7 @@ from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
+from processors.state.seconds import second
 from processors.state.table import Table, struct_table
 
 DOUBLINGS_MAX = 22
@@ -89,13 +91,14 @@ class Lifecycle:
         self.stretch = self._jobs.stretch
         self.hosts = Hosts(self.tasks, self.stretch)
         self.orders = PreemptionOrders(self.tasks, self._current)
+        self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
             lost_by=self.hosts.lost_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
             ports=lambda job_id, instance: self.ports.get((job_id, instance)),
-            failing_gangs=self._jobs.failing_gangs,
+            end_rules=self.failures,
             backoff=self._backoff,
         )
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
@@ -134,6 +137,7 @@ class Lifecycle:
             *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks),
             *self.ended.tables,
             self.ports,
+            self.failures.unstarted,
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
@@ -203,7 +207,8 @@ class Lifecycle:
             slots = np.union1d(slots, due)
         remaining = budget - answers.answered
         if len(slots) and remaining > 0:
-            out += run_decisions(self.tasks.arena, slots[:remaining], due, self._lookup)
+            lookup = self._lookup._replace(now=now)
+            out += run_decisions(self.tasks.arena, slots[:remaining], due, lookup)
         remaining -= len(slots)
         if len(late) and remaining > 0:
             first = self.tasks.next_due_ms() or now
@@ -214,17 +219,17 @@ class Lifecycle:
             out += decisions
             decisions, remaining = self.orders.decide(remaining, self._lookup)
             out += decisions
-        for decide in (self._jobs.gang_decisions, self._jobs.changes):
-            decisions = decide(max(0, remaining))
-            out += decisions
-            remaining -= len(decisions)
+        out += (gangs := self._jobs.gang_decisions(max(0, remaining), now if caught_up else 0))
+        remaining -= len(gangs)
+        out += (changes := self._jobs.changes(max(0, remaining)))
+        remaining -= len(changes)
         if caught_up and remaining > 0:
             out += self._jobs.forgettable(now, self.settings, remaining)
         return out
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = [self.tasks.next_due_ms()]
+        times = [self.tasks.next_due_ms(), self._jobs.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
         times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
@@ -346,18 +351,20 @@ class Lifecycle:
         self._jobs.reshaped(event)
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
-        self._move(event)
+        slots = self._move(event)
+        self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
 
     def _available(self, event: RunsAvailable, now: int) -> None:
         slots = self._move(event)
         report = self.tasks.arena["report"][slots]
         self.tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
-        self.tasks.wait(slots, self._jobs.run_limits(slots, now))
+        self.tasks.arena.set("ready", slots, second(now))
+        self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.max_runtime_ms))
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self.hosts.stopping(event)
         slots = self._move(event)
-        self.tasks.arena.set("due", slots, 0)
+        self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.stop_deadline_ms))
         self.orders.stopping(slots)
 
     def _overdue(self, event: RunsOverdue, now: int) -> None:
@@ -366,6 +373,8 @@ class Lifecycle:
         self.tasks.arena.set("due", slots[present], 0)
         limit = self._jobs.with_gangs(slots[present][what == Overdue.RUN_LIMIT])
         self.tasks.record_event(TaskEvent.RUN_LIMIT, limit)
+        self.tasks.record_event(TaskEvent.START_LATE, slots[present][what == Overdue.START])
+        self.tasks.touch(slots[present])
 
     def _move(self, event: RunsOrdered | RunsAvailable | RunsStopping) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""
@@ -382,8 +391,9 @@ class Lifecycle:
         following = some(event.next, size, TaskState.BACKOFF)
         rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
         ends = Ends(*(column[known] for column in (following, *rest)))
-        self._jobs.gang_failures(slots, ints(event.outcome)[known])
+        self._jobs.gang_failures(slots, ints(event.outcome)[known], ends.counts_as, ends.wait_ms, now)
         self.orders.ended(slots)
+        self.failures.ended(slots, ends.next)
         before = self.tasks.arena["state"][slots].copy()
         state = self.tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)

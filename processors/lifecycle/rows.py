@@ -44,6 +44,12 @@ class JobRow(msgspec.Struct, array_like=True):
     max_runtime_ms: int = 0
     health: bool = False
     """Its runs have a health check, and are available once that has passed."""
+    start_deadline_ms: int = 0
+    stop_deadline_ms: int = 0
+    retries_system: int = 0
+    gang_host_failures: int = 0
+    gang_due_ms: int = 0
+    """When the gang may be queued again."""
 
     @property
     def tasks(self) -> int:
@@ -161,7 +167,9 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     on_preempt: str
     gang_min: int
     retries_max: int
+    retries_system: int
     max_runtime_ms: int
+    start_deadline_ms: int
     constraints: tuple[ConstraintRow, ...]
     strategy: str
     max_unavailable: int | None

@@ -21,15 +21,15 @@ from events.records.lifecycle import (
 from events.records.parts import Cause
 from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
-from processors.lifecycle.task_rules import DECISIONS, Trait, decided, run_ends
+from processors.lifecycle.task_rules import DECISIONS, EndRules, Trait, decided, run_ends
 from processors.lifecycle.task_table import LOST, STATES
 from processors.state.arena import Arena
 
 
 class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
-    runs there were lost; ports of tasks; the tasks of gangs that fail for good by such ends, and how long tasks of
-    services wait that have failed so often.
+    runs there were lost; ports of tasks; what ends depend on, and how long tasks wait that have
+    failed so often; the time.
     """
 
     job_id: Callable[[int], str]
@@ -37,8 +37,9 @@ class RunLookup(NamedTuple):
     lost_by: Callable[[int], Cause | None]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
-    failing_gangs: Callable[[I64, I64], I64]
+    end_rules: EndRules
     backoff: Callable[[I64], I64]
+    now: int = 0
 
 
 Writer = Callable[[Arena, I64, RunLookup], list[Event]]
@@ -84,9 +85,9 @@ def run_decisions(arena: Arena, slots: I64, due: I64, lookup: RunLookup) -> list
 
 
 def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
-    ends = run_ends(arena, slots, lookup.failing_gangs)
-    waits = (ends.next == TaskState.BACKOFF) & (ends.counts_as != Counts.NOTHING)
-    waits &= arena["traits"][slots] & Trait.STATELESS != 0
+    ends = run_ends(arena, slots, lookup.end_rules, lookup.now)
+    waits = (arena["traits"][slots] & Trait.STATELESS != 0) & (ends.counts_as == Counts.TASK)
+    waits |= ends.counts_as == Counts.HOST
     ended = RunsEnded(
         **packed(run_columns(arena, slots, lookup)),
         outcome=pack_ints(ends.outcome),
@@ -96,7 +97,7 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         next=pack_ints(ends.next),
         counts_as=pack_some(ends.counts_as),
         failures=pack_some(ends.failures),
-        wait_ms=pack_some(np.where(waits, lookup.backoff(ends.failures), 0)),
+        wait_ms=pack_some(np.where(waits & (ends.next == TaskState.BACKOFF), lookup.backoff(ends.failures), 0)),
         **_lost_by(arena, slots, lookup),
     )
     asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
@@ -184,6 +185,7 @@ def _stopping(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         host=pack_ints(host),
         cause=pack_ints(OUTCOME_OF.take(arena["causes"][slots])),
         why=pack_some(CODE_OF.take(arena["causes"][slots])),
+        kill=pack_some(arena["state"][slots] == TaskState.STOPPING),
     )
     return [stopping]
 

@@ -1,16 +1,16 @@
 """The literals of `task_table.py` and `causes.py` as arrays, for all slots at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import IntFlag
 from functools import cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from events.bounds import RUN_MAX
-from events.codes import Counts, Outcome, RunReport, TaskState
+from events.codes import Counts, Outcome, RunCause, RunReport, TaskState
 from events.columns import I64
 from events.records.base import Event
 from processors.lifecycle.causes import CODE_OF, FINAL, KEEPS, KIND_OF, OUTCOME_OF, CauseKind, Goal, SlaVerdict
@@ -49,6 +49,8 @@ class Trait(IntFlag):
 
 
 RETRIES_SHIFT = 7
+OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED)
+"""What is reported of runs that no stop reached."""
 _FLAGS = (False, True)
 
 
@@ -157,25 +159,63 @@ def outcomes(arena: Arena, slots: I64) -> tuple[I64, I64]:
     outcome = OUTCOME_OF.take(causes)
     outcome[(report == RunReport.STOPPED) & (outcome == 0)] = Outcome.STOPPED
     outcome[among(report, (RunReport.SILENCED, LOST))] = Outcome.LOST
-    own = among(report, (RunReport.EXITED, RunReport.NOT_STARTED))
+    own = among(report, OWN_ENDS)
     fine = (report == RunReport.EXITED) & (exit_code == 0)
     outcome[own] = np.where(fine[own], Outcome.SUCCEEDED, Outcome.FAILED)
     exit_code[~own] = -1
     return outcome, exit_code
 
 
-def run_ends(arena: Arena, slots: I64, failing_gangs: Callable[[I64, I64], I64]) -> RunEnds:
-    """All that is said of the ends of the present runs of slots; `failing_gangs`: given slots and outcomes, of which
-    tasks these ends are the last that their gangs may have.
-    """
+class EndRules(Protocol):
+    """What ends depend on beside the columns of the tasks."""
+
+    def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
+        """The members of gangs that fail for good by such ends."""
+        ...
+
+    def failed_elsewhere(self, slots: I64) -> Mask:
+        """Which tasks couldn't be started on two other hosts either."""
+        ...
+
+    def host_retries(self, slots: I64) -> I64:
+        """How often tasks are run again that their hosts couldn't start or keep."""
+        ...
+
+    def recovered(self, slots: I64, now: int) -> Mask:
+        """Which runs were available for so long that what failed before counts no more."""
+        ...
+
+
+def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
+    """All that is said of the ends of the present runs of slots."""
     outcome, exit_code = outcomes(arena, slots)
-    following, counts, keeps = _ends(arena, slots, outcome, np.isin(slots, failing_gangs(slots, outcome)))
     causes = arena["causes"][slots]
-    following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following)  # seen by nobody else
-    counts_as = np.where(counts, Counts.TASK, Counts.NOTHING).astype(np.int64)
-    failures = np.where(counts, arena["failures"][slots].astype(np.int64) + 1, 0)
+    counts_as = _fault(arena, slots, outcome, rules)
+    hosts = counts_as == Counts.HOST
+    before = np.where(hosts, arena["host_failures"][slots], arena["failures"][slots]).astype(np.int64)
+    before[rules.recovered(slots, now)] = 0
+    most = np.where(hosts, rules.host_retries(slots), arena["traits"][slots] >> RETRIES_SHIFT)
+    final = np.isin(slots, rules.failing_gangs(slots, outcome, counts_as))
+    following, counts, keeps = _ends(arena, slots, outcome, before < most, final)
+    following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following).astype(np.int64)  # seen by nobody else
     kept = (keeps & (KEEPS.take(causes) == 1)).astype(np.int64)
-    return RunEnds(outcome, exit_code, following.astype(np.int64), kept, CODE_OF.take(causes), counts_as, failures)
+    counts_as = np.where(counts, counts_as, Counts.NOTHING)
+    return RunEnds(
+        outcome, exit_code, following, kept, CODE_OF.take(causes), counts_as, np.where(counts, before + 1, 0)
+    )
+
+
+def _fault(arena: Arena, slots: I64, outcome: I64, rules: EndRules) -> I64:
+    """Whose failures ends are, where they count. That a host couldn't start or keep a run is its own failure; that
+    three couldn't start it is the task's. A service runs again whoever it was.
+    """
+    report = arena["report"][slots]
+    unstarted = report == RunReport.NOT_STARTED
+    unstarted[unstarted] = ~rules.failed_elsewhere(slots[unstarted])
+    late = (CODE_OF.take(arena["causes"][slots]) == RunCause.START_LATE) & ~among(report, OWN_ENDS)
+    hosts = unstarted | late | (report == RunReport.VANISHED)
+    hosts &= (outcome == Outcome.FAILED) & (arena["traits"][slots] & Trait.STATELESS == 0)
+    return np.where(hosts, Counts.HOST, Counts.TASK).astype(np.int64)
 
 
 def _end_holds(end: End, outcome: int, goal: Goal, *flags: bool) -> bool:
@@ -209,9 +249,9 @@ def _ended() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
 _NEXT, _COUNTS, _KEEPS = _ended()
 
 
-def _ends(arena: Arena, slots: I64, outcome: Any, final: Mask) -> tuple[Any, Mask, Mask]:
-    """What follows when the present runs of slots end so: the next states, whether it counts against the task, and
-    whether the admission may pass to the next run.
+def _ends(arena: Arena, slots: I64, outcome: I64, retries: Mask, final: Mask) -> tuple[Any, Mask, Mask]:
+    """What follows when the present runs of slots end so: the next states, whether it counts, and whether the admission
+    may pass to the next run. `retries`: of which tasks some are left; `final`: which are of a gang that fails for good.
     """
     traits = arena["traits"][slots]
     flags = (
@@ -219,7 +259,7 @@ def _ends(arena: Arena, slots: I64, outcome: Any, final: Mask) -> tuple[Any, Mas
         traits & Trait.STATELESS,
         traits & Trait.GANG,
         (traits & Trait.GANG_FINAL != 0) | final,
-        arena["failures"][slots] < (traits >> RETRIES_SHIFT),
+        retries,
         arena["run"][slots] >= RUN_MAX,
         traits & Trait.PREEMPT_FAILS,
     )

@@ -27,7 +27,7 @@ PLACED = 9
 """Has a host; the order is still to be given. Seen by nobody else, counted as queued."""
 GANG_WAIT = 10
 """Its run is over and it waits for the other members of its gang."""
-LOST = 8
+LOST = 15
 """A report like those of `RunReport`: the host is lost, or doesn't know the run."""
 
 LIFE = (
@@ -69,7 +69,8 @@ class TaskEvent(StrEnum):
     JOB_END = "the controller of the job is over"
     RUN_LIMIT = "it, or a member of its gang, has run for as long as it may (RunsOverdue)"
     UNHEALTHY = "its host reports that its health check fails (RunsReported)"
-    START_LATE = "it isn't ready within its time"
+    START_LATE = "it isn't ready within its time (RunsOverdue)"
+    STOP_LATE = "it isn't over within its time after it was told to stop (RunsOverdue)"
     DRAIN = "its host is drained"
     UNDRAIN = "the drain of its host is called off"
     UPDATE = "an update takes it"
@@ -93,6 +94,8 @@ class Note(StrEnum):
     """The report that it runs."""
     VERDICT = "v"
     """The verdict of sla, see `VERDICTS`."""
+    AGAIN = "e"
+    """It is told to stop once more, and to be killed: its deadline is 0."""
     HOST = "p"
     """The host; the task is PLACED."""
 
@@ -114,10 +117,11 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
     TaskEvent.ENDED: "          -     -        -       -      -       r       r       r         -       -      -",
     TaskEvent.RUN_LIMIT: "     x     x        c       c      c       c       c       c         -       x      x",
+    TaskEvent.START_LATE: "    x     x        x       x      x       c       x       x         x       x      x",
+    TaskEvent.STOP_LATE: "     x     x        x       x      x       x       x       e         x       x      x",
     TaskEvent.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
     TaskEvent.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
     TaskEvent.UNHEALTHY: "     -     -        -       -      -       c       c       -         -       -      -",
-    TaskEvent.START_LATE: "    X     X        X       X      X       C       X       X         X       X      X",
     TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
     TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
     TaskEvent.UPDATE: "        X     C        C       C      C       C       C       C         X       X      X",
@@ -126,6 +130,12 @@ NOTES: Mapping[TaskEvent, str] = {
 
 _NO_HOST = "it has no host"
 WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
+    **{
+        (TaskEvent.START_LATE, state): "it isn't ordered, or is ready, or is stopping"
+        for state in LIFE
+        if state != TaskState.ORDERED
+    },
+    **{(TaskEvent.STOP_LATE, state): "it isn't stopping" for state in LIFE if state != TaskState.STOPPING},
     (TaskEvent.GANG_FAILED, TaskState.BACKOFF): "a member of a gang waits in GANG_WAIT",
     (TaskEvent.GANG_FAILED, GANG_WAIT): "it waits because its gang has failed already; that is noted once a run",
     (TaskEvent.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
@@ -184,7 +194,7 @@ class Report(Number):
 REPORTS = (
     Report.NONE,
     *(Report.STARTED if report in LIVE_REPORTS else Report.ENDED for report in RunReport),
-    Report.ENDED,
+    *[Report.ENDED] * (LOST - len(RunReport)),
 )
 """By the number that stands in the column `report`: none, those of `RunReport`, LOST."""
 
@@ -203,7 +213,7 @@ class Rule(NamedTuple):
     sla: bool | None = None
     """Whether the job has an SLA."""
     waits: bool | None = None
-    """Whether the back-off of the task is still to pass."""
+    """Whether the deadline of the task is still to pass."""
 
 
 _UP = (TaskState.ORDERED, TaskState.RUNNING)
@@ -222,6 +232,7 @@ RULES: tuple[Rule, ...] = (
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), verdicts=(SlaVerdict.ALLOWED,)),
     Rule(_UP, DisruptionAsked, _SAME, causes=_ASKS, verdicts=(SlaVerdict.NONE,), sla=True),
     Rule(_UP, DisruptionWithdrawn, _SAME, causes=(CauseKind.NONE,), verdicts=(SlaVerdict.DEFERRED, SlaVerdict.ALLOWED)),
+    Rule((TaskState.STOPPING,), RunsStopping, TaskState.STOPPING, waits=False),
     Rule((TaskState.ORDERED,), RunsAvailable, TaskState.RUNNING, report=Report.STARTED),
 )
 """The first that holds. An ask is withdrawn only after its verdict, so that no verdict answers an ask withdrawn before
@@ -250,7 +261,8 @@ _ALL_GOALS = tuple(Goal)
 
 class End(NamedTuple):
     """Where a task goes when its run ends; a condition that isn't given always holds. `counts`: it counts against the
-    retries and the back-off. `keeps`: the admission passes to the next run, where no cause held.
+    retries, those of the task or those of the host, and the back-off. `keeps`: the admission passes to the next run,
+    where no cause held.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -263,7 +275,7 @@ class End(NamedTuple):
     over: bool | None = None
     """Whether one of its causes ends the task with the run."""
     retries: bool | None = None
-    """Whether the task has retries left."""
+    """Whether the task has retries left, of the kind that its end counts against."""
     last: bool | None = None
     """Whether it was the highest run that can be numbered."""
     fails: bool | None = None
@@ -275,7 +287,9 @@ class End(NamedTuple):
 ENDS: tuple[End, ...] = (
     End((Outcome.FAILED,), TaskState.FAILED, over=True),
     End((Outcome.STOPPED, Outcome.PREEMPTED, Outcome.LOST, Outcome.WITH_GANG), TaskState.KILLED, over=True),
+    End((Outcome.FAILED,), TaskState.FAILED, gang=True, final=True, counts=True),
     End(_EARLY, TaskState.FAILED, gang=True, final=True),
+    End((Outcome.FAILED,), GANG_WAIT, gang=True, counts=True),
     End(_EARLY, GANG_WAIT, gang=True),
     End((Outcome.PREEMPTED,), TaskState.FAILED, fails=True),
     End((Outcome.PREEMPTED, Outcome.LOST), TaskState.FAILED, last=True),

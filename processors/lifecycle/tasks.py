@@ -37,6 +37,7 @@ COLUMNS = (
     "run",
     "host",
     "failures",
+    "host_failures",
     "traits",
     "goal",
     "causes",
@@ -45,11 +46,13 @@ COLUMNS = (
     "report",
     "exit",
     "due",
+    "ready",
     "admitted",
 )
 """`causes` why the present run shall end, `verdict` what sla said of that, `order` the number of the preemption order
 that it is in, `report` what was reported of it, `due` the second of its deadline: when its back-off has passed, or has
-run for as long as it may, `admitted` 1 where its next run keeps the admission.
+run for as long as it may, `ready` the second since when it is available, `failures` how often it has failed and
+`host_failures` how often its hosts have, `admitted` 1 where its next run keeps the admission.
 """
 
 
@@ -182,13 +185,14 @@ class Tasks:
         arena = self.arena
         member = arena["traits"][slots] & Trait.GANG != 0
         state = np.where((ends.next == TaskState.BACKOFF) & member, GANG_WAIT, ends.next).astype(np.int64)
-        due = np.where(ends.wait_ms > 0, seconds(now + ends.wait_ms.astype(np.int64)), 0)
-        counted = ends.counts_as == Counts.TASK
+        due = np.where((ends.wait_ms > 0) & ~member, seconds(now + ends.wait_ms.astype(np.int64)), 0)
         arena.set("state", slots, state)
         arena.set("run", slots, arena["run"][slots] + (ends.next == TaskState.BACKOFF))
-        arena.set("failures", slots[counted], ends.failures[counted])
+        for column, fault in (("failures", Counts.TASK), ("host_failures", Counts.HOST)):
+            counted = ends.counts_as == fault
+            arena.set(column, slots[counted], ends.failures[counted])
         arena.set("admitted", slots, np.where(state == TaskState.BACKOFF, ends.kept, 0))
-        for column in ("host", "causes", "verdict", "order", "report", "exit"):
+        for column in ("host", "causes", "verdict", "order", "report", "exit", "ready"):
             arena.set(column, slots, 0)
         self.wait(slots, due)
         self.touch(slots)

@@ -56,8 +56,9 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield f"kind is {job.kind[:40]!r}, it must be batch or stateless"
     if not 1 <= job.instances <= INSTANCES_MAX:
         yield f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}"
-    if not 0 <= job.max_runtime_ms <= MS_MAX:
-        yield f"max_runtime_ms is {job.max_runtime_ms}, it must be 0 to {MS_MAX}"
+    for name in ("max_runtime_ms", "start_deadline_ms"):
+        if not 0 <= getattr(job, name) <= MS_MAX:
+            yield f"{name} is {getattr(job, name)}, it must be 0 to {MS_MAX}"
     if fault := priority_fault(job.priority):
         yield fault
     if not 0 <= job.gang_min <= job.instances:
@@ -76,8 +77,9 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield f"on_preempt is {job.on_preempt[:40]!r}, it must be requeue or fail"
     if job.on_preempt == "fail" and job.kind == "stateless":
         yield "on_preempt fail is for batch jobs: a service is queued again"
-    if not 0 <= job.retries_max <= RETRIES_MAX:
-        yield f"retries_max is {job.retries_max}, it must be 0 to {RETRIES_MAX}"
+    for name in ("retries_max", "retries_system"):
+        if not 0 <= getattr(job, name) <= RETRIES_MAX:
+            yield f"{name} is {getattr(job, name)}, it must be 0 to {RETRIES_MAX}"
     if job.max_unavailable is not None and (job.kind != "stateless" or not 0 <= job.max_unavailable <= job.instances):
         yield f"max_unavailable is for stateless jobs, 0 to {job.instances}"
     yield from _texts(job)

@@ -211,7 +211,7 @@ def test_a_run_whose_shim_vanished_ends_with_what_is_left_of_it(site: Site) -> N
     site.says("j", 0, 1, "STARTED", 0)
     site.cell.until(site.file("j", "stdout.0").exists)
     os.kill(int(site.file("j", "shim.pid").read_text()), signal.SIGKILL)
-    site.says("j", 0, 1, "EXITED", 255)
+    site.says("j", 0, 1, "VANISHED", 255)
     assert "shim vanished" in site.cell.why()
     site.cell.until(dead(int(site.file("j", "stdout.0").read_text())))
 

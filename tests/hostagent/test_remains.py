@@ -127,7 +127,7 @@ def test_a_damaged_file_of_a_record_is_passed_over(tmp_path: Path, name: str, pu
     again = Runs(tmp_path)
     assert KEY in again
     until(lambda: again.poll() or not again.alive())  # its shim may be about to end
-    expected = {"exit.json": [(2, 255)], "forgotten": []}.get(name, [(2, 0)])
+    expected = {"exit.json": [(8, 255)], "forgotten": []}.get(name, [(2, 0)])
     assert [(run.state, run.exit_code) for run in again.unreported()] == expected
     assert name != "exit.json" or "can't be read" in again.unreported()[0].reason
     assert again.read(KEY, "stdout", 0, 10) is not None

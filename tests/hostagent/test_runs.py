@@ -129,7 +129,7 @@ def test_a_run_from_before_a_restart_of_the_host_has_ended(tmp_path: Path) -> No
     process = {"pid": os.getpid(), "start_time": 1, "boot_id": "another"}
     (folder / "process.json").write_text(json.dumps(process))
     (report,) = Runs(tmp_path).unreported()
-    assert (report.state, report.exit_code) == (2, 255)
+    assert (report.state, report.exit_code) == (8, 255)
     assert report.reason == "shim vanished: the host was restarted"
 
 

@@ -1,8 +1,10 @@
 """What batch jobs can do, in the words of their users."""
 
-from events.codes import Outcome, RunCause, RunReport
+from events.codes import Counts, Outcome, Overdue, RunCause, RunReport, TaskState
 from events.columns import ints
 from events.records.lifecycle import GangsQueued, JobChanged, JobRejected, RunsEnded, RunsOverdue, RunsStopping
+from events.records.parts import Simulated
+from events.records.placement import HostLost
 from tests.lifecycle.harness import World
 from tests.machines import kinds, of, one, runs_of
 
@@ -72,3 +74,105 @@ def test_a_gang_of_which_a_member_has_had_its_time_ends_as_one_and_is_not_queued
 def test_max_runtime_is_for_batch_jobs() -> None:
     rejected = one(World().submit("a", kind="stateless", max_runtime_ms=MINUTE), JobRejected)
     assert "runs until it is stopped" in rejected.message
+
+
+def test_what_a_host_cant_start_runs_again_after_a_growing_wait_until_retries_system_are_used() -> None:
+    world = World()
+    world.submit("a", retries_max=0, retries_system=2)
+    waits = []
+    for run in (1, 2):
+        world.place(("a", 0, run))
+        ended = one(world.report(RunReport.NOT_STARTED, ("a", 0, run), exit_code=127), RunsEnded)
+        assert (ints(ended.counts_as).tolist(), ints(ended.failures).tolist()) == ([Counts.HOST], [run])
+        waits.append(ints(ended.wait_ms).tolist()[0])
+        assert one(world.later(10_000), GangsQueued)
+    assert waits == [1000, 2000]
+    world.place(("a", 0, 3))
+    assert one(world.report(RunReport.NOT_STARTED, ("a", 0, 3), exit_code=127), JobChanged).state == "FAILED"
+
+
+def test_a_run_whose_holder_was_killed_counts_against_its_host_and_a_lost_or_preempted_one_against_nobody() -> None:
+    world = World()
+    world.submit("a", retries_system=1)
+    started(world, A0)
+    world.peer("placement", HostLost(host_id="h1", session=1, code="SILENT", silent_ms=60_000))
+    started(world, ("a", 0, 2))
+    world.preempt(("a", 0, 2))
+    world.report(RunReport.STOPPED, ("a", 0, 2))
+    started(world, ("a", 0, 3))
+    ended = one(world.report(RunReport.VANISHED, ("a", 0, 3), exit_code=255), RunsEnded)
+    assert (ints(ended.counts_as).tolist(), ints(ended.failures).tolist()) == ([Counts.HOST], [1])
+    assert ints(ended.next).tolist() == [TaskState.BACKOFF]
+
+
+def test_what_three_hosts_cant_start_has_failed_itself() -> None:
+    world = World()
+    world.submit("a", retries_system=9)
+    world.submit("b", retries_system=9)
+    for run, host in enumerate(("h1", "h2", "h2", "h3"), start=1):
+        world.place(("a", 0, run), host=host)
+        said = world.report(RunReport.NOT_STARTED, ("a", 0, run), exit_code=127)
+        world.place(("b", 0, run), host="h2")
+        world.report(RunReport.NOT_STARTED, ("b", 0, run), exit_code=127)
+        world.later(60_000)
+    assert one(said, JobChanged).state == "FAILED"
+    assert world.machine.state_of("b") == "PENDING", "always the same host: it is to blame"
+    assert list(world.machine.failures.unstarted) == [("b", 0)]
+
+
+def test_hosts_that_could_not_start_a_task_before_it_ran_are_not_held_against_it() -> None:
+    world = World()
+    world.submit("a", retries_system=9, retries_max=1)
+    for run, (host, report) in enumerate([("h1", 4), ("h2", 4), ("h3", 2), ("h3", 4)], start=1):
+        world.place(("a", 0, run), host=host)
+        world.report(report, ("a", 0, run), exit_code=1)
+        world.later(60_000)
+    assert world.machine.state_of("a") == "PENDING"
+
+
+def test_a_gang_waits_and_fails_when_hosts_cant_start_its_members_too_often() -> None:
+    world = World()
+    world.submit("a", instances=2, gang_min=2, retries_system=1)
+    world.place(A0, A1)
+    said = world.report(RunReport.NOT_STARTED, A0, exit_code=127)
+    assert runs_of(one(said, RunsStopping)) == [A1]
+    assert "GangsQueued" not in kinds(world.report(RunReport.STOPPED, A1))
+    assert one(world.later(1_000), GangsQueued)
+    second = [("a", 0, 2), ("a", 1, 2)]
+    world.place(*second)
+    world.report(RunReport.NOT_STARTED, second[1], exit_code=127)
+    assert one(world.report(RunReport.STOPPED, second[0]), JobChanged).state == "FAILED"
+
+
+def test_a_run_that_is_not_ready_in_time_is_stopped_and_its_host_has_failed() -> None:
+    world = World()
+    world.submit("a", start_deadline_ms=MINUTE)
+    world.place(A0)
+    said = world.later(61_000)
+    assert (runs_of(one(said, RunsStopping)), why(one(said, RunsStopping))) == ([A0], [RunCause.START_LATE])
+    ended = one(world.report(RunReport.STOPPED, A0, exit_code=143), RunsEnded)
+    assert (ints(ended.outcome).tolist(), why(ended)) == ([Outcome.FAILED], [RunCause.START_LATE])
+    assert ints(ended.counts_as).tolist() == [Counts.HOST]
+    assert one(world.later(1_000), GangsQueued)
+
+
+def test_a_simulated_job_has_its_ready_time_beside_the_deadline() -> None:
+    world = World()
+    world.submit("a", start_deadline_ms=MINUTE, simulated=Simulated(ready_ms=10 * MINUTE))
+    world.place(A0)
+    assert world.later(10 * MINUTE) == []
+    assert one(world.later(2 * MINUTE), RunsStopping)
+
+
+def test_a_stop_that_is_not_obeyed_is_ordered_again_as_a_kill_until_it_is() -> None:
+    world = World()
+    world.submit("a", stop_grace_ms=10_000)
+    started(world, A0)
+    assert ints(one(world.stop("a"), RunsStopping).kill).tolist() == []
+    assert world.later(69_000) == []
+    for _ in range(2):
+        said = world.later(71_000)
+        assert ints(one(said, RunsOverdue).what).tolist() == [Overdue.STOP]
+        assert ints(one(said, RunsStopping).kill).tolist() == [1]
+    world.report(RunReport.STOPPED, A0, exit_code=137)
+    assert world.machine.state_of("a") == "KILLED"

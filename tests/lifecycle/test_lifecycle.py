@@ -318,6 +318,19 @@ def test_a_service_runs_again_after_a_growing_wait() -> None:
     assert waits[2] > 2 * waits[0]
 
 
+def test_the_wait_of_a_service_begins_anew_when_it_was_available_as_long_as_the_longest() -> None:
+    world = World()
+    world.submit("a", kind="stateless")
+    waits = []
+    for run, available_ms in enumerate((0, 0, 299_000, 301_000, 0), start=1):
+        world.place(("a", 0, run))
+        world.report(RunReport.STARTED, ("a", 0, run))
+        world.later(available_ms)
+        waits += ints(one(world.report(RunReport.EXITED, ("a", 0, run)), RunsEnded).wait_ms).tolist()
+        world.later(10_000)
+    assert waits == [1000, 2000, 4000, 1000, 2000]
+
+
 def test_a_preempted_task_waits_for_admission_again() -> None:
     world = World()
     world.submit("a", instances=3)

@@ -9,12 +9,13 @@ import pytest
 
 from events.bounds import RUN_MAX
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
-from events.columns import ints, pack_ints
+from events.columns import I64, ints, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue
 from events.records.parts import HealthCheck
 from events.records.placement import HostLost
 from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
+from processors.lifecycle.lookups import Mask
 from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait, end_of, rule_of, run_ends
 from processors.lifecycle.task_table import (
     CAUSE_OF,
@@ -51,7 +52,7 @@ STOPPED_AT_ONCE = (TaskEvent.STOP, TaskState.NONE)
 REACHED = [
     (happening, state, Note(letter))
     for happening, state, letter in CELLS
-    if letter in "-cwrsvp" and (happening, state) != STOPPED_AT_ONCE
+    if letter in "-cwrsvpe" and (happening, state) != STOPPED_AT_ONCE
 ]
 OF_SERVICES = (
     TaskEvent.ALLOWED,
@@ -190,6 +191,8 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     TaskEvent.RUN_LIMIT: lambda task: task.world.decided(
         RunsOverdue(**columns([task.run if task.now["state"] == TaskState.RUNNING else MATE]), what=pack_ints([1]))
     ),
+    TaskEvent.START_LATE: lambda task: task.world.decided(RunsOverdue(**columns([task.run]), what=pack_ints([2]))),
+    TaskEvent.STOP_LATE: lambda task: task.world.decided(RunsOverdue(**columns([task.run]), what=pack_ints([3]))),
     TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
     TaskEvent.ENDED: lambda task: task.world.report(RunReport.EXITED, task.run),
     TaskEvent.UNHEALTHY: lambda task: task.world.report(RunReport.UNHEALTHY, task.run),
@@ -205,6 +208,24 @@ REPORT_OF = {
     Outcome.LOST: RunReport.SILENCED,
 }
 """By what cause or report a run has an outcome."""
+
+
+class Alike:
+    """No gang fails, and no task has failed on another host before; a host has no retry more than a task."""
+
+    def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
+        return slots[:0]
+
+    def failed_elsewhere(self, slots: I64) -> Mask:
+        return np.zeros(len(slots), dtype=np.bool_)
+
+    def host_retries(self, slots: I64) -> I64:
+        return np.zeros(len(slots), dtype=np.int64)
+
+    def recovered(self, slots: I64, now: int) -> Mask:
+        return np.zeros(len(slots), dtype=np.bool_)
+
+
 MET: set[Rule] = set()
 """The rules by which something was decided."""
 
@@ -225,7 +246,7 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
         assert not changed
     elif note is Note.CAUSE:
         assert after["causes"] == before["causes"] | CAUSE_OF[happening]
-        assert changed - {"state", "report"} <= {"causes", "goal", "order"}
+        assert changed - {"state", "report"} <= {"causes", "goal", "order", "due"}
     elif note is Note.WITHDRAWN:
         assert after["causes"] == before["causes"] & ~CAUSE_OF[happening]
         assert changed == {"causes", "order"}
@@ -233,6 +254,8 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
         assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.ENDED)
     elif note is Note.READY:
         assert (changed, after["report"]) == ({"report"}, RunReport.STARTED)
+    elif note is Note.AGAIN:
+        assert (changed, after["due"]) == ({"due"}, 0)
     elif note is Note.VERDICT:
         assert changed == {"verdict"}
     else:
@@ -296,7 +319,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert impossible == {cell for cell in WHY_NOT if cell in impossible}
     later = {happening for happening, _, letter in CELLS if letter.isupper()}
     assert {CAUSE_OF[happening] for happening in later} == {
-        EndCause.REMOVE, EndCause.JOB_END, EndCause.START_LATE, EndCause.DRAIN,
+        EndCause.REMOVE, EndCause.JOB_END, EndCause.DRAIN,
         EndCause.UPDATE, EndCause.RESTART,
     }  # fmt: skip
     assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
@@ -316,7 +339,7 @@ def test_each_cause_ends_a_run_at_once_or_asks_sla_and_the_strongest_gives_the_o
 def test_each_end_leads_where_the_table_says(end: Any) -> None:
     flags = [bool(each) for each in (end.over, end.stateless, end.gang, end.final, end.retries, end.last, end.fails)]
     goal = Goal.STOP if Goal.STOP in end.goals else Goal.RUN
-    outcome = Outcome.STOPPED if Outcome.STOPPED in end.outcomes and len(end.outcomes) > 5 else end.outcomes[0]
+    outcome = Outcome.STOPPED if Outcome.STOPPED in end.outcomes and len(end.outcomes) > 3 else end.outcomes[0]
     assert end_of(outcome, goal, *flags) is end
     tasks = Tasks()
     slots = np.array([tasks.arena.take(1)])
@@ -328,7 +351,7 @@ def test_each_end_leads_where_the_table_says(end: Any) -> None:
     tasks.arena.set("causes", slots, CAUSED_BY.get(outcome, 0) | EndCause.JOB_END * over)
     tasks.arena.set("report", slots, REPORT_OF.get(outcome, 0))
     tasks.arena.set("exit", slots, int(outcome == Outcome.FAILED))
-    ends = run_ends(tasks.arena, slots, lambda slots, outcome: slots[:0])
+    ends = run_ends(tasks.arena, slots, Alike(), 0)
     assert ends.outcome.tolist() == [outcome]
     state = tasks.end(
         slots,

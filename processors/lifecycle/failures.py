@@ -1,0 +1,75 @@
+"""Whose failure an end is, and what is left of retries then: what that depends on beside the columns of the tasks."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from events.codes import RunReport, TaskState
+from events.columns import I32, I64
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import Mask
+from processors.lifecycle.task_rules import Trait
+from processors.lifecycle.tasks import Tasks
+from processors.state.seconds import elapsed
+from processors.state.table import Table, struct_table
+
+HOSTS_MAX = 3
+"""A task that so many hosts, one after another, couldn't start is at fault itself."""
+
+
+class Failures:
+    """See `task_rules.EndRules`. `unstarted`: the hosts that couldn't start a task since it last started, most often
+    none.
+    """
+
+    def __init__(
+        self, tasks: Tasks, jobs: Jobs, named: Callable[[int], tuple[str, int]], healthy_ms: Callable[[], int]
+    ) -> None:
+        self.unstarted: Table[tuple[str, int], list[str]] = struct_table("unstarted", list[str], tuple[str, int])
+        self._tasks = tasks
+        self._jobs = jobs
+        self._named = named
+        self._healthy_ms = healthy_ms
+
+    def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
+        """See `EndRules`."""
+        return self._jobs.failing_gangs(slots, outcome, counts_as)
+
+    def failed_elsewhere(self, slots: I64) -> Mask:
+        """See `EndRules`."""
+        found = [len({*self._hosts_of(slot), self._host_at(slot)}) >= HOSTS_MAX for slot in slots.tolist()]
+        return np.array(found, dtype=np.bool_)
+
+    def host_retries(self, slots: I64) -> I64:
+        """See `EndRules`."""
+        return self._jobs.of_slots(slots, lambda row: row.retries_system)
+
+    def recovered(self, slots: I64, now: int) -> Mask:
+        """See `EndRules`."""
+        arena = self._tasks.arena
+        ready = arena["ready"][slots]
+        found: Mask = (ready > 0) & (arena["traits"][slots] & Trait.STATELESS != 0)
+        found &= ready <= elapsed(now - self._healthy_ms())
+        return found
+
+    def ended(self, slots: I64, following: I32) -> None:
+        """Runs of these slots are over: notes who couldn't start those that run again."""
+        report = self._tasks.arena["report"][slots]
+        unstarted = (report == RunReport.NOT_STARTED) & (following == TaskState.BACKOFF)
+        for slot in slots[unstarted].tolist():
+            host_id, hosts = self._host_at(slot), self._hosts_of(slot)
+            if host_id not in hosts:
+                self.unstarted.put(self._task(slot), [*hosts, host_id])
+        for slot in slots[~unstarted].tolist() if len(self.unstarted) else ():
+            if (key := self._task(slot)) in self.unstarted:
+                self.unstarted.remove(key)
+
+    def _task(self, slot: int) -> tuple[str, int]:
+        base = int(self._tasks.arena["owner"][slot]) - 1
+        return self._jobs.at[base], slot - base
+
+    def _hosts_of(self, slot: int) -> list[str]:
+        return self.unstarted.get(self._task(slot)) or []
+
+    def _host_at(self, slot: int) -> str:
+        return self._named(int(self._tasks.arena["host"][slot]))[0]
