@@ -21,7 +21,8 @@ REPLACED = ("command", "ports", "constraints", "strategy", "stop_grace_ms", "sim
 JOB_FIELDS = frozenset(
     {
         *("job_id", "pool", "kind", "instances", "priority", "preemptible", "controller", "on_preempt", "gang_min"),
-        *("retries_max", "max_runtime_ms", "max_unavailable", "update", "description", "labels", "owner", "spec_hash"),
+        *("retries_max", "retries_system", "max_runtime_ms", "start_deadline_ms", "max_unavailable", "update"),
+        *("description", "labels", "owner", "spec_hash"),
         *("overrides", "override_first", "override_count", "override"),
     }
 )

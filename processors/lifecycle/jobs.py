@@ -113,7 +113,8 @@ class Jobs:
             max_runtime_ms=job.max_runtime_ms,
             health=job.health is not None,
             start_deadline_ms=job.start_deadline_ms + (job.simulated.ready_ms if job.simulated else 0),
-            stop_deadline_ms=job.stop_grace_ms + STOP_LATE_MS,
+            stop_deadline_ms=max(job.stop_grace_ms, *(each.stop_grace_ms or 0 for each in job.overrides), 0)
+            + STOP_LATE_MS,
             retries_system=job.retries_system,
         )
         row.counts[TaskState.NONE] = event.instances
