@@ -228,6 +228,8 @@ class Code(StrEnum):
     """Hosts are being drained for it."""
     HELD_FOR_OTHERS = "HELD_FOR_OTHERS"
     """What is free is kept for work that others left for."""
+    WAITING_FOR_HOST = "WAITING_FOR_HOST"
+    """The host where it ran, which is kept for it for a time, takes nothing now."""
     LEFT = "LEFT"
     """All runs of an order to preempt are over."""
     DEFERRED = "DEFERRED"

@@ -466,6 +466,11 @@ class RunsEnded(Event, frozen=True, kw_only=True):
     wait_ms: bytes = b""
     """How long it waits at least before its next run. Column of little-endian int32; empty: 0 for all."""
 
+    hold: bytes = b""
+    """1: the room on its host is kept for its next run for two minutes. Column of little-endian int32; empty: 0 for
+    all.
+    """
+
 
 class RunsOrdered(Event, frozen=True, kw_only=True):
     """Runs that agents shall start."""

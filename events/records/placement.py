@@ -130,6 +130,12 @@ class GangsUnplaced(Event, frozen=True, kw_only=True):
     nearest: tuple[NearMiss, ...] = ()
     """The hosts that lacked least."""
 
+    host_id: str = ""
+    """Of WAITING_FOR_HOST: the host of the first task."""
+
+    until_ms: int = 0
+    """Of WAITING_FOR_HOST: until when that host is kept for it; logical time."""
+
     cause: Cause | None = None
     """The last change of hosts or runs before it, where the reason is another one than before; null: the first reason
     since the task was admitted.

@@ -13,7 +13,7 @@ from events.columns import I64, indexed, pack_ints, pack_longs
 from events.records.placement import TasksPlaced
 from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
-from processors.placement.hosts import Hosts
+from processors.placement.hosts import Hosts, Phase
 from processors.placement.kept import KeptRoom, OwnRoom
 from processors.placement.parked import Found, MayAsk
 from processors.placement.rows import GANG, JobRow
@@ -35,6 +35,8 @@ class Unplaced(NamedTuple):
     gang: bool
     own: OwnRoom | None = None
     """What is kept for it."""
+    home: bool = False
+    """It waits for its host, which is kept for it and takes nothing now."""
 
     @property
     def reported_as(self) -> int:
@@ -100,7 +102,8 @@ class Assignment:
 
     def _range(self, known: Range, row: JobRow, rank: int) -> None:
         """Puts tasks admitted together on the view, one by one, shape by shape."""
-        if row.shape != MIXED and known.job_id not in self._own_jobs:
+        has_homes = known.job_id in self._runs.homes.tasks
+        if row.shape != MIXED and known.job_id not in self._own_jobs and not has_homes:
             shape = self.view.shape(row.shape)
             if shape.too_many <= 1:
                 self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), None, False))
@@ -109,6 +112,8 @@ class Assignment:
         level = self._level(known.job_id, row)
         if known.job_id in self._own_jobs:
             slots = self._with_own(known, row, rank, slots, level)
+        if has_homes:
+            slots = self._at_home(known, row, rank, slots, level)
         for shape, part in self._by_shape(row, slots):
             if self._budget.cut:
                 break
@@ -165,6 +170,27 @@ class Assignment:
             if self._budget.holds(1):
                 self._together(known, row, rank, np.array([slot]), self._own[slot], level)
         return np.setdiff1d(slots, np.array(own, dtype=np.int64), assume_unique=True) if own else slots
+
+    def _at_home(self, known: Range, row: JobRow, rank: int, slots: I64, level: I64 | None) -> I64:
+        """Puts those tasks on the view whose hosts are kept for them; returns the others. A host that may be back in
+        time is waited for.
+        """
+        home = self._runs.arena["home"]
+        rest = [slots[home[slots] == 0]]
+        for shape, part in self._by_shape(row, slots[home[slots] > 0]):
+            hosts = home[part].astype(np.int64) - 1
+            fit = self.view.fits_at_home(shape, hosts)
+            found = np.flatnonzero(fit)
+            if len(found) > self._budget.left:
+                self._budget.cut, found = True, found[: max(0, self._budget.left)]
+            if len(found):
+                self.view.take_home(shape, hosts[found], level)
+                self._put(known.job_id, part[found], hosts[found], shape)
+            waits = (self._hosts.phase[hosts] == Phase.SILENT) | (self._hosts.phase[hosts] == Phase.RETURNING)
+            if waits.any():
+                self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), part[waits], False, home=True))
+            rest.append(part[~fit & ~waits])
+        return np.sort(np.concatenate(rest))
 
     def _together(
         self, known: Range, row: JobRow, rank: int, slots: I64, own: OwnRoom | None, level: I64 | None

@@ -201,6 +201,26 @@ class ClusterView:
         self._note(hosts)
         return found
 
+    def fits_at_home(self, shape: ShapeView, hosts: I64) -> Mask:
+        """Which tasks of a shape find their room on hosts where it is kept for them: unless the host takes nothing now,
+        or offers less than before. Ports aren't kept.
+        """
+        asked = np.flatnonzero(np.array(shape.need[:-1]))
+        fit: Mask = shape.open[hosts] & (self.free[asked][:, hosts] >= 0).all(axis=0)
+        if shape.ports:
+            order = np.argsort(hosts, kind="stable")
+            starts = np.flatnonzero(np.diff(hosts[order], prepend=-1))
+            turn = np.empty(len(hosts), dtype=np.int64)
+            turn[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
+            fit &= (turn + 1) * shape.ports <= self.free[-1, hosts]
+        return fit
+
+    def take_home(self, shape: ShapeView, hosts: I64, level: I64 | None) -> None:
+        """Puts tasks there; of what is free that takes their ports."""
+        np.subtract.at(self.free[-1], hosts, shape.ports)
+        if level is not None:
+            np.add.at(level, hosts, 1)
+
     def room(self, shape: ShapeView, most: int) -> int:
         """How many tasks would find a place now, counting at most `most` per host."""
         return int(fits(self.free, shape.need, np.flatnonzero(shape.open), most).sum())

@@ -97,6 +97,10 @@ class Hosts:
     def hold(self, numbers: I64, needs: I64, sign: int = 1) -> None:
         """Runs take what they need (`needs` is [kinds, runs]) from hosts, or (`sign` -1) give it back."""
         np.add.at(self.runs, numbers, sign)
+        self.keep(numbers, needs, sign)
+
+    def keep(self, numbers: I64, needs: I64, sign: int = 1) -> None:
+        """The same for what is kept for runs to come."""
         for row, need in zip(self.used, sign * needs, strict=False):
             np.add.at(row, numbers, need)
 

@@ -73,7 +73,7 @@ class Placement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools", "paceline.hosts")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "lifecycle")
     logic: ClassVar[int] = 13
-    state: ClassVar[int] = 9
+    state: ClassVar[int] = 10
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Placement:
             HostBack: (self.hosts.back,),
             HostReconciled: (self.hosts.reconciled,),
             HostLost: (self._lost,),
-            HostRemoved: (self.hosts.remove,),
+            HostRemoved: (self._removed,),
             CapacityChanged: (self.hosts.capacity_said,),
             GatewayBeat: (self._liveness.beat,),
             HostAnswered: (self._answered,),
@@ -245,7 +245,12 @@ class Placement:
         row = self.cell.change("cell")
         row.passed_ms = max(row.passed_ms, event.due_ms)
 
+    def _removed(self, event: HostRemoved, now: int) -> None:
+        self.runs.homes.given_up(event.host_id)
+        self.hosts.remove(event, now)
+
     def _lost(self, event: HostLost, now: int) -> None:
+        self.runs.homes.given_up(event.host_id)
         self.hosts.lose(event, now)
         self._liveness.lost(event, now)
 

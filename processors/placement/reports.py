@@ -5,6 +5,7 @@ its patience is over; a claim, what is entitled, waits on for as long as it take
 """
 
 from bisect import bisect_left
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -59,6 +60,8 @@ class Reports:
         return parts
 
     def _reason(self, unplaced: Unplaced) -> Reason:
+        if unplaced.home:
+            return Reason(Code.WAITING_FOR_HOST, 0, (0,))
         key: tuple[object, ...] = (*unplaced.parts, unplaced.own.code if unplaced.own else None)
         if unplaced.own and unplaced.gang:  # what is kept for a gang may hold some of its tasks already
             key = (*key, int(self._assignment.slots(unplaced)[0]))
@@ -72,10 +75,11 @@ class Reports:
         why, slots, row = self._reason(first), self._assignment.slots(first), first.row
         shape, size = first.parts[why.part]
         key = (shape, UNBOUNDED if len(first.parts) > 1 else size)
-        found = self._explained.get(key) if first.own is None else None
+        is_own = first.own is not None or first.home
+        found = None if is_own else self._explained.get(key)
         if found is None:
             found = explanation(self._assignment.view, *key, why.code, first.own)
-            self._explained |= {} if first.own else {key: found}
+            self._explained |= {} if is_own else {key: found}
         instances = slots - row.base
         shapes = self._runs.arena["shape"][slots]
         of_shape = instances[shapes == shape.number]
@@ -88,8 +92,14 @@ class Reports:
             missing=instances_text(self._missing(first, why, instances, shapes)) if first.gang else "",
             instance=int(of_shape[0]),
             run=int(self._runs.arena["waiting"][row.base + int(of_shape[0])]),
+            **(self._home(row.base + int(of_shape[0])) if first.home else {}),
             cause=recorded(self._last_by) if first.reported_as in row.reported else None,
         )
+
+    def _home(self, slot: int) -> dict[str, Any]:
+        """The host that is kept for a task, and until when."""
+        host_id = self._assignment.view.hosts.ids[int(self._runs.arena["home"][slot]) - 1]
+        return {"host_id": host_id, "until_ms": self._runs.homes.until_ms(slot)}
 
     def _missing(self, unplaced: Unplaced, why: Reason, instances: I64, shapes: I32) -> I64:
         """The members of a gang that would find no place: of each shape the last ones."""

@@ -9,11 +9,13 @@ Columns over all tasks in an `Arena`:
 * `placed`: the run that has a place; `host`: its host's number plus 1; `placed_s`: the second since when;
   `available_s`: the second since when it is reported to be running, 0: not yet; `leaving`: the order by which it must
   leave, 0: none;
+* `home`, `home_s`: the host that is kept for the next run, and since when (`homes.py`);
 * `ended`: the highest run known to be over. A run at or below it is void whatever says it later, so what a run holds
   is given back exactly once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -35,18 +37,19 @@ from events.records.lifecycle import (
 from events.records.placement import TasksPlaced
 from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
+from processors.placement.homes import Homes
 from processors.placement.hosts import Hosts
 from processors.placement.rows import GANG, CellRow, JobRow
 from processors.placement.waits import Waits
 from processors.state.arena import Arena, locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.seconds import second
-from processors.state.shapes import MIXED, Shapes, shapes_of
+from processors.state.shapes import MIXED, Shape, Shapes, shapes_of
 from processors.state.table import Table, struct_table
 
 COLUMNS = (
     *("shape", "entitled", "admission", "waiting", "since"),
-    *("placed", "host", "placed_s", "available_s", "leaving", "ended"),
+    *("placed", "host", "placed_s", "available_s", "leaving", "home", "home_s", "ended"),
 )
 
 
@@ -61,6 +64,7 @@ class Runs:
         self._at: dict[int, str] = {}
         self.waits = Waits(self.jobs, self.arena, self._at)
         self.admissions = Admissions(self.jobs, self.arena, self.waits, cell, settings)
+        self.homes = Homes(self.arena, self.shapes, hosts, self.waits)
         self._hosts = hosts
         self._cell = cell
 
@@ -74,6 +78,7 @@ class Runs:
         placed = np.flatnonzero(self.arena["placed"])
         if len(placed):
             self._hold(placed, 1)
+        self.homes.restored()
         for (job_id, instance), ports in self.ports.items():
             slot = self.jobs[job_id].base + instance
             self._hosts.hold_ports(int(self.arena["host"][slot]) - 1, ports)
@@ -129,6 +134,7 @@ class Runs:
         slots, _ = locate(event.job_ids, event.job, event.instance, self.admissions.stretch)
         numbers = np.array([self._hosts.table[host_id].number for host_id in event.host_ids], dtype=np.int64)
         host = numbers[ints(event.host)]
+        self.homes.leave(np.sort(slots))
         self.arena.put(slots, placed=ints(event.run), host=host + 1, placed_s=second(now))
         self.admissions.stop(slots)
         self._hold(slots, 1)
@@ -156,14 +162,19 @@ class Runs:
         if len(run) != len(slots):
             return
         slots, run, kept = slots[known], run[known], ints(event.kept)[known]
+        hold = ints(event.hold)[known] == 1 if event.hold else np.zeros(len(slots), dtype=np.bool_)
         if len(slots) > 1:
             order = np.lexsort((run, slots))
             order = order[np.diff(slots[order], append=-1) != 0]  # of a task named twice, the highest run
-            slots, run, kept = slots[order], run[order], kept[order]
+            slots, run, kept, hold = slots[order], run[order], kept[order], hold[order]
         arena = self.arena
+        self.homes.leave(slots[~hold & (run > arena["ended"][slots])])
         last = np.maximum(arena["ended"][slots], run)
         arena.set("ended", slots, last)
-        self._release(slots[(arena["placed"][slots] > 0) & (arena["placed"][slots] <= last)])
+        over = (arena["placed"][slots] > 0) & (arena["placed"][slots] <= last)
+        there = arena["host"][slots].astype(np.int64) - 1
+        self._release(slots[over])
+        self.homes.keep(slots[over & hold], there[over & hold], now)
         void_waits = slots[(arena["waiting"][slots] > 0) & (arena["waiting"][slots] <= last)]
         self.admissions.stop(self._whole_gangs(void_waits))
         self.admissions.withdraw(slots[(kept == 0) & (arena["placed"][slots] == 0) & (arena["waiting"][slots] == 0)])
@@ -193,6 +204,7 @@ class Runs:
         if start != row.base:
             slots = np.arange(start, start + event.instances)
             self.waits.moved(slots[self.arena["waiting"][slots] > 0])
+            self.homes.moved(slots)
         row.base, row.instances = start, event.instances
 
     # How.
@@ -207,9 +219,11 @@ class Runs:
         slots, shape = slots[order], shape[order]
         start = 0
         for job_id, part in self.waits.by_job(slots) if shapes else ():
-            row, end = self.jobs.change(job_id), start + len(part)
-            self._count_shapes(row, self.shapes.change_tasks(self.arena, part, shape[start:end], shapes))
-            start = end
+            index, start = shape[start : start + len(part)], start + len(part)
+            self.homes.reshape(part, partial(self._change_shapes, job_id, part, index, shapes))
+
+    def _change_shapes(self, job_id: str, slots: I64, index: I64, shapes: Sequence[Shape]) -> None:
+        self._count_shapes(self.jobs.change(job_id), self.shapes.change_tasks(self.arena, slots, index, shapes))
 
     def _count_shapes(self, row: JobRow, more: dict[int, int]) -> None:
         """A job has so many more tasks of each shape."""
@@ -222,6 +236,7 @@ class Runs:
         self._release(slots[self.arena["placed"][slots] > 0])
         self.admissions.stop(slots[self.arena["waiting"][slots] > 0])
         self.admissions.withdraw(slots)
+        self.homes.leave(slots)
 
     def _running(self, event: RunsAvailable | PreemptionsOrdered) -> I64:
         """The slots of the runs named that have a place now."""

@@ -94,7 +94,7 @@ class Sharing:
 
     def next_wakeup(self, passed_ms: int) -> int | None:
         """When time alone changes something; `passed_ms`: up to then all was looked at."""
-        times = (self.plans.next_ms(), self.rights.next_ms(), self.reservations.next_ms(passed_ms))
+        times = (self._kept_until_ms(), self.rights.next_ms(), self.reservations.next_ms(passed_ms))
         return min((time for time in times if time is not None), default=None)
 
     # What is decided.
@@ -108,9 +108,13 @@ class Sharing:
                 yield said(task, row, state, {}, last_by)
 
     def expired_ms(self, now: int) -> int | None:
-        """The first time of plans that is over now and comes before rights that are due."""
-        first, right = self.plans.next_ms(), self.rights.next_ms()
+        """The first time of plans and homes that is over now and comes before rights that are due."""
+        first, right = self._kept_until_ms(), self.rights.next_ms()
         return first if first is not None and first <= now and (right is None or first <= right) else None
+
+    def _kept_until_ms(self) -> int | None:
+        times = (self.plans.next_ms(), self._runs.homes.next_ms())
+        return min((time for time in times if time is not None), default=None)
 
     def may_ask(self, slot: int, now: int) -> bool:
         """Whether a parked unit may ask for a place now, by the slot of its first task."""
@@ -191,6 +195,7 @@ class Sharing:
         self.displaced.expire(now)
         self.rights.passed(event.due_ms, now)
         self._again(self.plans.passed(event.due_ms), now)
+        self._runs.homes.passed(event.due_ms)
 
     def _again(self, tasks: Sequence[Task], now: int) -> None:
         for task in tasks:

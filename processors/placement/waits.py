@@ -11,6 +11,7 @@ import numpy as np
 
 from events.columns import I64
 from processors.placement.calendar import Calendar
+from processors.placement.packing import Mask
 from processors.placement.rows import JobRow
 from processors.state.arena import Arena
 from processors.state.table import Table
@@ -51,10 +52,20 @@ class Waits:
         """How many tasks wait, by job."""
         self.parking = 0
         """How many tasks are to be parked."""
-        self.calendars = {rank: Calendar(arena, rank) for rank in RANKS}
         self._jobs = jobs
         self._arena = arena
         self._at = at
+        self.calendars = {rank: self._calendar(rank) for rank in RANKS}
+
+    def _calendar(self, rank: int) -> Calendar:
+        """Since when tasks wait at a rank."""
+        arena = self._arena
+
+        def still(slots: I64) -> Mask:
+            waits: Mask = (arena["waiting"][slots] > 0) & (arena["entitled"][slots] == rank)
+            return waits
+
+        return Calendar(arena, "since", still)
 
     def restored(self) -> None:
         """Finds everything again."""

@@ -23,7 +23,10 @@ from projections.views.waiting import Standing
 Json = dict[str, Any]
 AMOUNTS = ("asked", "free", "need", "allocated", "entitlement", "limit", "floor", "kept", "wanted")
 """What of records and reasons is amounts by name."""
-OF_PLACEMENT = (*LASTING, Code.NO_HOST_FITS, Code.GANG_INCOMPLETE, Code.HELD_FOR_OTHERS, Code.BACKOFF)
+OF_PLACEMENT = (
+    *(*LASTING, Code.NO_HOST_FITS, Code.GANG_INCOMPLETE, Code.HELD_FOR_OTHERS, Code.WAITING_FOR_HOST),
+    Code.BACKOFF,
+)
 """Codes by which entitlement holds what placement gave back: placement has the numbers."""
 _ORDER: dict[str, float] = {code: place for place, code in enumerate(Code)}
 _BEFORE_HOSTS = _ORDER[Code.NEVER_FITS] - 0.5
@@ -230,11 +233,16 @@ def _unplaced(row: ExplanationRow, waiting: int, kinds: Kinds, change: str = "")
         remedy = MORE_HOSTS
     elif row.code == Code.GANG_INCOMPLETE:
         text = f"there is room for {fit} of the {size} tasks of the gang now, not for the whole"
+    elif row.code == Code.WAITING_FOR_HOST:
+        text = "{tasks} wait{s} for the host where {it} ran".format(**counted(tasks))
+        text += f", which is kept until {at(numbers['until_ms'])}: task {numbers['instance']} for {numbers['host_id']}"
     else:
         text = _SENTENCES.get(row.code, "{tasks} wait{s}: " + row.code).format(**counted(tasks))
     if missing and size > 1 and fit:
         text += f"; without a place: {'task' if missing.isdigit() else 'tasks'} {missing}"
-    found = _said(row, text + funnel(numbers, kinds), remedy or _with(row.code, change))
+    if row.code != Code.WAITING_FOR_HOST:
+        text += funnel(numbers, kinds)
+    found = _said(row, text, remedy or _with(row.code, change))
     need = numbers.get("need")
     found |= _funnel_of(row, kinds)
     found |= {"tasks": tasks, "fit": fit if size > 1 else None, "missing": missing or None}

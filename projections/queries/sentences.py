@@ -47,6 +47,7 @@ REMEDIES: dict[str, Remedy] = {
     Code.NO_HOST_FITS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
     Code.GANG_INCOMPLETE: Remedy(WAIT, "it goes on when there is room for the whole gang; a smaller gang helps"),
     Code.HELD_FOR_OTHERS: Remedy(WAIT, "it goes on when tasks end or hosts are added"),
+    Code.WAITING_FOR_HOST: Remedy(WAIT, "it goes there when the host is heard again, afterwards to any other"),
     Code.HOSTS_RESERVED: Remedy(WAIT, "it goes on when enough tasks on these hosts have ended"),
     Code.NO_HOSTS: Remedy(OPERATOR, "connect hosts"),
     Code.BACKOFF: Remedy(WAIT, "it is tried again by itself"),

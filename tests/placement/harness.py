@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from events.codes import Code, Outcome
 from events.columns import ints, longs, pack_ints
@@ -110,8 +111,9 @@ class World(Alone[Placement]):
         """As `run`, beyond the entitlement of its pool."""
         return self.run(job, instances, entitled=0, **spec)
 
-    def end(self, *runs: Run, kept: int = 0) -> list[Event]:
-        return self.peer("lifecycle", ended(runs, kept))
+    def end(self, *runs: Run, kept: int = 0, hold: int = 0) -> list[Event]:
+        """`hold`: the next run is to go where this one was."""
+        return self.peer("lifecycle", replace(ended(runs, kept), hold=pack_ints([hold] * len(runs))))
 
     def order(self, number: int, units: Sequence[Range], **more: Any) -> list[Event]:
         """Entitlement orders that units leave."""

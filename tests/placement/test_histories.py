@@ -12,6 +12,7 @@ from events.records.lifecycle import JobChanged
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, GangsUnplaced, HostLost, HostRemoved
 from processors.placement.explain import LASTING
+from processors.placement.homes import HOME_MS
 from processors.placement.waits import BORROWED, ENTITLED
 from tests.machines import Run, mixed, of, ranges_of
 from tests.placement.harness import World, offered, places
@@ -49,9 +50,14 @@ class History(RuleBasedStateMachine):
         self.claims: dict[tuple[str, int], bool] = {}
         """Of each task that is admitted, whether it is entitled; of one with a kept admission too."""
 
+        self.homes: dict[tuple[str, int], tuple[str, TaskShape, int]] = {}
+        """Of tasks to whose next run a host is kept for sure: the host, what is kept, and since when."""
+
     def take(self, said: Sequence[Event]) -> None:
         for host in of(said, HostLost):
             del self.silent[host.host_id]
+        gone_ids = [host.host_id for host in (*of(said, HostLost), *of(said, HostRemoved))]
+        self.homes = {task: home for task, home in self.homes.items() if home[0] not in gone_ids}
         for gone in of(said, HostRemoved):
             assert gone.host_id not in self.offers.keys() | self.returning.keys()
             assert gone.host_id not in [at for at, _ in self.held.values()]
@@ -83,10 +89,12 @@ class History(RuleBasedStateMachine):
             assert self.runs[job, instance] == run
             self.waiting.remove((job, instance))
             self.held[job, instance] = host, ports
+            self.homes.pop((job, instance), None)
         for (job, instance, _), (host, ports) in placed.items():
             asks = self.asks[job, instance]
             cpu_there, gpu_there, ports_there, rack = self.offers[host]
             here = [(self.asks[task].resources, mine) for task, (at, mine) in self.held.items() if at == host]
+            here += [(shape.resources, ()) for at, shape, _ in self.homes.values() if at == host]
             for name, most in (("cpu", cpu_there), ("gpu", gpu_there)):
                 assert not asks.resources[name] or sum(need[name] for need, _ in here) <= most
             numbers = [port for _, mine in here for port in mine]
@@ -150,6 +158,8 @@ class History(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([10, 900, 7_000, 30_000, 61_000, 8 * 86_400_000]), beat=st.booleans())
     def time_passes(self, ms: int, beat: bool) -> None:
+        latest = self.world.now + ms - HOME_MS
+        self.homes = {task: home for task, home in self.homes.items() if home[2] > latest}
         self.take(self.world.later(ms))
         if beat:
             self.take(self.world.fact(GatewayBeat(gateway="g")))
@@ -180,19 +190,23 @@ class History(RuleBasedStateMachine):
         gang = self.gangs[job]
         return (0, gang) if instance < gang else (instance, 1)
 
-    @rule(data=st.data(), kept=st.booleans())
-    def a_task_ends(self, data: st.DataObject, kept: bool) -> None:
+    @rule(data=st.data(), kept=st.booleans(), hold=st.booleans())
+    def a_task_ends(self, data: st.DataObject, kept: bool, hold: bool) -> None:
         if not self.runs:
             return
         job, instance = data.draw(st.sampled_from(sorted(self.runs)))
         first, count = self.unit(job, instance)
         ends = [(job, one) for one in range(first, first + count)]
         for task in ends:
-            self.held.pop(task, None)
+            host, _ = self.held.pop(task, ("", ()))
             self.waiting.discard(task)
+            if hold and host:
+                self.homes[task] = (host, self.asks[task], self.world.now)
+            elif not hold:
+                self.homes.pop(task, None)
             if not kept:
                 self.claims.pop(task, None)
-        self.take(self.world.end(*((*task, self.runs[task]) for task in ends), kept=int(kept)))
+        self.take(self.world.end(*((*task, self.runs[task]) for task in ends), kept=int(kept), hold=int(hold)))
         for task in ends:
             self.runs[task] += 1
 
@@ -207,6 +221,10 @@ class History(RuleBasedStateMachine):
         what = (job, first, count, self.runs[job, instance], int(count > 1))
         kept = (job, instance) in self.claims
         self.asks |= dict.fromkeys(tasks, shape) if shape else {}
+        for task in (task for task in tasks if shape and task in self.homes):
+            host, had, since = self.homes.pop(task)
+            if all(shape.resources[name] <= most for name, most in had.resources.items()):
+                self.homes[task] = (host, shape, since)
         self.waiting |= {*tasks} if kept else set()
         if kept or shape:
             self.take(self.world.requeue(what, admitted=int(kept), shape=shape))
@@ -224,6 +242,7 @@ class History(RuleBasedStateMachine):
             for task in [task for task in self.runs if task[0] == job]:
                 del self.runs[task], self.asks[task]
                 self.claims.pop(task, None)
+                self.homes.pop(task, None)
             self.take(self.world.peer("lifecycle", JobChanged(job_id=job, state="KILLED")))
 
     @rule(budget=st.sampled_from([1, 3, 1000]))
@@ -236,6 +255,7 @@ class History(RuleBasedStateMachine):
         self.held.clear()
         self.waiting.clear()
         self.claims.clear()
+        self.homes.clear()
         self.take(self.world.end(*runs))
         assert not self.world.machine.hosts.used.any()
         assert sum(row.tasks for row in self.world.machine.runs.shapes.table.values()) == len(self.runs)

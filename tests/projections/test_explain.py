@@ -246,6 +246,17 @@ def test_a_task_between_two_runs_and_one_that_failed_for_good(api):
     assert found["headline"]["message"].startswith("1 task of 2 failed; task 1 exited with 8")
 
 
+def test_a_task_that_waits_for_its_host_says_for_which_and_until_when(waiting):
+    cell = waiting.cell
+    cell.decide("entitlement", admitted("a", (0, 1)))
+    home = {"tasks": 2, "host_id": "h17", "until_ms": cell.ms + 60_000}
+    cell.decide("placement", unplaced("a", "WAITING_FOR_HOST", **home))
+    assert told(waiting)[2].startswith(
+        "2 tasks wait for the host where they ran, which is kept until 2023-11-14T22:14:20.000Z: task 0 for h17"
+    )
+    assert told(waiting)[2].endswith("it goes there when the host is heard again, afterwards to any other")
+
+
 def test_admitted_work_without_a_place_says_what_placement_says_and_what_comes_next(waiting):
     cell = waiting.cell
     cell.ms += 1000

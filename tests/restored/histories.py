@@ -481,8 +481,8 @@ class Placement(History):
         ]
         over = self.some(found, 6)
         if over:
-            kept = self.draw.randint(0, 1)
-            self.world.end(*over, kept=kept)
+            kept, hold = self.draw.randint(0, 1), self.draw.randint(0, 1)
+            self.world.end(*over, kept=kept, hold=hold)
             again = [
                 (job_id, at, 1, run + 1, 0)
                 for job_id, at, run in over

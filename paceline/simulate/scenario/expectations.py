@@ -70,6 +70,7 @@ WAITS = (
     Code.NO_HOSTS,
     Code.HOSTS_RESERVED,
     Code.HELD_FOR_OTHERS,
+    Code.WAITING_FOR_HOST,
     Code.BACKOFF,
     Code.NOT_YET_EVALUATED,
 )

@@ -1,0 +1,114 @@
+"""Room on hosts that is kept for the next runs of tasks which ended there to go on: by an update or a restart.
+
+A task has its home in two columns: `home`, the number of the host plus 1, and `home_s`, the second since when. What it
+asks counts as used there, so nobody else is put in its place. It ends when the task has a place, there or elsewhere,
+when a run of it ends otherwise, when the host is given up, or after `HOME_MS`.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from events.columns import I64, indexed
+from processors.placement.calendar import Calendar
+from processors.placement.hosts import Hosts, Phase
+from processors.placement.packing import Mask
+from processors.placement.waits import Waits
+from processors.state.arena import Arena
+from processors.state.seconds import elapsed, milliseconds, second
+from processors.state.shapes import Shapes
+
+HOME_MS = 120_000
+
+
+class Homes:
+    """Keeps up the two columns, and what is held of hosts by them."""
+
+    def __init__(self, arena: Arena, shapes: Shapes, hosts: Hosts, waits: Waits) -> None:
+        self.tasks: dict[str, int] = {}
+        """How many tasks of each job have a home."""
+        self._arena = arena
+        self._shapes = shapes
+        self._hosts = hosts
+        self._waits = waits
+        self._calendar = Calendar(arena, "home_s", self._has)
+
+    def _has(self, slots: I64) -> Mask:
+        has: Mask = self._arena["home"][slots] > 0
+        return has
+
+    def restored(self) -> None:
+        """Finds again what is derived, and holds what is kept."""
+        self.tasks.clear()
+        self._calendar.clear()
+        slots = np.flatnonzero(self._arena["home"])
+        self._hold(slots, 1)
+        self._calendar.note(slots)
+
+    def moved(self, slots: I64) -> None:
+        """Tasks have these slots now."""
+        self._calendar.note(slots[self._arena["home"][slots] > 0])
+
+    def next_ms(self) -> int | None:
+        """When the next of them ends."""
+        first = self._calendar.after() if self.tasks else None
+        return None if first is None else milliseconds(first) + HOME_MS
+
+    def until_ms(self, slot: int) -> int:
+        """Until when the home of a task is kept."""
+        return milliseconds(int(self._arena["home_s"][slot])) + HOME_MS
+
+    def keep(self, slots: I64, numbers: I64, now: int) -> None:
+        """Tasks whose runs have given their places back, ascending, have their homes there: on hosts by number."""
+        there = self._hosts.phase[numbers] != Phase.LOST
+        slots, numbers = slots[there], numbers[there]
+        if len(slots):
+            self._arena.put(slots, home=numbers + 1, home_s=second(now))
+            self._hold(slots, 1)
+            self._calendar.note(slots)
+
+    def leave(self, slots: I64) -> None:
+        """Tasks, ascending, have no home any more, if they had one."""
+        if not self.tasks:
+            return
+        slots = slots[self._arena["home"][slots] > 0]
+        self._hold(slots, -1)
+        self._arena.put(slots, home=0, home_s=0)
+
+    def reshape(self, slots: I64, change: Callable[[], None]) -> None:
+        """Tasks, ascending, ask something else after `change`: of those that ask more than their hosts have beside the
+        others, no home is kept.
+        """
+        mine = slots[self._arena["home"][slots] > 0]
+        self._hold(mine, -1)
+        change()
+        fit: list[int] = []
+        for slot in mine.tolist():
+            number, need = int(self._arena["home"][slot]) - 1, self._shapes[int(self._arena["shape"][slot])].need
+            free = (self._hosts.capacity[:-1, number] - self._hosts.used[:-1, number]).tolist()
+            if all(one <= have for have, one in zip(free, need, strict=True) if one):
+                self._hold(np.array([slot]), 1)
+                fit.append(slot)
+        lost = np.setdiff1d(mine, np.array(fit, dtype=np.int64), assume_unique=True)
+        self._arena.put(lost, home=0, home_s=0)
+
+    def passed(self, due_ms: int) -> None:
+        """Time has passed."""
+        if self.tasks:
+            self.leave(self._calendar.until(elapsed(due_ms - HOME_MS)))
+
+    def given_up(self, host_id: str) -> None:
+        """A host is given up, or forgotten: nothing is kept there."""
+        if self.tasks:
+            self.leave(np.flatnonzero(self._arena["home"] == self._hosts.table[host_id].number + 1))
+
+    def _hold(self, slots: I64, sign: int) -> None:
+        if not len(slots):
+            return
+        for job_id, part in self._waits.by_job(slots):
+            self.tasks[job_id] = self.tasks.get(job_id, 0) + sign * len(part)
+            if not self.tasks[job_id]:
+                del self.tasks[job_id]
+        shapes, index = indexed(self._arena["shape"][slots])
+        needs = np.array([self._shapes[number].need for number in shapes.tolist()], dtype=np.int64)
+        self._hosts.keep(self._arena["home"][slots].astype(np.int64) - 1, needs[index].T, sign)
