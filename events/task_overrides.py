@@ -15,6 +15,7 @@ import numpy as np
 from events.columns import I64, distinct, ints, pack_ints, spread
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskOverride
+from events.resources import in_order
 
 MERGED = ("env", "resources", "labels")
 REPLACED = ("command", "ports", "constraints", "strategy", "stop_grace_ms", "simulated")
@@ -104,14 +105,18 @@ def override_index(job: JobSubmitted) -> I64:
 
 def instance_of(job: JobSubmitted, override: int) -> JobSubmitted:
     """The job as instances with an override have it, by what `override_index` says of them."""
-    return merged(job, job.overrides[override - 1]) if override else job
+    if not override:
+        return job
+    own = merged(job, job.overrides[override - 1])
+    return msgspec.structs.replace(own, resources=in_order(own.resources))
 
 
 def content_digests(job: JobSubmitted) -> I64:
     """For each instance a digest of all that its runs are made from: equal where a run of one may go on as one of the
     other, in this version of the job or in another.
     """
-    variants = [_digest(instance_of(job, at)) for at in range(len(job.overrides) + 1)]
+    plain = msgspec.structs.replace(job, resources=in_order(job.resources))
+    variants = [_digest(instance_of(plain, at)) for at in range(len(job.overrides) + 1)]
     return np.array(variants, dtype=np.int64)[override_index(job)]
 
 

@@ -39,6 +39,7 @@ class Reported(NamedTuple):
         return Reported(*columns, self.current[which])
 
 
+HEALTH = int(Trait.HEALTH)
 Stretch = Callable[[str], tuple[int, int] | None]
 
 
@@ -99,17 +100,21 @@ class Hosts:
         arena = self._tasks.arena
         state = arena["state"][slots]
         live = (arena["run"][slots] == run) & among(state, LIVE_TASKS)
-        goes_on = live & current & (arena["report"][slots] <= RunReport.STARTED)
-        checked = arena["traits"][slots] & Trait.HEALTH != 0
-        ready = goes_on & noted(TaskEvent.STARTED, Note.READY, state) & (arena["report"][slots] == 0)
-        ready &= reported == np.where(checked, RunReport.HEALTHY, RunReport.STARTED)
-        self._tasks.note("report", slots[ready], RunReport.STARTED)
-        self._tasks.record_event(TaskEvent.UNHEALTHY, slots[goes_on & checked & (reported == RunReport.UNHEALTHY)])
-        ended = live & noted(TaskEvent.ENDED, Note.REPORT, state)
-        ended &= among(reported, END_REPORTS)
-        ended[ended] = arena["report"][slots[ended]] <= RunReport.STARTED
-        self._tasks.note("report", slots[ended], reported[ended])
-        arena.set("exit", slots[ended], exit_code[ended])
+        before = arena["report"][slots]
+        over = among(reported, END_REPORTS)
+        if not over.all():
+            goes_on = live & current & (before <= RunReport.STARTED)
+            checked = arena["traits"][slots] & HEALTH != 0
+            ready = goes_on & noted(TaskEvent.STARTED, Note.READY, state) & (before == 0)
+            ready &= reported == np.where(checked, RunReport.HEALTHY, RunReport.STARTED)
+            self._tasks.note("report", slots[ready], RunReport.STARTED)
+            unhealthy = goes_on & checked & (reported == RunReport.UNHEALTHY)
+            if unhealthy.any():
+                self._tasks.record_event(TaskEvent.UNHEALTHY, slots[unhealthy])
+        if over.any():
+            ended = live & over & noted(TaskEvent.ENDED, Note.REPORT, state) & (before <= RunReport.STARTED)
+            self._tasks.note("report", slots[ended], reported[ended])
+            arena.set("exit", slots[ended], exit_code[ended])
         present: I64 = slots[live]
         return present
 
