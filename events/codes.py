@@ -48,6 +48,8 @@ class Outcome(Number):
     LOST = 5
     WITH_GANG = 6
     """Ended because another member of its gang failed."""
+    REPLACED = 7
+    """Ended for an update or a restart: the next run is of another version."""
 
 
 class RunCause(Number):
@@ -69,7 +71,7 @@ class RunCause(Number):
     """A member of its gang ended before its time."""
     DRAIN = 9
     UPDATE = 10
-    RESTART = 11
+    """An update, a roll-back or a restart takes its instance to another version."""
 
 
 class Counts(Number):
@@ -152,6 +154,24 @@ class Code(StrEnum):
     ID_TAKEN = "ID_TAKEN"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_ENDED = "ALREADY_ENDED"
+    VERSION_CONFLICT = "VERSION_CONFLICT"
+    """The job has another version than the command expects."""
+    NO_SUCH_VERSION = "NO_SUCH_VERSION"
+    """The job never had that version, or it is kept no longer."""
+    NOT_UPDATABLE = "NOT_UPDATABLE"
+    """A field is to change that stays as it is for as long as the job lives."""
+    NO_UPDATE = "NO_UPDATE"
+    """No update of the job is in progress."""
+    MAX_FAILURES = "MAX_FAILURES"
+    """So many instances failed on the new version that the update failed."""
+    STALLED = "STALLED"
+    """Instances that failed take up all that may be updated at a time: the update failed."""
+    BLOCKED = "BLOCKED"
+    """Sla let nothing go on for so long that the update failed."""
+    ABORTED = "ABORTED"
+    """A user aborted the update."""
+    OVERRIDDEN = "OVERRIDDEN"
+    """A newer update took the place of this one."""
     RUN_FAILED = "RUN_FAILED"
     """A run failed, and no retry is left."""
     WRONG_CELL = "WRONG_CELL"

@@ -43,11 +43,13 @@ from events.spec_parts import (
     Sim,
     Sla,
     Spec,
+    Update,
     at,
     constraint_parts,
     constraints_body,
     on_silence_body,
     sim_body,
+    update_body,
 )
 from events.task_overrides import Resolved
 from events.topics import FACT_BYTES_MAX
@@ -114,6 +116,7 @@ class JobSpec(Spec):
     health: Health | None = Field(
         default=None, validate_default=True, description="Health check of a run; none: it is available once started."
     )
+    update: Update = Field(default=Update(), description="How updates go through the instances.")
     stop_grace: Milliseconds = Field(
         default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
     )
@@ -243,6 +246,7 @@ class JobSpec(Spec):
             strategy=self.strategy,
             max_unavailable=self.sla.max_unavailable,
             health=self.health.to_part() if self.health else None,
+            update=self.update.to_part(),
             stop_grace_ms=self.stop_grace,
             on_silence=self.on_silence.action,
             stop_after_ms=self.on_silence.after,
@@ -296,6 +300,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "strategy": event.strategy,
         "sla": {"max_unavailable": event.max_unavailable},
         "health": health_body(event.health) if event.health else None,
+        "update": update_body(event.update),
         "stop_grace": write_ms(event.stop_grace_ms),
         "on_silence": on_silence_body(event.on_silence, event.stop_after_ms),
         "description": event.description,

@@ -33,13 +33,14 @@ from events.bounds import (
 from events.port_names import sharing
 from events.quantities import Mebibytes, Milli, Milliseconds, OtherAmount, Size, SomeMilli, write_ms
 from events.records.parts import Constraint as ConstraintPart
-from events.records.parts import Simulated
+from events.records.parts import Simulated, UpdatePolicy
 from events.resources import Unit, name_fault, typo_of
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=WORD_MAX)]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 ShortText = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=WORD_MAX)]
+Instances = Annotated[int, Field(ge=0, le=INSTANCES_MAX)]
 Int32 = Annotated[int, Field(ge=-INT_MAX, le=INT_MAX)]
 
 
@@ -199,6 +200,68 @@ class Sla(Spec):
     max_unavailable: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] | None = Field(
         default=None, description="Instances that may be unavailable on purpose at a time."
     )
+
+
+class Update(Spec):
+    """How updates of a job go through its instances; also restarts and roll-backs."""
+
+    batch: Instances = Field(default=0, description="Most instances that are updated at a time; 0: all.")
+    max_failures: Instances = Field(
+        default=0, description="The update fails when so many instances have failed; 0: however many."
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=INT_MAX)] = Field(
+        default=3, description="An instance has failed when so many of its runs of the new version have."
+    )
+    roll_back: bool = Field(default=False, description="Whether an update that fails goes back to the version before.")
+    healthy: Milliseconds = Field(
+        default=0,
+        json_schema_extra={"default": "0s"},
+        description="How long an instance must be available to count as done.",
+    )
+    canary: Instances = Field(default=0, description="So many instances first; then it waits to be promoted; 0: none.")
+    promote_after: Milliseconds = Field(
+        default=0,
+        json_schema_extra={"default": "0s"},
+        description="Promotes itself when the canary was healthy for so long; 0: by hand.",
+    )
+    start_paused: bool = Field(default=False, description="Whether it waits for resume before it takes an instance.")
+    blocked_after: Milliseconds = Field(
+        default=0,
+        json_schema_extra={"default": "0s"},
+        description="The update fails when the SLA lets nothing go on for so long; 0: however long.",
+    )
+
+    def to_part(self) -> UpdatePolicy | None:
+        """The part of the fact; None: it says nothing."""
+        if self == Update():
+            return None
+        return UpdatePolicy(
+            batch=self.batch,
+            max_failures=self.max_failures,
+            max_attempts=self.max_attempts,
+            roll_back=self.roll_back,
+            healthy_ms=self.healthy,
+            canary=self.canary,
+            promote_after_ms=self.promote_after,
+            start_paused=self.start_paused,
+            blocked_after_ms=self.blocked_after,
+        )
+
+
+def update_body(policy: UpdatePolicy | None) -> dict[str, Any]:
+    """The JSON of a policy of updates."""
+    policy = policy or UpdatePolicy()
+    return {
+        "batch": policy.batch,
+        "max_failures": policy.max_failures,
+        "max_attempts": policy.max_attempts,
+        "roll_back": policy.roll_back,
+        "healthy": write_ms(policy.healthy_ms),
+        "canary": policy.canary,
+        "promote_after": write_ms(policy.promote_after_ms),
+        "start_paused": policy.start_paused,
+        "blocked_after": write_ms(policy.blocked_after_ms),
+    }
 
 
 class OnSilence(Spec):

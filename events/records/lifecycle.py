@@ -425,7 +425,8 @@ class RunsEnded(Event, frozen=True, kw_only=True):
     """Number of the run, from 1. Column of little-endian int32."""
 
     outcome: bytes
-    """1 succeeded, 2 failed, 3 stopped, 4 preempted, 5 lost, 6 ended with its gang. Column of little-endian int32.
+    """1 succeeded, 2 failed, 3 stopped, 4 preempted, 5 lost, 6 ended with its gang, 7 replaced by an update or a
+    restart. Column of little-endian int32.
     """
 
     exit_code: bytes
@@ -693,6 +694,20 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
 
     policy: UpdatePolicy
     """How it goes."""
+
+    first: bytes = b""
+    """For a restart: first instance of each range that is restarted. Column of little-endian int32; empty: all
+    instances.
+    """
+
+    count: bytes = b""
+    """For a restart: instances of each range. Column of little-endian int32."""
+
+    max_unavailable: int | None = None
+    """How many instances may be unavailable on purpose from now on; null: the job has no SLA."""
+
+    forgotten: bytes = b""
+    """Versions that no run is of, and that nobody can go back to any more. Column of little-endian int32."""
 
     paused: bool = False
     """Whether it waits for resume."""

@@ -21,7 +21,7 @@ from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
-from events.records.jobs import JobSubmitted
+from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import HostReconciled
 from events.records.placement import HostRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -318,8 +318,8 @@ class Gateway:
     def _take(self, delivered: Delivered) -> None:
         event, position = delivered.event, delivered.record.offset + 1
         match event:
-            case JobSubmitted():
-                self._desired_runs.submitted(delivered.record.offset, event)
+            case JobSubmitted() | JobUpdateRequested():
+                self._desired_runs.asked(delivered.record.offset, event)
             case HostConnected():
                 self._watch.peers.alive(event.gateway)
                 self._hosts.connected(event)

@@ -1,17 +1,16 @@
 """What the cell wants of its hosts: a fold of accepted rounds of lifecycle, in columns over tasks."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from events.codes import ENDED_JOBS
-from events.columns import I32, I64, distinct, indexed, ints
+from events.columns import I32, I64, distinct, ints
 from events.free_slots import room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.records.base import Event
-from events.records.jobs import JobSubmitted
+from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesChanged,
@@ -21,16 +20,14 @@ from events.records.lifecycle import (
     RunsEnded,
     RunsOrdered,
     RunsStopping,
+    UpdateStarted,
 )
-from events.records.parts import TaskOverride
 from events.reused_numbers import ReusedNumbers
 from events.runs_by_host import RunsByHost
-from events.structs import known
-from events.task_overrides import instance_of, override_index
+from hostagent.gateway.specifications import Specifications, Variant
 from hostagent.messages import OrderKind, Orders
 from hostagent.task_columns import Column, Slots
 
-T = TypeVar("T", JobSubmitted, TaskOverride)
 STARTING, STOPPING, ENDED = 1, 2, 3
 """Of the newest run of a task that was ordered: wanted, wanted to stop, over (kept to know where it was)."""
 
@@ -44,6 +41,8 @@ class HostOrders(NamedTuple):
     job: Column
     instance: Column
     run: Column
+    version: Column
+    """Of the job, by which a run starts; 0 where it doesn't."""
     ports: I32
 
 
@@ -53,12 +52,9 @@ class DesiredRuns:
     def __init__(self) -> None:
         self._places = ReusedNumbers()
         self._host_numbers: dict[str, int] = {}
-        self._slots = Slots({"run": "i4", "host": "i4", "state": "i1"})
+        self._slots = Slots({"run": "i4", "host": "i4", "state": "i1", "version": "i4"})
         self._by_host = RunsByHost(self._host_of)
-        self._jobs: dict[str, JobSubmitted] = {}
-        self._submitted: dict[int, JobSubmitted] = {}
-        self._overrides: dict[str, I64] = {}
-        """Of each job with overrides which one each instance has, as `override_index`."""
+        self._specs = Specifications()
         self._ports: dict[str, I32] = {}
         """Of each job with ports a row for each instance, and rows to spare where it has grown."""
 
@@ -81,9 +77,9 @@ class DesiredRuns:
         self._slots["state"][slots[self._slots["state"][slots] == ENDED]] = 0
         self._places.give_back(number)
 
-    def submitted(self, offset: int, job: JobSubmitted) -> None:
-        """A job that lifecycle has not answered yet."""
-        self._submitted[offset] = job
+    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested) -> None:
+        """A job, or another version of one, that lifecycle has not answered yet."""
+        self._specs.asked(offset, event)
 
     def take(self, decision: Event) -> HostOrders | None:
         """Folds one decision of an accepted round; returns what it asks of hosts."""
@@ -91,7 +87,9 @@ class DesiredRuns:
             case JobAccepted():
                 self._accepted(decision)
             case JobRejected() | CommandAnswered():
-                self._submitted.pop(decision.jobs_offset, None)
+                self._specs.answered(decision.jobs_offset)
+            case UpdateStarted():
+                self._update_started(decision)
             case InstancesChanged():
                 self._instances_changed(decision)
             case RunsOrdered():
@@ -102,8 +100,8 @@ class DesiredRuns:
                 return self._ended(decision)
             case JobChanged() if decision.state in ENDED_JOBS:
                 self._slots.give_back(decision.job_id)
-                for known in (self._jobs, self._overrides, self._ports):
-                    known.pop(decision.job_id, None)
+                self._specs.dropped(decision.job_id)
+                self._ports.pop(decision.job_id, None)
         return None
 
     def host_of(self, job_id: str, instance: int, run: int) -> int | None:
@@ -135,26 +133,20 @@ class DesiredRuns:
                 ports = (
                     self._ports_of(job_ids, job, instance) if kind == OrderKind.START else np.zeros((0, 0), np.int32)
                 )
-                host, run = self._slots["host"][slots], self._slots["run"][slots]
-                pieces.append(HostOrders(kind, job_ids, host, job, instance, run, ports))
+                host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
+                version = version if kind == OrderKind.START else np.zeros_like(version)
+                pieces.append(HostOrders(kind, job_ids, host, job, instance, run, version, ports))
         return pieces
 
     def orders(self, position: int, whole: bool, hosts: Iterable[int], pieces: Sequence[HostOrders]) -> Orders:
-        """Pieces as one message to some hosts, in the order given. A job stands there once for each of its overrides
-        that one of the runs to start has.
+        """Pieces as one message to some hosts, in the order given. A job stands there once for each of its versions
+        and overrides that one of the runs to start has.
         """
-        entries: dict[tuple[str, int], int] = {}
-        specs: dict[int, JobSubmitted] = {}
+        entries: dict[Variant, int] = {}
         jobs = []
         for piece in pieces:
-            override = self._overrides_of(piece)
-            used, index = indexed(piece.job.astype(np.int64) << 32 | override)
-            places = []
-            for pair in used.tolist():
-                key = piece.job_ids[pair >> 32], pair & 0xFFFFFFFF
-                places.append(entries.setdefault(key, len(entries)))
-                if piece.kind == OrderKind.START:
-                    specs[places[-1]] = instance_of(self._jobs[key[0]], key[1])
+            found, index = self._specs.variants(piece.job_ids, piece.job, piece.instance, piece.version)
+            places = [entries.setdefault(each, len(entries)) for each in found]
             jobs.append(np.array(places, dtype=np.int32)[index])
         numbers = np.array(list(hosts), dtype=np.int32)
         column = np.concatenate([piece.host for piece in pieces]) if pieces else np.zeros(0, np.int32)
@@ -164,8 +156,8 @@ class DesiredRuns:
             position=position,
             whole=whole,
             host_ids=tuple(self.host_ids[number] for number in numbers.tolist()),
-            job_ids=tuple(job_id for job_id, _ in entries),
-            jobs=tuple(map(specs.get, range(len(entries)))),
+            job_ids=tuple(each.job_id for each in entries),
+            jobs=tuple(map(self._specs.get, entries)),
             host=place[column],
             kind=_join([np.full(len(piece.job), piece.kind, np.int32) for piece in pieces]),
             job=_join(jobs),
@@ -174,23 +166,12 @@ class DesiredRuns:
             ports=_join_ports(pieces),
         )
 
-    def _overrides_of(self, piece: HostOrders) -> I64:
-        """Which override each run of a piece has; none where it isn't to start."""
-        found = np.zeros(len(piece.job), dtype=np.int64)
-        if piece.kind == OrderKind.START and self._overrides:
-            for at in distinct(piece.job).tolist():
-                if (index := self._overrides.get(piece.job_ids[at])) is not None:
-                    mine = piece.job == at
-                    found[mine] = index[piece.instance[mine]]
-        return found
-
     def dump(self) -> dict[str, Any]:
         """All there is, as values that MessagePack takes."""
         return {
             "hosts": self._host_numbers,
             "slots": self._slots.dump(),
-            "jobs": self._jobs,
-            "submitted": self._submitted,
+            "specifications": self._specs.dump(),
             "ports": {job_id: (ports.shape[1], ports.tobytes()) for job_id, ports in self._ports.items()},
         }
 
@@ -200,35 +181,29 @@ class DesiredRuns:
         self._places.restored(self._host_numbers)
         self._slots.load(state["slots"])
         self._by_host.restored(np.flatnonzero(self._slots["state"]))
-        self._jobs = msgspec.convert(state["jobs"], known(dict[str, JobSubmitted]))
-        self._submitted = msgspec.convert(state["submitted"], known(dict[int, JobSubmitted]))
+        self._specs.load(state["specifications"])
         for job_id, (width, value) in state["ports"].items():
             self._ports[job_id] = ints(value).reshape(-1, width).copy()
-        for job in self._jobs.values():
-            self._index_overrides(job)
 
     def _accepted(self, decision: JobAccepted) -> None:
-        job = self._submitted.pop(decision.jobs_offset, None)
-        if job is None or decision.job_id in self._slots:
+        if decision.job_id in self._slots or not self._specs.accepted(decision):
             return
-        if job.job_id != decision.job_id:
-            job = msgspec.structs.replace(job, job_id=decision.job_id)
-        if decision.first_run > 1:
-            job = _later(job, decision.first_run - 1)
-        self._jobs[decision.job_id] = job
-        self._index_overrides(job)
         self._slots.take(decision.job_id, decision.instances)
         if ports := max(shape.ports for shape in decision.shapes):
             self._ports[decision.job_id] = np.zeros((decision.instances, ports), dtype=np.int32)
 
-    def _index_overrides(self, job: JobSubmitted) -> None:
-        if job.overrides:
-            self._overrides[job.job_id] = override_index(job)
+    def _update_started(self, decision: UpdateStarted) -> None:
+        if decision.job_id not in self._specs:
+            return
+        self._specs.started(decision)
+        rows, width = self._slots.size(decision.job_id), self._specs.ports(decision.job_id)
+        ports = self._ports.get(decision.job_id, np.zeros((rows, 0), dtype=np.int32))
+        if width > ports.shape[1]:
+            self._ports[decision.job_id] = np.pad(ports, ((0, 0), (0, width - ports.shape[1])))
 
     def _instances_changed(self, decision: InstancesChanged) -> None:
         """What is removed is forgotten; a host is told of the job's instances when it next starts one of them."""
-        job = self._jobs.get(decision.job_id)
-        if job is None:
+        if decision.job_id not in self._specs:
             return
         removed = instance_change(decision).removed
         slots, known = self._slots.find((decision.job_id,), np.zeros(len(removed), np.int32), removed)
@@ -236,8 +211,7 @@ class DesiredRuns:
             self._slots[column][slots[known]] = 0
         if self._slots.resize(decision.job_id, decision.instances):
             self._by_host.add(self._slots.slots_of(decision.job_id))
-        job = self._jobs[decision.job_id] = msgspec.structs.replace(job, instances=decision.instances)
-        self._index_overrides(job)
+        self._specs.resized(decision.job_id, decision.instances)
         ports = self._ports.get(decision.job_id)
         if ports is not None:
             ports[removed[removed < len(ports)]] = 0
@@ -255,13 +229,16 @@ class DesiredRuns:
         # A later run may be known already, where lifecycle orders and ends within a round: orders never go back.
         known = known & (run > self._slots["run"][slots])
         self._learn_ports(decision, job, instance, known)
+        version = ints(decision.version) if decision.version else np.ones(len(run), np.int32)
         job, instance, run, slots, host = job[known], instance[known], run[known], slots[known], host[known]
-        self._slots["run"][slots] = run
+        self._slots["run"][slots], self._slots["version"][slots] = run, version[known]
         self._slots["host"][slots] = host
         self._slots["state"][slots] = STARTING
         self._by_host.add(slots)
         ports = self._ports_of(decision.job_ids, job, instance)
-        return HostOrders(OrderKind.START, decision.job_ids, host, job, instance, run, ports) if len(job) else None
+        if not len(job):
+            return None
+        return HostOrders(OrderKind.START, decision.job_ids, host, job, instance, run, version[known], ports)
 
     def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""
@@ -269,7 +246,7 @@ class DesiredRuns:
         marked = slots[known & (self._slots["run"][slots] == run) & (self._slots["state"][slots] == STARTING)]
         self._slots["state"][marked] = STOPPING
         host = self._numbers(decision.host_ids)[ints(decision.host)]
-        return HostOrders(OrderKind.STOP, decision.job_ids, host, job, instance, run, np.zeros((0, 0), np.int32))
+        return _ending(OrderKind.STOP, decision.job_ids, host, job, instance, run)
 
     def _ended(self, decision: RunsEnded) -> HostOrders | None:
         job, instance, run, slots, known = self._find(decision)
@@ -278,8 +255,7 @@ class DesiredRuns:
         job, instance, run, slots = job[ended], instance[ended], run[ended], slots[ended]
         self._slots["state"][slots] = ENDED
         host = self._slots["host"][slots]
-        none = np.zeros((0, 0), np.int32)
-        return HostOrders(OrderKind.FORGET, decision.job_ids, host, job, instance, run, none) if len(job) else None
+        return _ending(OrderKind.FORGET, decision.job_ids, host, job, instance, run) if len(job) else None
 
     def _host_of(self, slots: I64) -> I64:
         hosts: I64 = np.where(self._slots["state"][slots] > 0, self._slots["host"][slots], -1)
@@ -317,6 +293,14 @@ class DesiredRuns:
         return out
 
 
+def _ending(
+    kind: OrderKind, job_ids: tuple[str, ...], host: Column, job: Column, instance: Column, run: Column
+) -> HostOrders:
+    """Runs that stop, or are over: neither versions nor ports matter."""
+    none = np.zeros((0, 0), np.int32)
+    return HostOrders(kind, job_ids, host, job, instance, run, np.zeros(len(job), np.int32), none)
+
+
 def _resized(table: I32, rows: int) -> I32:
     """The table with as many rows as are asked for at least, and room to grow."""
     kept = slots_kept(rows, len(table)) if rows <= len(table) else max(rows, room_to_grow(len(table)))
@@ -328,21 +312,6 @@ def _resized(table: I32, rows: int) -> I32:
     return resized
 
 
-def _later(job: JobSubmitted, runs: int) -> JobSubmitted:
-    """The job with the same simulated failures, so many runs later."""
-    overrides = tuple(_fails_later(each, runs) for each in job.overrides)
-    return msgspec.structs.replace(_fails_later(job, runs), overrides=overrides)
-
-
-def _fails_later(job: T, runs: int) -> T:
-    simulated = job.simulated
-    if simulated is None:
-        return job
-    failures = {name: getattr(simulated, name) for name in ("fail_runs", "fail_run", "unhealthy_runs")}
-    later = {name: runs + run for name, run in failures.items() if run}
-    return msgspec.structs.replace(job, simulated=msgspec.structs.replace(simulated, **later))
-
-
 def only(piece: HostOrders, hosts: Sequence[int]) -> HostOrders:
     """The items of a piece that are for these hosts."""
     mine: Column = np.isin(piece.host, np.asarray(hosts, dtype=np.int32))
@@ -351,6 +320,7 @@ def only(piece: HostOrders, hosts: Sequence[int]) -> HostOrders:
         job=piece.job[mine],
         instance=piece.instance[mine],
         run=piece.run[mine],
+        version=piece.version[mine],
         ports=piece.ports[mine] if piece.ports.shape[1] else np.zeros((0, 0), np.int32),
     )
 

@@ -30,8 +30,7 @@ class EndCause(IntFlag):
     GANG = 1 << 7
     DRAIN = 1 << 8
     UPDATE = 1 << 9
-    RESTART = 1 << 10
-    IN_ORDER = 1 << 11
+    IN_ORDER = 1 << 10
     """An order to preempt names it, and sla is heard on all of that order: no reason to end yet."""
 
 
@@ -69,7 +68,7 @@ class CauseRule(NamedTuple):
 
 
 CAUSE_RULES = (
-    CauseRule(EndCause.REMOVE, CauseKind.UNPLANNED),
+    CauseRule(EndCause.REMOVE, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED),
     CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
@@ -78,8 +77,7 @@ CAUSE_RULES = (
     CauseRule(EndCause.PREEMPT, CauseKind.PLANNED, Outcome.PREEMPTED),
     CauseRule(EndCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
     CauseRule(EndCause.DRAIN, CauseKind.PLANNED),
-    CauseRule(EndCause.UPDATE, CauseKind.PLANNED),
-    CauseRule(EndCause.RESTART, CauseKind.PLANNED),
+    CauseRule(EndCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),
     CauseRule(EndCause.IN_ORDER, CauseKind.HEARD),
 )
 """Strongest first: what ends the instance, what counts against it, what moves it. A gang that must leave is preempted,

@@ -9,8 +9,15 @@ from events.cell_settings import Settings
 from events.codec import body
 from events.codes import Code, no_pool
 from events.columns import pack_ints
+from events.job_versions import wanted_content, wanted_spec
 from events.records.base import Event
-from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
+from events.records.jobs import (
+    JobActionRequested,
+    JobPriorityRequested,
+    JobStopRequested,
+    JobSubmitted,
+    JobUpdateRequested,
+)
 from events.records.lifecycle import (
     CommandAnswered,
     GangsQueued,
@@ -24,8 +31,19 @@ from events.resources import Kinds, UnknownResource
 from events.topics import JOBS
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.jobs import command_digest
-from processors.lifecycle.rows import AskRow, JobRow, PoolFactRow, PoolRow, PriorityRow, StopRow, SubmittedRow
+from processors.lifecycle.rows import (
+    ActionRow,
+    AskRow,
+    JobRow,
+    PoolFactRow,
+    PoolRow,
+    PriorityRow,
+    StopRow,
+    SubmittedRow,
+    UpdateAskRow,
+)
 from processors.lifecycle.shapes import task_shapes
+from processors.lifecycle.updates.commands import Answer, UpdateCommands
 from processors.lifecycle.validation import priority_fault, refusal
 from processors.state.record_rows import row_of
 from processors.state.table import Table
@@ -43,6 +61,7 @@ class LifecycleView(Protocol):
     foreign: Table[str, int]
     asks: Table[int, AskRow]
     ended: EndedJobs
+    commands: UpdateCommands
 
     @property
     def settings(self) -> Settings:
@@ -65,14 +84,25 @@ class LifecycleView(Protocol):
         ...
 
 
-def ask_row(at_ms: int, event: JobSubmitted | JobStopRequested | JobPriorityRequested, value: bytes) -> AskRow:
+JobFact = JobSubmitted | JobStopRequested | JobPriorityRequested | JobUpdateRequested | JobActionRequested
+
+
+def ask_row(at_ms: int, event: JobFact, value: bytes) -> AskRow:
     """The row of a fact. Submissions are equal if their clients say so by `spec_hash`, else if the log holds the same
     value: not if this build would write the same, for the next one may write a field more.
     """
-    if isinstance(event, JobStopRequested):
-        return AskRow(at_ms, row_of(StopRow, event))
-    if isinstance(event, JobPriorityRequested):
-        return AskRow(at_ms, row_of(PriorityRow, event))
+    match event:
+        case JobStopRequested():
+            return AskRow(at_ms, row_of(StopRow, event))
+        case JobPriorityRequested():
+            return AskRow(at_ms, row_of(PriorityRow, event))
+        case JobActionRequested():
+            return AskRow(at_ms, row_of(ActionRow, event))
+        case JobUpdateRequested():
+            wanted, content = wanted_spec(event), wanted_content(event)
+            spec = None if wanted is None else row_of(SubmittedRow, wanted)
+            row = UpdateAskRow(event.job_id, event.command_id, event.expected_version, spec)
+            return AskRow(at_ms, row, len(content), (wanted and wanted.spec_hash) or digest(content))
     content = body(value)
     return AskRow(at_ms, row_of(SubmittedRow, event), len(content), event.spec_hash or digest(content))
 
@@ -93,6 +123,8 @@ class CommandAnswers:
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
+        self._before: tuple[Event, ...] = ()
+        """What is decided with an answer, and stands before it: what it does looks at the command."""
         self._tasks = view.open_tasks
         self.answered = 0
         """How many facts were answered."""
@@ -101,6 +133,8 @@ class CommandAnswers:
         """The answers to at most `budget` facts, in the order of the log."""
         for offset, ask in list(self._view.asks.items())[:budget]:
             answer = self._answer(offset, ask)
+            yield from self._before
+            self._before = ()
             if answer is not None:
                 self.answered += 1
                 yield answer
@@ -115,6 +149,8 @@ class CommandAnswers:
                 return self._submission(offset, ask, job)
             case fact if fact.job_id in self._delayed:
                 return None
+            case UpdateAskRow() | ActionRow() as fact:
+                return self._versioned(offset, ask, fact)
             case StopRow() as fact:
                 code, message = self._no_job(fact.job_id) or self._stop(offset, fact)
                 priority = None
@@ -129,6 +165,62 @@ class CommandAnswers:
             message=message,
             priority=priority,
         )
+
+    def _versioned(self, offset: int, ask: AskRow, fact: UpdateAskRow | ActionRow) -> Event | None:
+        """The answer to a command that may change the version of a job, or is about its update; None: it depends on
+        what this round has decided of the job, and waits for the next.
+        """
+        job_id = fact.job_id
+        if job_id in self._accepted or job_id in self._stopped or job_id in self._commands:
+            self._delayed.add(job_id)
+            return None
+        refused = self._no_job(job_id) or self._conflict(fact)
+        if refused is None and isinstance(fact, UpdateAskRow):
+            refused = self._update_refusal(ask, fact)
+            if refused and fact.spec and self._may_come(refused[0], fact.spec, ask.at_ms):
+                self._delayed.add(job_id)
+                return None
+        if refused is None and isinstance(fact, ActionRow) and fact.action not in self._view.commands.actions:
+            known = ", ".join(self._view.commands.actions)
+            refused = Code.INVALID_SPEC, f"action is {fact.action[:40]!r}, it must be one of {known}"
+        if refused is not None:
+            answer = Answer(*refused)
+        elif isinstance(fact, UpdateAskRow):
+            answer = self._view.commands.update(offset, fact, self._view.jobs[job_id], ask.spec_hash)
+        else:
+            answer = self._view.commands.act(offset, fact, self._view.jobs[job_id])
+        if answer.code is Code.DONE:
+            self._commands.setdefault(job_id, []).append(command_digest(fact.command_id))
+            self._before = answer.decisions
+        return CommandAnswered(
+            job_id=job_id,
+            jobs_offset=offset,
+            command_id=fact.command_id,
+            code=answer.code,
+            message=answer.message,
+            version=answer.version,
+            update=answer.update,
+        )
+
+    def _conflict(self, fact: UpdateAskRow | ActionRow) -> tuple[Code, str] | None:
+        row = self._view.jobs[fact.job_id]
+        if command_digest(fact.command_id) in row.commands:
+            return Code.REPEATED, "this command was carried out before"
+        if fact.expected_version not in (0, row.version):
+            return Code.VERSION_CONFLICT, (
+                f"the job has version {row.version}, the command expects {fact.expected_version}; look at what changed"
+            )
+        return None
+
+    def _update_refusal(self, ask: AskRow, fact: UpdateAskRow) -> tuple[Code, str] | None:
+        """Why a job can't have this specification, whatever it has now."""
+        job = fact.spec
+        if job is None or job.job_id != fact.job_id:
+            what = "no specification of a job" if job is None else f"the specification of job {job.job_id[:140]}"
+            return Code.INVALID_SPEC, f"the update of job {fact.job_id} holds {what}"
+        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._resources_refusal(job)
+        row = self._view.jobs[job.job_id]
+        return why or self._tasks_refusal(row.pool, self._view.pools.get(row.pool), job.instances - row.tasks)
 
     def _submission(self, offset: int, ask: AskRow, job: SubmittedRow) -> Event | None:
         """The answer; None: it may have to wait for its pool."""
@@ -198,17 +290,22 @@ class CommandAnswers:
             return Code.NO_SUCH_POOL, no_pool(job.pool)
         if pool.children:
             return Code.POOL_NOT_A_LEAF, f"pool {job.pool} has pools below it; jobs go to one of those"
-        jobs, tasks = self._open.get(job.pool, (0, 0))
+        jobs, _ = self._open.get(job.pool, (0, 0))
         if pool.open_jobs + jobs >= pool.open_jobs_max:
             return Code.OPEN_JOBS_MAX, f"pool {job.pool} has its {pool.open_jobs_max} open jobs; wait for one to end"
-        if pool.open_tasks + tasks + job.instances > pool.open_tasks_max:
+        return self._tasks_refusal(job.pool, pool, job.instances)
+
+    def _tasks_refusal(self, path: str, pool: PoolRow | None, more: int) -> tuple[Code, str] | None:
+        """Why a pool, or the cell, can't take so many tasks more."""
+        _, tasks = self._open.get(path, (0, 0))
+        if pool is not None and more > 0 and pool.open_tasks + tasks + more > pool.open_tasks_max:
             have = pool.open_tasks + tasks
             return Code.OPEN_TASKS_MAX, (
-                f"pool {job.pool} has {have} open tasks, {job.instances} more would exceed its {pool.open_tasks_max}"
+                f"pool {path} has {have} open tasks, {more} more would exceed its {pool.open_tasks_max}"
             )
-        if self._tasks + job.instances > TASKS_MAX:
+        if more > 0 and self._tasks + more > TASKS_MAX:
             return Code.OPEN_TASKS_MAX, (
-                f"the cell has {self._tasks} open tasks, {job.instances} more would exceed its {TASKS_MAX}"
+                f"the cell has {self._tasks} open tasks, {more} more would exceed its {TASKS_MAX}"
             )
         return None
 

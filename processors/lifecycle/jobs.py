@@ -11,7 +11,7 @@ import numpy as np
 from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
-from events.codes import ENDED_JOBS, ENDED_TASKS, Counts, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, Counts, JobState, Outcome, TaskState
 from events.columns import I32, I64, distinct, indexed, ints, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
@@ -27,9 +27,10 @@ from events.records.lifecycle import (
 from events.task_shapes import queued_shapes
 from processors.lifecycle.causes import FINAL, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
+from processors.lifecycle.job_rules import job_state, run_rules, traits
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
-from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
+from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import GANG_WAIT, STATES, TaskEvent
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
@@ -39,8 +40,6 @@ from processors.state.table import Table, struct_table
 
 FORGET_MAX = 1000
 """Jobs forgotten in one round."""
-STOP_LATE_MS = 60_000
-"""A run that isn't over so long after the grace of its stop hasn't obeyed."""
 COMMANDS_KEPT = 8
 """So many commands of a job are known when they come again."""
 
@@ -62,6 +61,8 @@ class Jobs:
         self.ended = EndedJobs()
         self.at: dict[int, str] = {}
         """The job at a base."""
+        self.on_move: Callable[[I64], None] = lambda slots: None
+        """Called with the slots of tasks that went to another state."""
         self.open_tasks = 0
         self._tasks = tasks
         self._pools = pools
@@ -91,6 +92,11 @@ class Jobs:
         row = self.table.get(job_id)
         return (row.base, row.instances) if row else None
 
+    def task_at(self, slot: int) -> tuple[str, int]:
+        """The job and the instance at a slot."""
+        base = int(self._tasks.arena["owner"][slot]) - 1
+        return self.at[base], slot - base
+
     def add(self, event: JobAccepted, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is accepted."""
         arena = self._tasks.arena
@@ -110,17 +116,14 @@ class Jobs:
             run_floor=event.first_run - 1,
             priority=event.priority,
             preempt_fails=job.on_preempt == "fail",
-            max_runtime_ms=job.max_runtime_ms,
-            health=job.health is not None,
-            start_deadline_ms=job.start_deadline_ms + (job.simulated.ready_ms if job.simulated else 0),
-            stop_deadline_ms=max(job.stop_grace_ms, *(each.stop_grace_ms or 0 for each in job.overrides), 0)
-            + STOP_LATE_MS,
-            retries_system=job.retries_system,
+            **run_rules(job),
         )
         row.counts[TaskState.NONE] = event.instances
         self.table.put(event.job_id, row)
         self.open_tasks += event.instances
         self.at[base] = event.job_id
+        arena.fill("version", base, event.instances, row.version)
+        arena.fill("target", base, event.instances, row.version)
         arena.fill("traits", base, event.instances, traits(row, gang=False))
         if event.gang_min:
             arena.fill("traits", base, event.gang_min, traits(row, gang=True))
@@ -155,7 +158,7 @@ class Jobs:
         row.removed = event.instances - (before + len(added) - len(removed))
         row.counts[TaskState.NONE] += event.instances - sum(row.counts)
         row.ports = max(row.ports, *(shape.ports for shape in event.shapes), 0)
-        arena.set("traits", start + added, traits(row, gang=False))
+        arena.put(start + added, traits=traits(row, gang=False), version=row.version, target=row.version)
         if row.stopping:
             arena.set("goal", self._tasks.record_event(TaskEvent.STOP, start + added), Goal.STOP)
         self._count_open(row, row.tasks - before)
@@ -318,10 +321,11 @@ class Jobs:
             if job_state(row) != state:
                 row.changed_by = self._tasks.input.cause
             self._touched[job_id] = None
+        self.on_move(slots)
 
-    def changes(self, limit: int) -> list[Event]:
+    def changes(self, limit: int) -> list[JobChanged]:
         """At most `limit` jobs whose state differs from the last decided one."""
-        out: list[Event] = []
+        out: list[JobChanged] = []
         changed = [job_id for job_id in self._touched if self.table[job_id].state != job_state(self.table[job_id])]
         changed.sort(key=lambda job_id: self.table[job_id].number)  # a process that was restored has touched all
         self._touched = dict.fromkeys(changed)
@@ -377,30 +381,3 @@ class Jobs:
 def command_digest(command_id: str) -> bytes:
     """Stands for the id of a command, of whatever length that is."""
     return digest(command_id.encode())[:8]
-
-
-def job_state(row: JobRow) -> JobState:
-    """The state of a job from the counts of its tasks; the first rule that holds (Peloton B.1)."""
-    counts, total = row.counts, row.tasks
-    if not total:
-        return JobState.KILLED if row.stopping else JobState.PENDING
-    succeeded, failed, killed = (counts[state] for state in ENDED_TASKS)
-    if succeeded >= total:
-        return JobState.SUCCEEDED
-    if succeeded + failed >= total:
-        return JobState.FAILED
-    if succeeded + failed + killed >= total:
-        return JobState.KILLED
-    if row.stopping:
-        return JobState.KILLING
-    return JobState.RUNNING if counts[TaskState.RUNNING] else JobState.PENDING
-
-
-def traits(row: JobRow, gang: bool) -> int:
-    """What a task has from its job, for the column of that name."""
-    found = Trait.STATELESS if row.kind == "stateless" else Trait(0)
-    found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
-    found |= Trait.GANG if gang else Trait(0)
-    found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
-    found |= Trait.HEALTH if row.health else Trait(0)
-    return int(found) | min(row.retries_max, 1 << 23) << RETRIES_SHIFT

@@ -16,11 +16,8 @@ from events.codes import Code, Overdue, RunReport, TaskState
 from events.columns import I64, ints, longs, some
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
-from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
-    DisruptionAsked,
-    DisruptionWithdrawn,
     GangsQueued,
     HostReconciled,
     InstancesChanged,
@@ -38,22 +35,25 @@ from events.records.lifecycle import (
 )
 from events.records.placement import HostLost, HostRemoved, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
-from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
-from processors.lifecycle.causes import SlaVerdict
-from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, ask_row
+from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.jobs import Jobs
-from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.lookups import among
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.lifecycle.rows import AskRow, PriorityRow, StopRow, SubmittedRow
+from processors.lifecycle.rows import ActionRow, AskRow, PriorityRow, StopRow, SubmittedRow, UpdateAskRow
 from processors.lifecycle.run_decisions import RunLookup, overdue, run_decisions
+from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_rules import moves, noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
 from processors.lifecycle.tasks import Ends, Tasks
+from processors.lifecycle.updates.commands import UpdateCommands
+from processors.lifecycle.updates.decisions import UpdateDecisions
+from processors.lifecycle.updates.updates import Updates
+from processors.lifecycle.verdicts import PresentRuns, Verdicts
 from processors.machine import Decided, Fact, Input, PeerRound
 from processors.state.arena import locate, locate_ranges
 from processors.state.cell_settings import CellSettings
@@ -82,22 +82,29 @@ class Lifecycle:
         self.foreign = self._pools.foreign
         self.pool_facts = self._pools.facts
         self.asks: Table[int, AskRow] = struct_table("asks", AskRow, int)
-        self.ports: Table[tuple[str, int], list[int]] = struct_table("ports", list[int], tuple[str, int])
         self._settings = CellSettings()
         self.tasks = Tasks()
         self._jobs = Jobs(self.tasks, self.pools)
         self.jobs = self._jobs.table
         self.ended = self._jobs.ended
         self.stretch = self._jobs.stretch
+        self.ports = TaskPorts(self._jobs.task_at)
         self.hosts = Hosts(self.tasks, self.stretch)
-        self.orders = PreemptionOrders(self.tasks, self._current)
+        self._runs = PresentRuns(self.tasks, self.stretch)
+        self.orders = PreemptionOrders(self.tasks, self._runs.of)
+        self.updates = Updates(self.tasks, self._jobs, self.asks)
+        self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
+        self.commands = UpdateCommands(self.updates, self._update_decisions)
+        allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
+        verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
         self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
             host=self.hosts.named,
             lost_by=self.hosts.lost_by,
             has_ports=lambda job_id: self.jobs[job_id].ports > 0,
-            ports=lambda job_id, instance: self.ports.get((job_id, instance)),
+            ports=self.ports.of,
+            new_shapes=self.updates.new_shapes,
             end_rules=self.failures,
             backoff=self._backoff,
         )
@@ -108,8 +115,6 @@ class Lifecycle:
             HostRemoved: self.hosts.removed,
             TasksPlaced: self._placed,
             PreemptionsOrdered: self.orders.ordered,
-            DisruptionAllowed: self._allowed,
-            DisruptionDeferred: self._deferred,
             PoolAnswered: self._pool_answered,
             JobAccepted: self._accepted,
             JobRejected: self._answered,
@@ -120,14 +125,14 @@ class Lifecycle:
             RunsOverdue: self._overdue,
             RunsStopping: self._stopping,
             RunsEnded: self._ended,
-            DisruptionAsked: lambda event, now: self._set_verdict(event, SlaVerdict.ASKED),
-            DisruptionWithdrawn: lambda event, now: self._set_verdict(event, SlaVerdict.NONE),
             PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
-            JobChanged: self._jobs.changed,
+            JobChanged: self._changed,
             JobPriorityChanged: self._jobs.priority_changed,
             InstancesChanged: self._instances_changed,
             JobsForgotten: self._jobs.forgotten,
+            **verdicts.handlers,
+            **self.updates.handlers,
         }
 
     @property
@@ -136,12 +141,13 @@ class Lifecycle:
         return (
             *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks),
             *self.ended.tables,
-            self.ports,
+            self.ports.table,
             self.failures.unstarted,
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
             self.orders.table,
+            *self.updates.tables,
             self.tasks.arena.table,
         )
 
@@ -179,6 +185,7 @@ class Lifecycle:
         self._settings.restored()
         self._jobs.restored()
         self.orders.restored()
+        self.updates.restored()
 
     def apply(self, record: Input) -> None:
         """See `Machine.apply`."""
@@ -221,8 +228,12 @@ class Lifecycle:
             out += decisions
         out += (gangs := self._jobs.gang_decisions(max(0, remaining), now if caught_up else 0))
         remaining -= len(gangs)
-        out += (changes := self._jobs.changes(max(0, remaining)))
-        remaining -= len(changes)
+        updates = [] if out else self._update_decisions.all(now, caught_up, budget)
+        if not updates:
+            changes = self._jobs.changes(max(0, remaining))
+            updates = self._update_decisions.with_jobs(changes)
+            remaining -= len(changes)
+        out += updates
         if caught_up and remaining > 0:
             out += self._jobs.forgettable(now, self.settings, remaining)
         return out
@@ -232,6 +243,7 @@ class Lifecycle:
         times = [self.tasks.next_due_ms(), self._jobs.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
+        times.append(self._update_decisions.next_due_ms())
         times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
         return min((time for time in times if time is not None), default=None)
 
@@ -250,7 +262,7 @@ class Lifecycle:
 
     def _fact(self, offset: int, at_ms: int, event: Event, value: bytes) -> None:
         match event:
-            case JobSubmitted() | JobStopRequested() | JobPriorityRequested():
+            case _ if isinstance(event, JobFact):
                 self.asks.put(offset, ask_row(at_ms, event, value))
             case PoolDefined() | PoolRemoved():
                 self._pools.fact(offset, event)
@@ -264,7 +276,7 @@ class Lifecycle:
         self._pools.answered(answer, self._jobs)
 
     def _placed(self, event: TasksPlaced, now: int) -> None:
-        slots, known = self._present(event)
+        slots, known = self._runs.named(event)
         arena = self.tasks.arena
         known[known] = noted(TaskEvent.PLACED, Note.HOST, arena["state"][slots[known]])
         sessions = longs(event.host_session).tolist()
@@ -274,44 +286,7 @@ class Lifecycle:
         taken = slots[known]
         self.tasks.place(taken, np.array(numbers, dtype=np.int64)[ints(event.host)[known]])
         self._jobs.move(taken, PLACED)
-        if event.ports:
-            self._note_ports(event, known)
-
-    def _note_ports(self, event: TasksPlaced, known: np.ndarray[Any, Any]) -> None:
-        ports, at = ints(event.ports).tolist(), 0
-        columns = (ints(column).tolist() for column in (event.job, event.instance, event.port_count))
-        for index, instance, count, wanted in zip(*columns, known, strict=True):
-            if count and wanted:
-                self.ports.put((event.job_ids[index], instance), ports[at : at + count])
-            at += count
-
-    def _allowed(self, event: DisruptionAllowed, now: int) -> None:
-        slots, present = self._present(event)
-        later = ints(event.deferred) > 0 if event.deferred else np.zeros(len(present), dtype=np.bool_)
-        if len(later) == len(present):
-            self.orders.allowed(self.tasks.record_verdict(TaskEvent.ALLOWED, slots[present & ~later]))
-            self.orders.allowed(self.tasks.record_verdict(TaskEvent.ALLOWED_LATER, slots[present & later]))
-
-    def _deferred(self, event: DisruptionDeferred, now: int) -> None:
-        self.orders.deferred(self.tasks.record_verdict(TaskEvent.DEFERRED, self._current(event)))
-
-    def _set_verdict(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: SlaVerdict) -> None:
-        self.tasks.note("verdict", self._current(event), verdict)
-
-    def _present(self, event: Any) -> tuple[I64, Mask]:
-        """The slots that a record names, and which of them name the present runs of their tasks."""
-        slots, present = locate(event.job_ids, event.job, event.instance, self.stretch)
-        run = ints(event.run)
-        if len(run) != len(slots):
-            return slots, np.zeros(len(slots), dtype=np.bool_)
-        present[present] = self.tasks.arena["run"][slots[present]] == run[present]
-        return slots, present
-
-    def _current(self, event: Any) -> I64:
-        """The slots whose present runs a record names."""
-        slots, present = self._present(event)
-        found: I64 = slots[present]
-        return found
+        self.ports.placed(event, known)
 
     # What decisions do.
 
@@ -324,7 +299,7 @@ class Lifecycle:
             match ask.fact:
                 case StopRow():
                     self._jobs.stop(event.job_id)
-                case PriorityRow():
+                case PriorityRow() | UpdateAskRow() | ActionRow():
                     self._jobs.command_done(event.job_id, event.command_id)
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
@@ -332,6 +307,12 @@ class Lifecycle:
         assert isinstance(ask.fact, SubmittedRow)
         self.asks.remove(event.jobs_offset)
         self._jobs.add(event, ask.fact, ask.spec_hash)
+        self.updates.accepted(event.job_id, ask.fact, ask.spec_hash)
+
+    def _changed(self, event: JobChanged, now: int) -> None:
+        self._jobs.changed(event, now)
+        if event.job_id not in self.jobs:
+            self.updates.dropped(event.job_id)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base
@@ -345,6 +326,7 @@ class Lifecycle:
         arena = self.tasks.arena
         arena.set("run", slots, ints(event.run)[index])
         arena.set("due", slots, 0)
+        self.updates.queued(slots)
         for gang in np.flatnonzero(ints(event.gang)).tolist():
             self._jobs.gang_queued(event.job_ids[ints(event.job)[gang]])
         self._jobs.move(slots, moves(GangsQueued)[1])
@@ -360,6 +342,7 @@ class Lifecycle:
         self.tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
         self.tasks.arena.set("ready", slots, second(now))
         self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.max_runtime_ms))
+        self.updates.available(slots)
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self.hosts.stopping(event)
@@ -368,7 +351,7 @@ class Lifecycle:
         self.orders.stopping(slots)
 
     def _overdue(self, event: RunsOverdue, now: int) -> None:
-        slots, present = self._present(event)
+        slots, present = self._runs.named(event)
         what = ints(event.what)[present]
         self.tasks.arena.set("due", slots[present], 0)
         limit = self._jobs.with_gangs(slots[present][what == Overdue.RUN_LIMIT])
@@ -379,7 +362,7 @@ class Lifecycle:
     def _move(self, event: RunsOrdered | RunsAvailable | RunsStopping) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""
         states, following = moves(type(event))
-        slots = self._current(event)
+        slots = self._runs.of(event)
         taken: I64 = slots[among(self.tasks.arena["state"][slots], states)]
         self._jobs.move(taken, following)
         return taken
@@ -397,8 +380,7 @@ class Lifecycle:
         before = self.tasks.arena["state"][slots].copy()
         state = self.tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
-        if len(self.ports):
-            self._drop_ports(slots)
+        self.ports.ended(slots)
 
     def _backoff(self, failures: I64) -> I64:
         """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""
@@ -406,11 +388,3 @@ class Lifecycle:
         longest = min(self.settings.restart_backoff_max_ms, INT_MAX)
         waits: I64 = np.minimum(self.settings.restart_backoff_ms << doublings, longest)
         return waits
-
-    def _drop_ports(self, slots: I64) -> None:
-        owner = self.tasks.arena["owner"]
-        for slot in slots.tolist():
-            base = int(owner[slot]) - 1
-            key = (self._jobs.at[base], slot - base)
-            if key in self.ports:
-                self.ports.remove(key)

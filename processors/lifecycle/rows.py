@@ -3,6 +3,7 @@
 import msgspec
 
 from events.codes import JobState
+from processors.lifecycle.updates.rows import PolicyRow
 from processors.state.causes import CauseRow
 from processors.state.record_rows import ConstraintRow
 
@@ -50,6 +51,9 @@ class JobRow(msgspec.Struct, array_like=True):
     gang_host_failures: int = 0
     gang_due_ms: int = 0
     """When the gang may be queued again."""
+    version: int = 1
+    updates: int = 0
+    """How many updates it has had: the number of the last one."""
 
     @property
     def tasks(self) -> int:
@@ -174,6 +178,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     strategy: str
     max_unavailable: int | None
     health: HealthRow | None
+    update: PolicyRow | None
     stop_grace_ms: int
     on_silence: str
     stop_after_ms: int
@@ -202,12 +207,35 @@ class PriorityRow(msgspec.Struct, frozen=True, array_like=True, tag="priority"):
     priority: int
 
 
+class UpdateAskRow(msgspec.Struct, frozen=True, array_like=True, tag="update"):
+    """A JobUpdateRequested; `spec` None: it holds no specification."""
+
+    job_id: str
+    command_id: str
+    expected_version: int
+    spec: SubmittedRow | None
+
+
+class ActionRow(msgspec.Struct, frozen=True, array_like=True, tag="action"):
+    """A JobActionRequested. `first` and `count`: the ranges of instances that it is about, as columns; empty: all."""
+
+    job_id: str
+    command_id: str
+    action: str
+    first: bytes
+    count: bytes
+    batch: int
+    version: int
+    force: bool
+    expected_version: int
+
+
 class AskRow(msgspec.Struct, array_like=True):
     """A fact of the topic of jobs that waits for its answer, and the time of the log. Of a submission also the bytes of
     its value in the log, and what equal submissions have in common.
     """
 
     at_ms: int
-    fact: SubmittedRow | StopRow | PriorityRow
+    fact: SubmittedRow | StopRow | PriorityRow | UpdateAskRow | ActionRow
     size: int = 0
     spec_hash: bytes = b""

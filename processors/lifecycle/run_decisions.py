@@ -18,7 +18,7 @@ from events.records.lifecycle import (
     RunsOverdue,
     RunsStopping,
 )
-from events.records.parts import Cause
+from events.records.parts import Cause, TaskShape
 from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
 from processors.lifecycle.task_rules import DECISIONS, EndRules, Trait, decided, run_ends
@@ -28,8 +28,8 @@ from processors.state.arena import Arena
 
 class RunLookup(NamedTuple):
     """Names for numbers in the columns: a job by its base, a host's id and session by its number, and by what
-    runs there were lost; ports of tasks; what ends depend on, and how long tasks wait that have
-    failed so often; the time.
+    runs there were lost; ports of tasks; what tasks ask from their next run on, and which of that each does, -1: as
+    before; what ends depend on, and how long tasks wait that have failed so often; the time.
     """
 
     job_id: Callable[[int], str]
@@ -37,6 +37,7 @@ class RunLookup(NamedTuple):
     lost_by: Callable[[int], Cause | None]
     has_ports: Callable[[str], bool]
     ports: Callable[[str, int], list[int] | None]
+    new_shapes: Callable[[I64], tuple[tuple[TaskShape, ...], I64]]
     end_rules: EndRules
     backoff: Callable[[I64], I64]
     now: int = 0
@@ -127,7 +128,8 @@ def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     """
     columns = run_columns(arena, slots, lookup)
     admitted = arena["admitted"][slots].astype(np.int64)
-    first, count = ranges(columns, admitted, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64))
+    shapes, shape = lookup.new_shapes(slots)
+    first, count = ranges(columns, admitted, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64), shape)
     queued = GangsQueued(
         job_ids=columns.job_ids,
         job=pack_ints(columns.job[first]),
@@ -136,6 +138,8 @@ def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         run=pack_ints(columns.run[first]),
         gang=pack_ints(np.zeros(len(first), dtype=np.int64)),
         admitted=pack_ints(admitted[first]),
+        shapes=shapes,
+        shape=pack_ints(shape[first]) if shapes else b"",
     )
     return [queued]
 
@@ -173,6 +177,7 @@ def _ordered(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         host=pack_ints(host),
         ports=pack_ints(ports),
         port_count=pack_ints(counts) if ports else b"",
+        version=pack_ints(version) if (version := arena["version"][slots]).max() > 1 else b"",
     )
     return [ordered]
 

@@ -73,8 +73,8 @@ class TaskEvent(StrEnum):
     STOP_LATE = "it isn't over within its time after it was told to stop (RunsOverdue)"
     DRAIN = "its host is drained"
     UNDRAIN = "the drain of its host is called off"
-    UPDATE = "an update takes it"
-    RESTART = "the user restarts it"
+    UPDATE = "an update or a restart takes it, and its run is to end for that"
+    UPDATE_WITHDRAWN = "the update gives it back, or has ended"
 
 
 class Note(StrEnum):
@@ -119,13 +119,13 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.RUN_LIMIT: "     x     x        c       c      c       c       c       c         -       x      x",
     TaskEvent.START_LATE: "    x     x        x       x      x       c       x       x         x       x      x",
     TaskEvent.STOP_LATE: "     x     x        x       x      x       x       x       e         x       x      x",
-    TaskEvent.REMOVE: "        X     C        C       C      C       C       C       C         X       X      X",
+    TaskEvent.REMOVE: "        x     c        c       c      c       c       c       c         -       -      -",
     TaskEvent.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
     TaskEvent.UNHEALTHY: "     -     -        -       -      -       c       c       -         -       -      -",
     TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
     TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
-    TaskEvent.UPDATE: "        X     C        C       C      C       C       C       C         X       X      X",
-    TaskEvent.RESTART: "       X     C        C       C      C       C       C       C         X       X      X",
+    TaskEvent.UPDATE: "        x     c        -       c      c       c       c       -         -       -      -",
+    TaskEvent.UPDATE_WITHDRAWN: " x    w        -       w      w       w       w       -         -       -      -",
 }
 
 _NO_HOST = "it has no host"
@@ -136,6 +136,10 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
         if state != TaskState.ORDERED
     },
     **{(TaskEvent.STOP_LATE, state): "it isn't stopping" for state in LIFE if state != TaskState.STOPPING},
+    **{
+        (happening, TaskState.NONE): "updates take and remove instances that there are"
+        for happening in (TaskEvent.REMOVE, TaskEvent.UPDATE, TaskEvent.UPDATE_WITHDRAWN)
+    },
     (TaskEvent.GANG_FAILED, TaskState.BACKOFF): "a member of a gang waits in GANG_WAIT",
     (TaskEvent.GANG_FAILED, GANG_WAIT): "it waits because its gang has failed already; that is noted once a run",
     (TaskEvent.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
@@ -172,7 +176,7 @@ CAUSE_OF: Mapping[TaskEvent, EndCause] = {
     TaskEvent.DRAIN: EndCause.DRAIN,
     TaskEvent.UNDRAIN: EndCause.DRAIN,
     TaskEvent.UPDATE: EndCause.UPDATE,
-    TaskEvent.RESTART: EndCause.RESTART,
+    TaskEvent.UPDATE_WITHDRAWN: EndCause.UPDATE,
 }
 
 VERDICTS: Mapping[tuple[TaskEvent, SlaVerdict], SlaVerdict] = {
@@ -262,7 +266,7 @@ _ALL_GOALS = tuple(Goal)
 class End(NamedTuple):
     """Where a task goes when its run ends; a condition that isn't given always holds. `counts`: it counts against the
     retries, those of the task or those of the host, and the back-off. `keeps`: the admission passes to the next run,
-    where no cause held.
+    where no cause held but such as keep it.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -285,6 +289,7 @@ class End(NamedTuple):
 
 
 ENDS: tuple[End, ...] = (
+    End(tuple(Outcome), TaskState.NONE, goals=(Goal.REMOVE,)),
     End((Outcome.FAILED,), TaskState.FAILED, over=True),
     End((Outcome.STOPPED, Outcome.PREEMPTED, Outcome.LOST, Outcome.WITH_GANG), TaskState.KILLED, over=True),
     End((Outcome.FAILED,), TaskState.FAILED, gang=True, final=True, counts=True),
@@ -292,8 +297,9 @@ ENDS: tuple[End, ...] = (
     End((Outcome.FAILED,), GANG_WAIT, gang=True, counts=True),
     End(_EARLY, GANG_WAIT, gang=True),
     End((Outcome.PREEMPTED,), TaskState.FAILED, fails=True),
-    End((Outcome.PREEMPTED, Outcome.LOST), TaskState.FAILED, last=True),
+    End((Outcome.PREEMPTED, Outcome.LOST, Outcome.REPLACED), TaskState.FAILED, last=True),
     End((Outcome.PREEMPTED, Outcome.LOST), TaskState.BACKOFF),
+    End((Outcome.REPLACED,), TaskState.BACKOFF, keeps=True),
     End(_OWN, TaskState.FAILED, stateless=True, last=True),
     End(_OWN, TaskState.BACKOFF, stateless=True, counts=True, keeps=True),
     End((Outcome.FAILED,), TaskState.BACKOFF, retries=True, last=False, counts=True, keeps=True),

@@ -22,6 +22,7 @@ from events.topics import FACT_BYTES_MAX
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.shapes import task_shapes
 from processors.lifecycle.task_validation import task_problems
+from processors.lifecycle.updates.rows import PolicyRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 
@@ -82,6 +83,7 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
             yield f"{name} is {getattr(job, name)}, it must be 0 to {RETRIES_MAX}"
     if job.max_unavailable is not None and (job.kind != "stateless" or not 0 <= job.max_unavailable <= job.instances):
         yield f"max_unavailable is for stateless jobs, 0 to {job.instances}"
+    yield from _update(job)
     yield from _texts(job)
 
 
@@ -89,6 +91,18 @@ def _texts(job: SubmittedRow) -> Iterator[str]:
     for name, text, most in (("owner", job.owner, WORD_MAX), ("description", job.description, DESCRIPTION_MAX)):
         if len(text) > most:
             yield f"{name} has {len(text)} characters, at most {most} are allowed"
+
+
+def _update(job: SubmittedRow) -> Iterator[str]:
+    policy = job.update or PolicyRow()
+    for name in ("batch", "max_failures", "canary"):
+        if not 0 <= getattr(policy, name) <= INSTANCES_MAX:
+            yield f"update {name} is {getattr(policy, name)}, it must be 0 to {INSTANCES_MAX}"
+    for name in ("healthy_ms", "promote_after_ms", "blocked_after_ms"):
+        if not 0 <= getattr(policy, name) <= MS_MAX:
+            yield f"update {name} is {getattr(policy, name)}, it must be 0 to {MS_MAX}"
+    if not 1 <= policy.max_attempts <= INT_MAX:
+        yield f"update max_attempts is {policy.max_attempts}, it must be 1 to {INT_MAX}"
 
 
 def _override_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:

@@ -137,7 +137,7 @@ PORTS = 3
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=25))
 def test_tasks_keep_their_ports_while_their_job_grows_and_shrinks(steps: list[tuple[int, bool]]) -> None:
     wanted, job = DesiredRuns(), JobSubmitted(job_id="j", pool="/p", ports=("a", "b", "c"))
-    wanted.submitted(0, job)
+    wanted.asked(0, job)
     shapes = (TaskShape({}, PORTS),)
     wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=1, shapes=shapes))
     held: dict[int, tuple[int, ...]] = {}

@@ -207,7 +207,7 @@ def test_what_a_gateway_says_to_a_host_that_connects_costs_the_same_among_ten_ti
     def cost(hosts: int) -> int:
         wanted = DesiredRuns()
         runs = [("j", at, 1) for at in range(10 * hosts)]
-        wanted.submitted(0, JobSubmitted(job_id="j", pool="/p", instances=len(runs)))
+        wanted.asked(0, JobSubmitted(job_id="j", pool="/p", instances=len(runs)))
         shapes = (TaskShape({}),)
         wanted.take(JobAccepted(job_id="j", jobs_offset=0, pool="/p", kind="batch", instances=len(runs), shapes=shapes))
         wanted.take(ordered(runs, [f"h{at % hosts}" for at in range(len(runs))]))

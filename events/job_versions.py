@@ -1,0 +1,20 @@
+"""The specification in a JobUpdateRequested."""
+
+from events.codec import MARKER, CodecError, body, decode
+from events.records.jobs import JobSubmitted, JobUpdateRequested
+
+
+def wanted_spec(event: JobUpdateRequested) -> JobSubmitted | None:
+    """The specification that a user wants a job to have; None: the bytes hold none. It is read like the record that it
+    stands in: by the schema that wrote it.
+    """
+    try:
+        found = decode(event.spec) if event.spec[:2] == MARKER else None
+    except CodecError:
+        return None
+    return found if isinstance(found, JobSubmitted) else None
+
+
+def wanted_content(event: JobUpdateRequested) -> bytes:
+    """The bytes by which two specifications are equal where their clients give no hash."""
+    return body(event.spec)

@@ -1,0 +1,49 @@
+"""What follows from the specification of a job for its runs, and from its row for its state and its tasks."""
+
+from typing import Any
+
+from events.codes import ENDED_TASKS, JobState, TaskState
+from processors.lifecycle.rows import JobRow, SubmittedRow
+from processors.lifecycle.task_rules import RETRIES_SHIFT, Trait
+
+STOP_LATE_MS = 60_000
+"""A run that isn't over so long after the grace of its stop hasn't obeyed."""
+
+
+def run_rules(job: SubmittedRow) -> dict[str, Any]:
+    """The fields of its row that its runs go by; an update may change them."""
+    graces = (job.stop_grace_ms, *(each.stop_grace_ms or 0 for each in job.overrides))
+    return {
+        "max_runtime_ms": job.max_runtime_ms,
+        "health": job.health is not None,
+        "start_deadline_ms": job.start_deadline_ms + (job.simulated.ready_ms if job.simulated else 0),
+        "stop_deadline_ms": max(graces) + STOP_LATE_MS,
+        "retries_system": job.retries_system,
+    }
+
+
+def job_state(row: JobRow) -> JobState:
+    """The state of a job from the counts of its tasks; the first rule that holds (Peloton B.1)."""
+    counts, total = row.counts, row.tasks
+    if not total:
+        return JobState.KILLED if row.stopping else JobState.PENDING
+    succeeded, failed, killed = (counts[state] for state in ENDED_TASKS)
+    if succeeded >= total:
+        return JobState.SUCCEEDED
+    if succeeded + failed >= total:
+        return JobState.FAILED
+    if succeeded + failed + killed >= total:
+        return JobState.KILLED
+    if row.stopping:
+        return JobState.KILLING
+    return JobState.RUNNING if counts[TaskState.RUNNING] else JobState.PENDING
+
+
+def traits(row: JobRow, gang: bool) -> int:
+    """What a task has from its job, for the column of that name."""
+    found = Trait.STATELESS if row.kind == "stateless" else Trait(0)
+    found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
+    found |= Trait.GANG if gang else Trait(0)
+    found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
+    found |= Trait.HEALTH if row.health else Trait(0)
+    return int(found) | min(row.retries_max, 1 << 23) << RETRIES_SHIFT

@@ -1,0 +1,184 @@
+"""Answers to those who update a job, or command its update."""
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64, ints, spread
+from events.records.base import Event
+from events.records.lifecycle import UpdatePaused, UpdatePromoted
+from events.records.parts import Cause
+from events.topics import JOBS
+from processors.lifecycle.lookups import Mask
+from processors.lifecycle.rows import ActionRow, JobRow, UpdateAskRow
+from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
+from processors.lifecycle.updates.rows import VersionRow
+from processors.lifecycle.updates.updates import RESTART, Updates
+from processors.lifecycle.updates.versions import fixed_change, version_row
+
+
+class Answer(NamedTuple):
+    """The answer to a command, and what is decided with it."""
+
+    code: Code
+    message: str
+    decisions: tuple[Event, ...] = ()
+    version: int = 0
+    update: int = 0
+
+
+class UpdateCommands:
+    """The commands of one `decide`. Each is about a job that is there, and whose instances were queued before."""
+
+    def __init__(self, updates: Updates, decisions: UpdateDecisions) -> None:
+        self._updates = updates
+        self._decisions = decisions
+        self._actions = {
+            "restart": self._restart,
+            "roll_back": self._roll_back,
+            "pause": self._pause,
+            "resume": self._pause,
+            "promote": self._promote,
+            "abort": self._abort,
+        }
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The actions that are answered here."""
+        return tuple(self._actions)
+
+    def update(self, offset: int, ask: UpdateAskRow, row: JobRow, spec_hash: bytes) -> Answer:
+        """A job is to have another specification, which is valid by itself."""
+        assert ask.spec is not None
+        version, before = version_row(ask.spec, spec_hash), self._updates.version(ask.job_id)
+        if name := fixed_change(before, version, row.kind):
+            return Answer(Code.NOT_UPDATABLE, f"{name} of a {row.kind} job can't be changed; submit another job for it")
+        if row.kind == "batch" and version.instances < before.instances:
+            return Answer(Code.NOT_UPDATABLE, f"instances of a batch job can be added to its {before.instances} only")
+        changed = self._updates.changed(ask.job_id, version)
+        if spec_hash == before.spec_hash and (
+            ask.job_id in self._updates.table
+            or not (changed.any() or self._updates.lacking(ask.job_id, version.instances))
+        ):
+            return Answer(Code.REPEATED, f"the job has this specification already, as version {row.version}")
+        if version.max_unavailable == 0 and changed[: version.instances].any():
+            return Answer(
+                Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for an update; raise it"
+            )
+        started = self._decisions.start(ask.job_id, "update", version, _cause(offset), jobs_offset=offset)
+        return self._begun(ask.job_id, row, changed, version, tuple(started), offset)
+
+    def act(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        """A job, or its update, is to do something."""
+        return self._actions[ask.action](offset, ask, row)
+
+    def _begun(
+        self,
+        job_id: str,
+        row: JobRow,
+        changed: Mask,
+        version: VersionRow,
+        started: tuple[Event, ...],
+        offset: int,
+    ) -> Answer:
+        """An update begins; one that is in progress ends for it."""
+        number, wanted = row.updates + 1, row.version + 1
+        override: tuple[Event, ...] = ()
+        if (open_ := self._updates.table.get(job_id)) is not None:
+            message = f"update {number} takes its place"
+            override = (self._decisions.end(job_id, open_, "ABORTED", Code.OVERRIDDEN, message, _cause(offset)),)
+        count = int(np.count_nonzero(changed)) + self._updates.lacking(job_id, version.instances)
+        batch = f", at most {version.policy.batch} at a time" if version.policy.batch else ""
+        start = "; it waits for resume" if version.policy.start_paused else ""
+        message = f"update {number} takes {count} instances to version {wanted}{batch}{start}"
+        return Answer(Code.DONE, message, (*override, *started), wanted, number)
+
+    def _restart(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        job_id, version = ask.job_id, self._updates.version(ask.job_id)
+        if row.kind == "batch":
+            return Answer(Code.NOT_UPDATABLE, "tasks of a batch job are not restarted; submit it anew")
+        if version.max_unavailable == 0:
+            return Answer(
+                Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for a restart; raise it"
+            )
+        instances = _instances(ask, row)
+        if instances is None:
+            return Answer(Code.INVALID_SPEC, f"ranges must lie within the {row.instances} instances of the job")
+        policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
+        version = msgspec.structs.replace(version, policy=policy)
+        started = self._decisions.start(job_id, RESTART, version, _cause(offset), like=row.version, restarted=instances)
+        changed = self._updates.changed(job_id, version, instances)
+        return self._begun(job_id, row, changed, version, tuple(started), offset)
+
+    def _roll_back(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        job_id, versions = ask.job_id, self._updates.versions[ask.job_id]
+        number = ask.version or self._before(job_id, row)
+        if number not in versions or number == row.version:
+            kept = ", ".join(str(each) for each in sorted(versions) if each != row.version) or "none"
+            return Answer(Code.NO_SUCH_VERSION, f"the job can't go back to version {number}; it can to {kept}")
+        version = msgspec.structs.replace(versions[number], policy=back_policy(self._updates.version(job_id).policy))
+        changed = self._updates.changed(job_id, version)
+        if version.max_unavailable == 0 and changed[: version.instances].any():
+            return Answer(
+                Code.NOT_UPDATABLE, "max_unavailable is 0 there, so no instance may be stopped for it; update it first"
+            )
+        started = self._decisions.start(job_id, ROLL_BACK, version, _cause(offset), like=number)
+        return self._begun(job_id, row, changed, version, tuple(started), offset)
+
+    def _before(self, job_id: str, row: JobRow) -> int:
+        """The version before the present one."""
+        update = self._updates.table.get(job_id)
+        return update.from_version if update is not None else row.version - 1
+
+    def _pause(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        update, paused = self._updates.table.get(ask.job_id), ask.action == "pause"
+        if update is None:
+            return _no_update(ask.job_id)
+        if update.paused == paused:
+            state = "paused" if paused else "going on"
+            return Answer(Code.REPEATED, f"update {update.number} is {state} already", update=update.number)
+        decided = UpdatePaused(job_id=ask.job_id, number=update.number, paused=paused, cause=_cause(offset))
+        left = f"{update.pending} instances are still to be taken"
+        message = f"it takes no more instances; {left}, {update.flight} go on" if paused else left
+        return Answer(Code.DONE, message, (decided,), update=update.number)
+
+    def _promote(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        update = self._updates.table.get(ask.job_id)
+        if update is None:
+            return _no_update(ask.job_id)
+        if not update.policy.canary or update.promoted:
+            why = "was promoted already" if update.promoted else "has no canary"
+            return Answer(Code.REPEATED, f"update {update.number} {why}", update=update.number)
+        decided = UpdatePromoted(job_id=ask.job_id, number=update.number, cause=_cause(offset))
+        message = f"{update.pending} instances follow the canary of {update.policy.canary}"
+        return Answer(Code.DONE, message, (decided,), update=update.number)
+
+    def _abort(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        update = self._updates.table.get(ask.job_id)
+        if update is None:
+            return _no_update(ask.job_id)
+        message = f"{update.done} instances reached version {update.version}, {update.pending} were not taken"
+        ended = self._decisions.end(ask.job_id, update, "ABORTED", Code.ABORTED, message, _cause(offset))
+        return Answer(Code.DONE, message, (ended,), update=update.number)
+
+
+def _no_update(job_id: str) -> Answer:
+    return Answer(Code.NO_UPDATE, f"no update of job {job_id} is in progress")
+
+
+def _cause(offset: int) -> Cause:
+    return Cause(topic=JOBS.name, offset=offset)
+
+
+def _instances(ask: ActionRow, row: JobRow) -> I64 | None:
+    """The instances that a command names; None: a range is beyond the job."""
+    if not ask.first:
+        return np.arange(row.instances)
+    first, count = ints(ask.first), ints(ask.count)
+    if len(first) != len(count) or (first < 0).any() or (count < 1).any():
+        return None
+    if (first.astype(np.int64) + count > row.instances).any():
+        return None
+    return np.unique(spread(first, count))

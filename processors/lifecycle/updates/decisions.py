@@ -1,0 +1,395 @@
+"""What is decided of updates that something changed for, one thing a pass: the steps of instances first, then whether
+the update is over, then who is taken next.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from events.codes import ENDED_JOBS, ENDED_TASKS, Code, TaskState
+from events.columns import I64, distinct, pack_ints
+from events.records.base import Event
+from events.records.lifecycle import (
+    GangsQueued,
+    InstancesChanged,
+    InstancesReturned,
+    InstancesTaken,
+    InstancesWanted,
+    JobChanged,
+    JobPriorityChanged,
+    UpdateEnded,
+    UpdateProgressed,
+    UpdatePromoted,
+    UpdateStarted,
+)
+from events.records.parts import Cause, UpdatePolicy
+from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import among
+from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
+from processors.lifecycle.updates.steps import INHERITED, STEP, Step
+from processors.lifecycle.updates.updates import TAKEN, Updates
+from processors.lifecycle.updates.versions import asks_of, task_shape
+from processors.lifecycle.updates.window import UP, next_instances, room, width
+from processors.state.seconds import milliseconds
+
+ROLL_BACK = "roll_back"
+NOBODY: I64 = np.zeros(0, dtype=np.int64)
+
+
+class Failure(NamedTuple):
+    """Why an update fails."""
+
+    code: Code
+    message: str
+
+
+class UpdateDecisions:
+    """Looks at the updates and says what is next; changes nothing."""
+
+    def __init__(self, updates: Updates, tasks: Tasks, jobs: Jobs) -> None:
+        self._updates = updates
+        self._tasks = tasks
+        self._jobs = jobs
+
+    def all(self, now: int, caught_up: bool, limit: int) -> list[Event]:
+        """What is decided of at most `limit` updates."""
+        out: list[Event] = []
+        numbers = self._jobs.table
+        due = self._due(now) if caught_up else []
+        for job_id in sorted({*self._updates.touched, *due}, key=lambda job_id: numbers[job_id].number):
+            if limit <= 0:
+                break
+            found = list(self._of(job_id, now, caught_up))
+            if not found:
+                self._updates.touched.pop(job_id, None)
+            out += found
+            limit -= bool(found)
+        return out or self._removals(limit)
+
+    def next_due_ms(self) -> int | None:
+        """When the next update goes on by time alone."""
+        times = (self._due_ms(job_id, update) for job_id, update in self._updates.table.items())
+        return min((time for time in times if time is not None), default=None)
+
+    def with_jobs(self, changes: list[JobChanged]) -> list[Event]:
+        """What is said of jobs, and before it the end of updates whose jobs have ended."""
+        out: list[Event] = []
+        for each in changes:
+            update = self._updates.table.get(each.job_id) if each.state in ENDED_JOBS else None
+            if update is not None:
+                message = f"the job is {each.state} before the update was over"
+                out.append(self._end(each.job_id, update, "ABORTED", Code.ALREADY_ENDED, message))
+            out.append(each)
+        return out
+
+    # Times.
+
+    def _due(self, now: int) -> list[str]:
+        times = ((job_id, self._due_ms(job_id, update)) for job_id, update in self._updates.table.items())
+        return [job_id for job_id, time in times if time is not None and time <= now]
+
+    def _due_ms(self, job_id: str, update: UpdateRow) -> int | None:
+        policy, times = update.policy, []
+        if policy.healthy_ms and update.flight + update.bad:
+            up = self._coming_up(job_id)
+            if len(up):
+                since = int(self._column(job_id, "ready")[up].min())
+                times.append(milliseconds(since) + policy.healthy_ms)
+        if not update.paused and update.waits_ms and policy.promote_after_ms:
+            times.append(update.waits_ms + policy.promote_after_ms)
+        if not update.paused and policy.blocked_after_ms and len(self._deferred(job_id)):
+            times.append(update.progressed_ms + policy.blocked_after_ms)
+        return min(times, default=None)
+
+    def _coming_up(self, job_id: str) -> I64:
+        """Instances that run the new version and haven't done so for long enough yet."""
+        step, state = self._column(job_id, "step") & STEP, self._column(job_id, "state")
+        found = among(step, (Step.FLIGHT, Step.BAD)) & (state == TaskState.RUNNING)
+        return np.flatnonzero(found & (self._column(job_id, "version") == self._column(job_id, "target")))
+
+    def _deferred(self, job_id: str) -> I64:
+        """Instances that are taken and that sla doesn't let go."""
+        if self._jobs.table[job_id].max_unavailable is None:
+            return NOBODY
+        step, verdict = self._column(job_id, "step") & STEP, self._column(job_id, "verdict")
+        causes = self._column(job_id, "causes") & EndCause.UPDATE
+        return np.flatnonzero((step == Step.FLIGHT) & (verdict == SlaVerdict.DEFERRED) & (causes > 0))
+
+    # What is next.
+
+    def _of(self, job_id: str, now: int, caught_up: bool) -> Iterator[Event]:
+        update, version = self._updates.table[job_id], self._updates.version(job_id)
+        stepped = self._stepped(job_id, update, now, caught_up)
+        waits = self._canary_is_done(update)
+        if len(stepped[0]) or waits != (update.waits_ms > 0):
+            yield self._progress(job_id, update, *stepped)
+            return
+        if update.paused:
+            return
+        over = self._over(job_id, update, version, now, caught_up)
+        if over is not None:
+            yield from over
+        elif waits:
+            yield from self._promotion(job_id, update, now, caught_up)
+        else:
+            yield from self._next(job_id, update, version)
+
+    def _stepped(self, job_id: str, update: UpdateRow, now: int, caught_up: bool) -> tuple[I64, I64]:
+        """The instances whose step is another one now, ascending, and that step."""
+        looked = [*self._updates.moved.get(job_id, [])]
+        if update.policy.healthy_ms:
+            looked.append(self._coming_up(job_id))
+        if not looked:
+            return NOBODY, NOBODY
+        at = distinct(np.concatenate(looked))
+        columns = ("step", "state", "goal", "version", "target", "failures", "ready")
+        step, state, goal, version, target, failures, since = (self._column(job_id, each)[at] for each in columns)
+        step = step & STEP
+        up = (state == TaskState.RUNNING) & (version == target) & (goal == Goal.RUN)
+        if update.policy.healthy_ms:
+            up &= (milliseconds(since.astype(np.int64)) + update.policy.healthy_ms <= now) & caught_up
+        still = (goal != Goal.RUN) & among(state, (*ENDED_TASKS, TaskState.NONE))
+        if self._jobs.table[job_id].kind == "batch":  # what is added to a batch job is done once it is queued
+            still |= state != TaskState.NONE
+        bad = (failures >= update.policy.max_attempts) | (state == TaskState.FAILED)
+        after = np.where(up | still, Step.DONE, np.where(bad & (goal == Goal.RUN), Step.BAD, step))
+        differs = among(step, TAKEN) & (after != step)
+        self._updates.moved[job_id] = [at[differs]] if differs.any() else []
+        return at[differs], after[differs]
+
+    def _progress(self, job_id: str, update: UpdateRow, instances: I64, step: I64) -> UpdateProgressed:
+        before = self._column(job_id, "step")[instances] & STEP
+        counts = dict.fromkeys(TAKEN, 0)
+        for each in TAKEN:
+            counts[each] = int(np.count_nonzero(step == each)) - int(np.count_nonzero(before == each))
+        first, count = stretches(instances, step)
+        return UpdateProgressed(
+            job_id=job_id,
+            number=update.number,
+            first=pack_ints(instances[first]),
+            count=pack_ints(count),
+            step=pack_ints(step[first]),
+            pending=update.pending,
+            flight=update.flight + counts[Step.FLIGHT],
+            done=update.done + counts[Step.DONE],
+            bad=update.bad + counts[Step.BAD],
+            waits=self._canary_is_done(update) and not len(instances),
+        )
+
+    def _canary_is_done(self, update: UpdateRow) -> bool:
+        """Whether as many instances as the canary has are done, and others are still to come."""
+        if not update.policy.canary or update.promoted or not update.pending:
+            return False
+        return not update.flight and not update.bad and update.done >= update.policy.canary
+
+    def _over(
+        self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
+    ) -> Iterator[Event] | None:
+        """The end of an update that has nothing left to do, or fails, and the roll-back that follows."""
+        failure = self._failure(job_id, update, version, now, caught_up)
+        if failure is not None:
+            return self._failed(job_id, update, failure)
+        if update.pending or update.flight:
+            return None
+        failed = f"; {update.bad} of them failed, fewer than max_failures" if update.bad else ""
+        message = f"version {update.version} has reached its instances{failed}"
+        return iter([self._end(job_id, update, "SUCCEEDED", "", message)])
+
+    def _failure(
+        self, job_id: str, update: UpdateRow, version: VersionRow, now: int, caught_up: bool
+    ) -> Failure | None:
+        policy, canary = update.policy, bool(update.policy.canary) and not update.promoted
+        most = 1 if canary else policy.max_failures
+        attempts = f"after {policy.max_attempts} runs of version {update.version} each"
+        if most and update.bad >= most:
+            of = "of the canary " if canary else ""
+            return Failure(Code.MAX_FAILURES, f"{update.bad} instances {of}failed {attempts}; it may be {most - 1}")
+        if update.flight:
+            due = policy.blocked_after_ms and caught_up and now >= update.progressed_ms + policy.blocked_after_ms
+            if due and (waiting := len(self._deferred(job_id))):
+                return Failure(
+                    Code.BLOCKED,
+                    f"sla has let none of {waiting} instances go for {policy.blocked_after_ms} ms: too many others are "
+                    "unavailable",
+                )
+            return None
+        if update.bad and not update.pending and not policy.max_failures:
+            return Failure(Code.STALLED, f"{update.bad} instances failed {attempts}, and no other is left")
+        if update.pending and (stuck := update.bad + self._failing(job_id, update)) >= (most := width(update, version)):
+            return Failure(Code.STALLED, f"{stuck} instances failed {attempts}; {most} may be updated at a time")
+        return None
+
+    def _failing(self, job_id: str, update: UpdateRow) -> int:
+        """How many instances that an earlier update brought down keep failing."""
+        inherited = self._column(job_id, "step") & INHERITED > 0
+        return int(np.count_nonzero(self._column(job_id, "failures")[inherited] >= update.policy.max_attempts))
+
+    def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
+        back = self._updates.versions[job_id].get(update.from_version)
+        if not update.policy.roll_back or back is None or update.kind == ROLL_BACK:
+            yield self._end(job_id, update, "FAILED", *failure)
+            return
+        message = f"{failure.message}; update {update.number + 1} goes back to version {update.from_version}"
+        yield self._end(job_id, update, "ROLLED_BACK", failure.code, message)
+        back = msgspec.structs.replace(back, policy=back_policy(update.policy))
+        yield from self.start(job_id, ROLL_BACK, back, update.changed_by.record, like=update.from_version)
+
+    def _end(self, job_id: str, update: UpdateRow, state: str, code: str, message: str) -> UpdateEnded:
+        return self.end(job_id, update, state, code, message, update.changed_by.record)
+
+    @staticmethod
+    def end(job_id: str, update: UpdateRow, state: str, code: str, message: str, cause: Cause) -> UpdateEnded:
+        """The end of an update."""
+        return UpdateEnded(job_id=job_id, number=update.number, state=state, code=code, message=message, cause=cause)
+
+    def _promotion(self, job_id: str, update: UpdateRow, now: int, caught_up: bool) -> Iterator[Event]:
+        after = update.policy.promote_after_ms
+        if after and caught_up and now >= update.waits_ms + after:
+            yield UpdatePromoted(job_id=job_id, number=update.number, cause=Cause(due_ms=update.waits_ms + after))
+
+    def _next(self, job_id: str, update: UpdateRow, version: VersionRow) -> Iterator[Event]:
+        """Instances that are taken now; or that are given back, where sla lets none of them go and others are down."""
+        if not update.pending:
+            return
+        step, state = self._column(job_id, "step"), self._column(job_id, "state")
+        free = room(update, version, int(np.count_nonzero(step & INHERITED)))
+        if not free.all:
+            waiting = self._deferred(job_id)
+            down = (step & STEP == Step.PENDING) & ~among(state, UP)
+            if len(waiting) == update.flight and down.any():
+                yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting))
+            return
+        stopping = self._jobs.table[job_id].stopping
+        missing = NOBODY if stopping else self._updates.missing(job_id, version.instances)
+        found = next_instances(step, state, missing, version.instances, free)
+        yield from self._additions(job_id, version, found.added)
+        taken = np.sort(np.concatenate(found))
+        if len(taken):
+            yield InstancesTaken(job_id=job_id, number=update.number, **ranges(taken))
+        if len(found.removed) and version.max_unavailable is not None:
+            cause = update.changed_by.record
+            yield InstancesWanted(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
+        if len(found.added):
+            yield self._first_queued(job_id, found.added)
+
+    def _additions(self, job_id: str, version: VersionRow, added: I64) -> Iterator[Event]:
+        if not len(added):
+            return
+        row = self._jobs.table[job_id]
+        shape = asks_of(version, version.instances)[added]
+        first, count = stretches(added, shape)
+        yield InstancesChanged(
+            job_id=job_id,
+            first=pack_ints(added[first]),
+            count=pack_ints(count),
+            wanted=pack_ints(np.ones(len(first), dtype=np.int64)),
+            shape=pack_ints(shape[first]),
+            shapes=tuple(map(task_shape, version.asks)),
+            instances=max(row.instances, int(added[-1]) + 1),
+            first_run=row.run_floor + 1,
+        )
+
+    def _first_queued(self, job_id: str, added: I64) -> GangsQueued:
+        first, count = stretches(added)
+        zeros = np.zeros(len(first), dtype=np.int64)
+        return GangsQueued(
+            job_ids=(job_id,),
+            job=pack_ints(zeros),
+            first=pack_ints(added[first]),
+            count=pack_ints(count),
+            run=pack_ints(zeros + self._jobs.table[job_id].run_floor + 1),
+            gang=pack_ints(zeros),
+            admitted=pack_ints(zeros),
+        )
+
+    def _removals(self, limit: int) -> list[Event]:
+        """Instances that are removed and whose runs are over leave at most `limit` jobs."""
+        out: list[Event] = []
+        for job_id in sorted(self._updates.leaving, key=lambda job_id: self._jobs.table[job_id].number)[:limit]:
+            goal, state = self._column(job_id, "goal"), self._column(job_id, "state")
+            gone = (goal == Goal.REMOVE) & among(state, (TaskState.NONE, *ENDED_TASKS))
+            gone &= self._column(job_id, "step") & STEP != Step.FLIGHT
+            at = np.flatnonzero(gone)
+            if not len(at):
+                continue
+            first, count = stretches(at)
+            zeros = pack_ints(np.zeros(len(first), dtype=np.int64))
+            left = np.flatnonzero(~gone & (state != TaskState.NONE))
+            out.append(
+                InstancesChanged(
+                    job_id=job_id,
+                    first=pack_ints(at[first]),
+                    count=pack_ints(count),
+                    wanted=zeros,
+                    shape=zeros,
+                    instances=int(left[-1]) + 1 if len(left) else 0,
+                )
+            )
+        return out
+
+    def start(
+        self,
+        job_id: str,
+        kind: str,
+        version: VersionRow,
+        cause: Cause,
+        like: int = 0,
+        jobs_offset: int = -1,
+        restarted: I64 | None = None,
+    ) -> Iterator[Event]:
+        """A new version and the update to it. The version before may be in the middle of its own, which ends first."""
+        row = self._jobs.table[job_id]
+        policy = version.policy
+        changed = self._updates.changed(job_id, version, restarted)
+        there = self._updates.there(job_id)
+        removed = int(np.count_nonzero(changed[version.instances :]))
+        yield UpdateStarted(
+            job_id=job_id,
+            number=row.updates + 1,
+            kind=kind,
+            from_version=row.version,
+            version=row.version + 1,
+            like=like,
+            jobs_offset=jobs_offset,
+            spec_hash=version.spec_hash,
+            policy=UpdatePolicy(**msgspec.structs.asdict(policy)),
+            **(ranges(restarted) if restarted is not None else {}),
+            max_unavailable=version.max_unavailable,
+            forgotten=pack_ints(self._updates.forgettable(job_id)),
+            paused=policy.start_paused,
+            added=self._updates.lacking(job_id, version.instances),
+            updated=int(np.count_nonzero(changed)) - removed,
+            removed=removed,
+            unchanged=int(np.count_nonzero(there & ~changed)),
+            cause=cause,
+        )
+        if version.priority != self._updates.version(job_id).priority:
+            yield JobPriorityChanged(job_id=job_id, priority=version.priority, cause=cause)
+
+    def _column(self, job_id: str, name: str) -> Any:
+        return self._updates.column(job_id, name)
+
+
+def back_policy(policy: PolicyRow) -> PolicyRow:
+    """How a roll-back or a restart goes: as updates do, at once and whole, and it isn't rolled back itself."""
+    return msgspec.structs.replace(policy, roll_back=False, canary=0, start_paused=False)
+
+
+def stretches(instances: I64, *also: I64) -> tuple[I64, I64]:
+    """Where stretches of neighbours begin that are equal in all else, and how long they are."""
+    breaks = np.ones(len(instances), dtype=np.bool_)
+    breaks[1:] = np.diff(instances) != 1
+    for column in also:
+        breaks[1:] |= np.diff(column) != 0
+    first = np.flatnonzero(breaks)
+    return first, np.diff(np.append(first, len(breaks)))
+
+
+def ranges(instances: I64) -> dict[str, bytes]:
+    """Instances, ascending, as the ranges of a record."""
+    first, count = stretches(instances)
+    return {"first": pack_ints(instances[first]), "count": pack_ints(count)}

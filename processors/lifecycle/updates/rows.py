@@ -1,0 +1,73 @@
+"""The rows of versions and updates."""
+
+import msgspec
+
+from processors.state.causes import CauseRow
+from processors.state.record_rows import ConstraintRow
+
+
+class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
+    """An `UpdatePolicy`."""
+
+    batch: int = 0
+    max_failures: int = 0
+    max_attempts: int = 3
+    roll_back: bool = False
+    healthy_ms: int = 0
+    canary: int = 0
+    promote_after_ms: int = 0
+    start_paused: bool = False
+    blocked_after_ms: int = 0
+
+
+class AskedRow(msgspec.Struct, frozen=True, array_like=True):
+    """What a task asks of its pool and its host; amounts by name, ascending."""
+
+    resources: tuple[tuple[str, int], ...]
+    ports: int
+    constraints: tuple[ConstraintRow, ...]
+    strategy: str
+
+
+class VersionRow(msgspec.Struct, frozen=True, array_like=True):
+    """A version of a job. `fields`: a digest of each field of its specification that says anything. Of tasks without
+    an override and of each override: in `contents` a digest of all that a run is made from, in `asked` which of `asks`
+    it has. `first`, `count`, `override`: ranges of instances and their overrides.
+    """
+
+    fields: dict[str, bytes]
+    contents: bytes
+    asks: tuple[AskedRow, ...]
+    asked: bytes
+    first: bytes
+    count: bytes
+    override: bytes
+    rules: dict[str, int]
+    """See `job_rules.run_rules`."""
+    instances: int
+    priority: int
+    max_unavailable: int | None
+    policy: PolicyRow
+    spec_hash: bytes
+
+
+class UpdateRow(msgspec.Struct, array_like=True):
+    """The update of a job that is in progress, and how many of its instances are at which step."""
+
+    number: int
+    kind: str
+    from_version: int
+    version: int
+    policy: PolicyRow
+    changed_by: CauseRow
+    """What changed last in it, or of its instances."""
+    progressed_ms: int
+    """When it took instances last, or one of them came a step further."""
+    pending: int
+    flight: int = 0
+    done: int = 0
+    bad: int = 0
+    paused: bool = False
+    promoted: bool = False
+    waits_ms: int = 0
+    """Since when its canary is done and it waits to be promoted; 0: it doesn't."""

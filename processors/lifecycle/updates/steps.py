@@ -1,0 +1,36 @@
+"""How far an update is with an instance: the column `step` of its task."""
+
+from events.codes import Number
+from events.columns import I64
+from processors.lifecycle.lookups import Mask
+from processors.state.arena import Arena
+
+
+class Step(Number):
+    """Of the update in progress. The numbers stand in UpdateProgressed too."""
+
+    NONE = 0
+    """It isn't part of the update."""
+    PENDING = 1
+    FLIGHT = 2
+    """Taken: its next run, or the present one, is of the new version."""
+    DONE = 3
+    BAD = 4
+    """Its runs of the new version failed so often that it counts as failed. It may still come up."""
+
+
+STEP = 7
+"""The bits of the column in which the step stands; the two flags stand above."""
+INHERITED = 8
+"""An update that has ended brought it down, and it isn't up again: it takes a place of those that may be down."""
+RESHAPED = 16
+"""Its next run asks something else of pool and host than the present one: it is admitted anew."""
+
+
+def is_left(arena: Arena, slots: I64) -> Mask:
+    """Which tasks are on the way to another version while their present run is of the one before: how that ends says
+    nothing of the new one.
+    """
+    step, version, target = (arena[name][slots] for name in ("step", "version", "target"))
+    left: Mask = (step & STEP == Step.FLIGHT) & (version != target)
+    return left

@@ -1,0 +1,376 @@
+"""Updates: their rows, the steps of instances, and what decisions about them do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.codes import TaskState
+from events.columns import I64, distinct, ints, spread
+from events.records.base import Event
+from events.records.lifecycle import (
+    InstancesReturned,
+    InstancesTaken,
+    UpdateEnded,
+    UpdatePaused,
+    UpdateProgressed,
+    UpdatePromoted,
+    UpdateStarted,
+)
+from events.records.parts import TaskShape
+from processors.lifecycle.causes import EndCause, Goal
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.rows import AskRow, SubmittedRow, UpdateAskRow
+from processors.lifecycle.task_rules import Trait
+from processors.lifecycle.task_table import PLACED, TaskEvent
+from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
+from processors.lifecycle.updates.steps import INHERITED, RESHAPED, STEP, Step
+from processors.lifecycle.updates.versions import KEPT, asks_of, contents, task_shape, version_row
+from processors.lifecycle.updates.window import UP
+from processors.state.record_rows import row_of
+from processors.state.table import Table, struct_table
+
+TAKEN = (Step.FLIGHT, Step.DONE, Step.BAD)
+QUEUED = (TaskState.QUEUED, PLACED)
+RESTART = "restart"
+
+
+class Updates:
+    """The versions of all jobs and the updates in progress. `touched` are jobs of which something changed that the next
+    step of their update may depend on.
+    """
+
+    def __init__(self, tasks: Tasks, jobs: Jobs, asks: Table[int, AskRow]) -> None:
+        self.versions: Table[str, dict[int, VersionRow]] = struct_table("versions", dict[int, VersionRow])
+        self.table: Table[str, UpdateRow] = struct_table("updates", UpdateRow)
+        self.touched: dict[str, None] = {}
+        self.moved: dict[str, list[I64]] = {}
+        """Of each job instances that an update has taken and whose state has changed."""
+        self.leaving: dict[str, None] = {}
+        """Jobs with instances that are being removed."""
+        self._tasks = tasks
+        self._jobs = jobs
+        self._asks = asks
+        jobs.on_move = self._moved
+        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
+            UpdateStarted: self._started,
+            InstancesTaken: self._taken,
+            InstancesReturned: self._returned,
+            UpdateProgressed: self._progressed,
+            UpdatePaused: self._paused,
+            UpdatePromoted: self._promoted,
+            UpdateEnded: self._ended,
+        }
+
+    @property
+    def tables(self) -> tuple[Table[Any, Any], ...]:
+        """All of it."""
+        return (self.versions, self.table)
+
+    def restored(self) -> None:
+        """Looks at all updates, and at all instances of theirs."""
+        self.touched = dict.fromkeys(self.table)
+        self.moved = {}
+        removed = np.flatnonzero(self._tasks.arena["goal"] == Goal.REMOVE)
+        self.leaving = {self._jobs.at[base]: None for base in distinct(self._owners(removed)).tolist()}
+        for job_id in self.table:
+            step = self.column(job_id, "step") & STEP
+            self.moved[job_id] = [np.flatnonzero(among(step, TAKEN))]
+
+    def _owners(self, slots: I64) -> I64:
+        """The bases of the jobs of slots."""
+        owners: I64 = self._tasks.arena["owner"][slots].astype(np.int64) - 1
+        return owners
+
+    def column(self, job_id: str, name: str) -> Any:
+        """A column of a job, by instance."""
+        row = self._jobs.table[job_id]
+        return self._tasks.arena[name][row.base : row.base + row.instances]
+
+    def version(self, job_id: str) -> VersionRow:
+        """The newest version of a job."""
+        return self.versions[job_id][self._jobs.table[job_id].version]
+
+    def accepted(self, job_id: str, job: SubmittedRow, spec_hash: bytes) -> None:
+        """A job is there: its specification is its first version."""
+        self.versions.put(job_id, {1: version_row(job, spec_hash)})
+
+    def dropped(self, job_id: str) -> None:
+        """A job has ended, and its update before it."""
+        self.versions.remove(job_id)
+        self.leaving.pop(job_id, None)
+
+    # What a new version changes.
+
+    def changed(self, job_id: str, version: VersionRow, restarted: I64 | None = None) -> Mask:
+        """Which instances of a job must be taken to come to a version, or to be restarted."""
+        there: Mask = self.there(job_id)
+        target, known, wanted = self._targets(job_id), self.versions[job_id], contents(version, len(there))
+        found = np.ones(len(there), dtype=np.bool_)
+        for number in distinct(target).tolist():
+            if number in known:
+                mine = target == number
+                found[mine] = contents(known[number], len(there))[mine] != wanted[mine]
+        if restarted is not None:
+            found[restarted] = self.column(job_id, "goal")[restarted] == Goal.RUN
+        found |= np.arange(len(there)) >= version.instances
+        return found & there
+
+    def _targets(self, job_id: str) -> I64:
+        """The versions that instances would come to if the update in progress ended now."""
+        staying = self._staying(job_id)
+        target: I64 = self.column(job_id, "target").astype(np.int64)
+        target[staying] = self.column(job_id, "version")[staying]
+        return target
+
+    def _staying(self, job_id: str) -> I64:
+        """Instances that an update has taken and that were not told to stop: with it they would stay as they are."""
+        step, state = self.column(job_id, "step") & STEP, self.column(job_id, "state")
+        causes = self.column(job_id, "causes") & EndCause.UPDATE
+        return np.flatnonzero(among(step, (Step.FLIGHT, Step.BAD)) & among(state, UP) & (causes > 0))
+
+    def forgettable(self, job_id: str) -> list[int]:
+        """Versions that leave when there is one more: neither among the newest, nor is any run of them or to be."""
+        versions = sorted(self.versions[job_id])
+        used = {*np.unique(self.column(job_id, "version")).tolist(), *np.unique(self.column(job_id, "target")).tolist()}
+        return [each for each in versions[: 1 - KEPT] if each not in used]
+
+    def there(self, job_id: str) -> Mask:
+        """Which instances a job has that aren't being removed."""
+        there: Mask = (self.column(job_id, "state") != TaskState.NONE) & (self.column(job_id, "goal") != Goal.REMOVE)
+        return there
+
+    def lacking(self, job_id: str, instances: int) -> int:
+        """How many instances a job is to get to have so many."""
+        return instances - int(np.count_nonzero(self.there(job_id)[:instances]))
+
+    def missing(self, job_id: str, instances: int) -> I64:
+        """Which of so many instances a job hasn't, not even such as are about to go."""
+        state = self.column(job_id, "state")[:instances]
+        holes = np.flatnonzero((state == TaskState.NONE) & (self.column(job_id, "goal")[:instances] != Goal.REMOVE))
+        return np.concatenate((holes, np.arange(len(state), instances)))
+
+    # What happens to instances.
+
+    def _moved(self, slots: I64) -> None:
+        """Tasks went to another state."""
+        if not len(self.table):
+            return
+        arena = self._tasks.arena
+        stepped = slots[arena["step"][slots] > 0]
+        for base in distinct(arena["owner"][stepped] - 1).tolist():
+            job_id = self._jobs.at[base]
+            if job_id in self.table:
+                mine = stepped[arena["owner"][stepped] == base + 1]
+                self.touch(job_id)
+                self.moved.setdefault(job_id, []).append(mine - base)
+
+    def touch(self, job_id: str) -> None:
+        """Something changed that its update may depend on."""
+        self.table.change(job_id).changed_by = self._tasks.input.cause
+        self.touched[job_id] = None
+
+    def deferred(self, slots: I64) -> None:
+        """Sla defers the disruption of these runs."""
+        self._moved(slots)
+
+    def available(self, slots: I64) -> None:
+        """These runs are available: whoever brought them down, they are up."""
+        step = self._tasks.arena["step"][slots]
+        if step.any():
+            self._tasks.arena.set("step", slots, step & ~INHERITED)
+
+    def queued(self, slots: I64) -> None:
+        """These runs are queued: they are of the version that was meant to be next."""
+        arena = self._tasks.arena
+        self._become(slots[arena["version"][slots] != arena["target"][slots]])
+        step = arena["step"][slots]
+        if step.any():
+            arena.set("step", slots, step & ~RESHAPED)
+
+    def _become(self, slots: I64) -> None:
+        """The present runs of these tasks, which haven't been ordered, are of the version that is their target."""
+        arena = self._tasks.arena
+        target, base = arena["target"][slots], self._owners(slots)
+        for owner, number in sorted({*zip(base.tolist(), target.tolist(), strict=True)}):
+            mine = slots[(base == owner) & (target == number)]
+            health = Trait.HEALTH if self.versions[self._jobs.at[owner]][number].rules["health"] else 0
+            arena.put(mine, version=number, traits=arena["traits"][mine] & ~Trait.HEALTH | health)
+
+    # What decisions do.
+
+    def _started(self, event: UpdateStarted, now: int) -> None:
+        job_id, row = event.job_id, self._jobs.table.change(event.job_id)
+        versions = self.versions.change(job_id)
+        version = self._new_version(event, versions)
+        changed = self.changed(job_id, version, named(event, row.instances) if event.kind == RESTART else None)
+        lacking = self.lacking(job_id, version.instances)
+        for number in ints(event.forgotten).tolist():
+            del versions[number]
+        versions[event.version] = version
+        row.version, row.updates = event.version, event.number
+        row.ports = max(row.ports, *(each.ports for each in version.asks))
+        row.max_unavailable = event.max_unavailable
+        for name, value in version.rules.items():
+            setattr(row, name, value)
+        arena, slots = self._tasks.arena, np.arange(row.base, row.base + row.instances)
+        arena.set("target", slots[~changed], event.version)
+        arena.set("step", slots[changed], (arena["step"][slots[changed]] & ~STEP) | Step.PENDING)
+        self.table.put(
+            job_id,
+            UpdateRow(
+                number=event.number,
+                kind=event.kind,
+                from_version=event.from_version,
+                version=event.version,
+                policy=version.policy,
+                changed_by=self._tasks.input.cause,
+                progressed_ms=now,
+                pending=int(np.count_nonzero(changed)) + lacking,
+                paused=event.paused,
+            ),
+        )
+        self.moved[job_id] = []
+        self.touched[job_id] = None
+
+    def _new_version(self, event: UpdateStarted, versions: dict[int, VersionRow]) -> VersionRow:
+        policy = row_of(PolicyRow, event.policy)
+        if event.like:
+            return msgspec.structs.replace(versions[event.like], policy=policy)
+        ask = self._asks[event.jobs_offset]
+        assert isinstance(ask.fact, UpdateAskRow)
+        assert ask.fact.spec is not None
+        return version_row(ask.fact.spec, ask.spec_hash)
+
+    def _taken(self, event: InstancesTaken, now: int) -> None:
+        row, update = self._jobs.table[event.job_id], self._change(event, now)
+        instances = named(event, row.instances)
+        slots, arena = row.base + instances, self._tasks.arena
+        leave = instances >= self.version(event.job_id).instances
+        self._aim(event.job_id, slots[~leave], update.version)
+        if leave.any():
+            self.leaving[event.job_id] = None
+            self._tasks.record_event(TaskEvent.REMOVE, slots[leave])
+            arena.set("goal", slots[leave], Goal.REMOVE)
+        arena.set("step", slots, (arena["step"][slots] & ~(STEP | INHERITED)) | Step.FLIGHT)
+        update.pending -= len(slots)
+        update.flight += len(slots)
+        self.moved.setdefault(event.job_id, []).append(instances)
+
+    def _aim(self, job_id: str, slots: I64, number: int) -> None:
+        """Gives instances the version of their next run. A run that waits may be of it at once, if that asks the same
+        of pool and host; one that was ordered, or is to ask something else, ends for it.
+        """
+        arena = self._tasks.arena
+        state, backoff = arena["state"][slots], arena["state"][slots] == TaskState.BACKOFF
+        reshaped = self._reshaped(job_id, slots, number)
+        arena.put(slots, target=number, failures=0)
+        arena.set("step", slots[reshaped], arena["step"][slots[reshaped]] | RESHAPED)
+        self._become(slots[among(state, QUEUED) & ~reshaped])
+        self._tasks.note("due", slots[backoff], 0)
+        ends = among(state, UP) | (reshaped & (among(state, QUEUED) | (backoff & (arena["admitted"][slots] > 0))))
+        self._tasks.record_event(TaskEvent.UPDATE, slots[ends])
+
+    def _reshaped(self, job_id: str, slots: I64, number: int) -> Mask:
+        """Which tasks ask something else in another version than in that of their present run."""
+        row, versions = self._jobs.table[job_id], self.versions[job_id]
+        at, before = slots - row.base, self._tasks.arena["version"][slots]
+        wanted = asks_of(versions[number], row.instances)[at]
+        found = np.zeros(len(slots), dtype=np.bool_)
+        for each in distinct(before).tolist():
+            if each == number or each not in versions:
+                continue
+            same = np.array([[a == b for b in versions[number].asks] for a in versions[each].asks])
+            mine = before == each
+            found[mine] = ~same[asks_of(versions[each], row.instances)[at[mine]], wanted[mine]]
+        return found
+
+    def new_shapes(self, slots: I64) -> tuple[tuple[TaskShape, ...], I64]:
+        """What tasks that are queued now ask from this run on, and for each which of that; -1: what it asked before."""
+        arena = self._tasks.arena
+        shapes: list[TaskShape] = []
+        index = np.full(len(slots), -1, dtype=np.int64)
+        reshaped = arena["step"][slots] & RESHAPED > 0
+        for base in distinct(self._owners(slots[reshaped])).tolist():
+            job_id, mine = self._jobs.at[base], reshaped & (arena["owner"][slots] == base + 1)
+            target = arena["target"][slots]
+            for number in distinct(target[mine]).tolist():
+                version, these = self.versions[job_id][number], mine & (target == number)
+                asked = asks_of(version, self._jobs.table[job_id].instances)[slots[these] - base]
+                index[these] = asked + len(shapes)
+                shapes += map(task_shape, version.asks)
+        return tuple(shapes), index
+
+    def _returned(self, event: InstancesReturned, now: int) -> None:
+        row, update = self._jobs.table[event.job_id], self._change(event, now)
+        slots = row.base + named(event, row.instances)
+        self._stay(slots)
+        step = self._tasks.arena["step"][slots]
+        self._tasks.arena.set("step", slots, (step & ~STEP) | Step.PENDING)
+        update.pending += len(slots)
+        update.flight -= len(slots)
+
+    def _stay(self, slots: I64) -> None:
+        """These runs go on: their update lets go of them before they were told to stop."""
+        arena = self._tasks.arena
+        self._tasks.record_event(TaskEvent.UPDATE_WITHDRAWN, slots)
+        arena.set("target", slots, arena["version"][slots])
+        arena.set("step", slots, arena["step"][slots] & ~RESHAPED)
+
+    def _progressed(self, event: UpdateProgressed, now: int) -> None:
+        row, update = self._jobs.table[event.job_id], self._change(event, now)
+        instances = named(event, row.instances)
+        slots, arena = row.base + instances, self._tasks.arena
+        step = np.repeat(ints(event.step), ints(event.count))
+        arena.set("step", slots, (arena["step"][slots] & ~STEP) | step)
+        arena.set("failures", slots[step == Step.DONE], 0)
+        update.pending, update.flight, update.done, update.bad = event.pending, event.flight, event.done, event.bad
+        if event.waits != (update.waits_ms > 0):
+            update.waits_ms = now if event.waits else 0
+
+    def _paused(self, event: UpdatePaused, now: int) -> None:
+        self._change(event, now).paused = event.paused
+
+    def _promoted(self, event: UpdatePromoted, now: int) -> None:
+        update = self._change(event, now)
+        update.promoted, update.waits_ms = True, 0
+
+    def _change(self, event: Any, now: int) -> UpdateRow:
+        """The row that a decision changes, which is a step forward."""
+        self.touched[event.job_id] = None
+        update = self.table.change(event.job_id)
+        update.progressed_ms, update.changed_by = now, self._tasks.input.cause
+        return update
+
+    def _ended(self, event: UpdateEnded, now: int) -> None:
+        """Who was taken and not told to stop stays as it is; the rest goes on to its target, and is down by an update
+        until it is up.
+        """
+        row, arena = self._jobs.table[event.job_id], self._tasks.arena
+        slots = np.arange(row.base, row.base + row.instances)
+        taken = slots[among(arena["step"][slots] & STEP, (Step.FLIGHT, Step.BAD))]
+        staying = row.base + self._staying(event.job_id)
+        down = taken[(arena["state"][taken] != TaskState.RUNNING) & (arena["goal"][taken] == Goal.RUN)]
+        down = np.setdiff1d(down, staying)
+        self._stay(staying)
+        arena.set("step", down, arena["step"][down] | INHERITED)
+        stepped = slots[arena["step"][slots] & STEP > 0]
+        arena.set("step", stepped, arena["step"][stepped] & ~STEP)
+        self._close(event.job_id)
+
+    def _close(self, job_id: str) -> None:
+        self.table.remove(job_id)
+        self.touched.pop(job_id, None)
+        self.moved.pop(job_id, None)
+
+
+def named(event: Any, instances: int) -> I64:
+    """The instances in the ranges of a record, of a job that has so many; those that it hasn't are left out."""
+    if not event.first:
+        return np.arange(instances)
+    found = spread(ints(event.first), ints(event.count))
+    kept: I64 = found[(found >= 0) & (found < instances)]
+    return kept

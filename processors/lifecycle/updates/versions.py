@@ -1,0 +1,103 @@
+"""Versions: what a specification says, in digests, and what may differ from one version to the next."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from events.acceptance import digest
+from events.columns import I64, ints, longs, pack_ints, pack_longs, spread
+from events.records.parts import Constraint, TaskShape
+from events.resources import in_order
+from events.task_overrides import JOB_FIELDS, merged
+from processors.lifecycle.job_rules import run_rules
+from processors.lifecycle.rows import SubmittedRow
+from processors.lifecycle.updates.rows import AskedRow, PolicyRow, VersionRow
+
+KEPT = 10
+"""So many newest versions are kept, and those that runs are of."""
+FIXED = ("pool", "kind", "preemptible", "controller", "on_preempt", "gang_min")
+"""Fields that no update changes."""
+OF_BATCH = ("instances", "priority", "max_runtime_ms", "update", "description", "labels", "owner")
+"""Fields that an update of a batch job may change."""
+FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
+CONTENT = tuple(name for name in FIELDS if name not in JOB_FIELDS)
+"""Fields for which a run must be started anew."""
+_pack = msgspec.msgpack.Encoder(order="sorted").encode
+
+
+def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
+    """The version that a specification makes."""
+    asks: dict[AskedRow, int] = {}
+    contents, asked = [], []
+    for each in (job, *(merged(job, override) for override in job.overrides)):
+        contents.append(_content(each))
+        asked.append(asks.setdefault(_asked(each), len(asks)))
+    return VersionRow(
+        fields=_digests(job),
+        contents=pack_longs(contents),
+        asks=tuple(asks),
+        asked=pack_ints(asked),
+        first=job.override_first,
+        count=job.override_count,
+        override=job.override,
+        rules=run_rules(job),
+        instances=job.instances,
+        priority=job.priority,
+        max_unavailable=job.max_unavailable,
+        policy=job.update or PolicyRow(),
+        spec_hash=spec_hash,
+    )
+
+
+def contents(version: VersionRow, instances: int) -> I64:
+    """For each instance a digest of all that its runs are made from."""
+    found: I64 = longs(version.contents)[_variants(version, instances)]
+    return found
+
+
+def asks_of(version: VersionRow, instances: int) -> I64:
+    """For each instance which of `asks` it has."""
+    found: I64 = ints(version.asked)[_variants(version, instances)].astype(np.int64)
+    return found
+
+
+def _variants(version: VersionRow, instances: int) -> I64:
+    """For each instance the number of its override plus 1; 0: it has none."""
+    found = np.zeros(instances, dtype=np.int64)
+    first, count, override = ints(version.first), ints(version.count), ints(version.override)
+    if len(first):
+        named = spread(first, count)
+        there = named < instances
+        found[named[there]] = np.repeat(override.astype(np.int64), count)[there] + 1
+    return found
+
+
+def task_shape(asks: AskedRow) -> TaskShape:
+    """What a task asks, as records have it."""
+    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in asks.constraints)
+    return TaskShape(in_order(dict(asks.resources)), asks.ports, constraints, asks.strategy)
+
+
+def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
+    """The first field that differs and must not; empty: there is none."""
+    changed = [name for name in FIELDS if before.fields.get(name) != after.fields.get(name)]
+    allowed = OF_BATCH if kind == "batch" else [name for name in FIELDS if name not in FIXED]
+    if (before.max_unavailable is None) != (after.max_unavailable is None):
+        return "max_unavailable"
+    return next((name for name in changed if name not in allowed), "")
+
+
+def _digests(job: SubmittedRow) -> dict[str, bytes]:
+    """A digest of each field that isn't empty, 0, false or null: one that a later release adds changes no version."""
+    values: dict[str, Any] = {name: getattr(job, name) for name in FIELDS}
+    return {name: digest(_pack(value))[:8] for name, value in values.items() if value}
+
+
+def _content(job: SubmittedRow) -> int:
+    said = {name: value for name in CONTENT if (value := getattr(job, name))}
+    return int.from_bytes(digest(_pack(said))[:8], "little", signed=True)
+
+
+def _asked(job: SubmittedRow) -> AskedRow:
+    return AskedRow(tuple(sorted(job.resources.items())), len(job.ports), job.constraints, job.strategy)

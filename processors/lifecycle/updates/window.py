@@ -1,0 +1,69 @@
+"""Whom an update takes next: as many instances as its batch and the SLA of the job leave room for."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from events.codes import TaskState
+from events.columns import I32, I64
+from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.updates.rows import UpdateRow, VersionRow
+from processors.lifecycle.updates.steps import STEP, Step
+
+UP = (TaskState.ORDERED, TaskState.RUNNING)
+"""States of instances that an update brings down."""
+
+
+class Room(NamedTuple):
+    """How many instances may be taken, and how many of them may be such that are up."""
+
+    all: int
+    up: int
+
+
+class Next(NamedTuple):
+    """The instances that are taken next, ascending: to be updated, added, removed."""
+
+    updated: I64
+    added: I64
+    removed: I64
+
+
+def width(update: UpdateRow, version: VersionRow) -> int:
+    """Most instances that the update may have down at a time."""
+    most = update.policy.batch or update.pending + update.flight + update.done + update.bad
+    return min(most, version.max_unavailable) if version.max_unavailable else most
+
+
+def room(update: UpdateRow, version: VersionRow, inherited: int) -> Room:
+    """What is free of it. Those that an earlier update left down count against what is up; those that failed keep
+    their place. Until it is promoted a canary takes no more than its number.
+    """
+    free = width(update, version) - update.flight - update.bad
+    if update.policy.canary and not update.promoted:
+        free = min(free, update.policy.canary - update.flight - update.done - update.bad)
+    return Room(max(0, free), max(0, free - inherited))
+
+
+def next_instances(step: I32, state: I32, missing: I64, instances: int, free: Room) -> Next:
+    """Of the instances that are still to be taken: first those that are down, which costs nothing, then such as are to
+    be added, then those that are up, at last such as are to be removed. `step` and `state` are columns of the job,
+    `missing` the instances that it is to have and hasn't, `instances` how many it is to have.
+    """
+    pending = np.flatnonzero(step & STEP == Step.PENDING)
+    goes: Mask = pending >= instances
+    up = among(state[pending], UP)
+    down = pending[~up & ~goes][: free.all]
+    added = missing[: free.all - len(down)]
+    left = free.all - len(down) - len(added)
+    moved = pending[up & ~goes][: min(left, free.up)]
+    removed = pending[goes][: left - len(moved)]
+    costly = min(len(removed), max(0, free.up - len(moved)))
+    removed = _but(removed, among(state[removed], UP), costly)
+    return Next(np.sort(np.concatenate((down, moved))), added, removed)
+
+
+def _but(instances: I64, up: Mask, most: int) -> I64:
+    """The instances, of those that are up at most so many."""
+    kept: I64 = instances[~up | (np.cumsum(up) <= most)]
+    return kept

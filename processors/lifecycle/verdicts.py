@@ -1,0 +1,76 @@
+"""The verdicts of sla on planned ends of runs, and the runs that records name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from events.columns import I64, ints
+from events.records.base import Event
+from events.records.lifecycle import DisruptionAsked, DisruptionWithdrawn
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
+from processors.lifecycle.causes import SlaVerdict
+from processors.lifecycle.lookups import Mask
+from processors.lifecycle.task_table import TaskEvent
+from processors.lifecycle.tasks import Tasks
+from processors.state.arena import locate
+
+Hear = Callable[[I64], None]
+"""Hears of which tasks there is a verdict."""
+
+
+class PresentRuns:
+    """Finds the runs that records name; `stretch`: base and size of a job."""
+
+    def __init__(self, tasks: Tasks, stretch: Callable[[str], tuple[int, int] | None]) -> None:
+        self._tasks = tasks
+        self._stretch = stretch
+
+    def named(self, event: Any) -> tuple[I64, Mask]:
+        """The slots that a record names, and which of them name the present runs of their tasks."""
+        slots, present = locate(event.job_ids, event.job, event.instance, self._stretch)
+        run = ints(event.run)
+        if len(run) != len(slots):
+            return slots, np.zeros(len(slots), dtype=np.bool_)
+        present[present] = self._tasks.arena["run"][slots[present]] == run[present]
+        return slots, present
+
+    def of(self, event: Any) -> I64:
+        """The slots whose present runs a record names."""
+        slots, present = self.named(event)
+        found: I64 = slots[present]
+        return found
+
+
+class Verdicts:
+    """Notes what was asked of sla and what it said; `allowed` and `deferred` hear of it."""
+
+    def __init__(self, tasks: Tasks, runs: PresentRuns, allowed: tuple[Hear, ...], deferred: tuple[Hear, ...]) -> None:
+        self._tasks = tasks
+        self._runs = runs
+        self._hear_allowed = allowed
+        self._hear_deferred = deferred
+        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
+            DisruptionAsked: lambda event, now: self._set(event, SlaVerdict.ASKED),
+            DisruptionWithdrawn: lambda event, now: self._set(event, SlaVerdict.NONE),
+            DisruptionAllowed: self._allowed,
+            DisruptionDeferred: self._deferred,
+        }
+
+    def _set(self, event: DisruptionAsked | DisruptionWithdrawn, verdict: SlaVerdict) -> None:
+        self._tasks.note("verdict", self._runs.of(event), verdict)
+
+    def _allowed(self, event: DisruptionAllowed, now: int) -> None:
+        slots, present = self._runs.named(event)
+        later = ints(event.deferred) > 0 if event.deferred else np.zeros(len(present), dtype=np.bool_)
+        if len(later) != len(present):
+            return
+        for verdict, which in ((TaskEvent.ALLOWED, ~later), (TaskEvent.ALLOWED_LATER, later)):
+            counts = self._tasks.record_verdict(verdict, slots[present & which])
+            for hear in self._hear_allowed:
+                hear(counts)
+
+    def _deferred(self, event: DisruptionDeferred, now: int) -> None:
+        counts = self._tasks.record_verdict(TaskEvent.DEFERRED, self._runs.of(event))
+        for hear in self._hear_deferred:
+            hear(counts)
