@@ -42,7 +42,7 @@ class VersionRow(msgspec.Struct, frozen=True, array_like=True):
     first: bytes
     count: bytes
     override: bytes
-    rules: dict[str, int]
+    rules: dict[str, int | bool]
     """See `job_rules.run_rules`."""
     instances: int
     priority: int
