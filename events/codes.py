@@ -122,6 +122,17 @@ class TaskState(Number):
     KILLED = 8
 
 
+class UpdateStep(Number):
+    """How far an update is with an instance."""
+
+    PENDING = 1
+    FLIGHT = 2
+    """Being updated."""
+    DONE = 3
+    BAD = 4
+    """It has failed as often as it may."""
+
+
 LIVE_TASKS = (TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
 """Those of which a host has a run, or is to have one."""
 ENDED_TASKS = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED)

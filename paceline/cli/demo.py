@@ -128,7 +128,7 @@ def use(client: Client, cell: int = 0) -> None:
     _check(output.startswith("tile 0, run 1"), f"task 0 of {batch[0].job_id} printed {output!r}")
     say(f"  {batch[0].job_id} task 0 printed: {output}")
     _stage("stopping the service")
-    client.stop_job(service.job_id, "the demo is over", wait=START_S)
+    client.stop_job(service.job_id, wait=START_S, reason="the demo is over")
     stopped = wait_for(client, [service.job_id], "ended", SERVICE_S)[service.job_id]
     _check(stopped["state"] == "KILLED", f"the service is {stopped['state']}, not KILLED")
 

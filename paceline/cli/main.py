@@ -14,7 +14,7 @@ from paceline.client.errors import PacelineError
 COMMANDS = {
     "up": "Run a cell in this process.",
     "down": "Stop the cell that runs on a data folder.",
-    "job": "Submit, follow, explain and stop jobs.",
+    "job": "Submit, follow, update and stop jobs.",
     "pool": "Define and inspect pools.",
     "host": "Inspect hosts; confirm a loss.",
     "cell": "Check cell health.",
@@ -36,8 +36,10 @@ Exit codes:
   0    success; the wanted state was reached
   1    refused by the scheduler, invalid files, failed job, log differs
   2    invalid usage or settings
-  3    the job was accepted and did not run in time (submit --wait=running)
+  3    the job was accepted and did not run in time (submit --wait=running);
+       versions differ (job diff)
   4    not found
+  5    the job has another version than --expected-version
   6    no cell or no log can be reached, or the token is wrong; try again
   124  --timeout has passed
   130  interrupted; jobs keep running

@@ -2,13 +2,13 @@
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from paceline.client.client import Client
 from paceline.client.errors import TimedOut, Unavailable, Unreachable
 from paceline.client.models import ENDED, FAILED, REJECTED, RUNNING, SUCCEEDED, Job
-from paceline.output import COLOURS, console, live, note, plain
+from paceline.output import COLOURS, console, live, note, plain, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,11 +75,20 @@ def progress() -> Progress:
 def reached(job: Job, goal: str) -> bool | None:
     """Whether a job has reached a goal; False: it never will; None: not yet."""
     state = job["state"]
+    if goal == "healthy" and _healthy(job):
+        return True
     if goal == "running" and state in (RUNNING, SUCCEEDED):
         return True
     if state not in ENDED:
         return None
     return state == SUCCEEDED or (goal == "ended" and state not in (FAILED, REJECTED))
+
+
+def _healthy(job: Job) -> bool:
+    """Whether all instances that are wanted run, and no update is under way."""
+    tasks, update = job.get("tasks") or {}, job.get("update")
+    waiting = sum(tasks.get(state, 0) for state in ("queued", "ordered", "stopping", "backoff"))
+    return bool(tasks.get("running")) and not waiting and (update is None or update["ended_at"] is not None)
 
 
 def wait_for(
@@ -113,6 +122,25 @@ def wait_for(
                 silent_since = _silence(silent_since)
     finally:
         shown.close()
+
+
+def wait_and_report(client: Client, ids: Sequence[str], goal: str, timeout: float | None, form: str = "table") -> int:
+    """Waits for jobs and says which have failed; returns the exit code. Raises `TimedOut`."""
+    try:
+        jobs = wait_for(client, ids, goal, timeout)
+    except KeyboardInterrupt:
+        note(f"interrupted; the job goes on. Wait again with: paceline job wait {' '.join(ids)}")
+        return 130
+    code = 0
+    for each in jobs.values():
+        reason = each.get("reason")
+        if not reached(each, goal):
+            text = f": {reason['message']}" if reason else ""
+            note(f"job {each['job_id']} {each['state']}{text}")
+            note(f"look with: paceline job get {each['job_id']}")
+            code = 1
+    show(form, {"jobs": list(jobs.values())}, jobs)
+    return code
 
 
 def counts(job: Job) -> str:

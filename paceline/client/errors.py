@@ -53,6 +53,12 @@ class Refused(ApiError):
     """The scheduler does not do what was asked."""
 
 
+class Conflict(Refused):
+    """The job has another version than the one that was expected."""
+
+    exit_code = 5
+
+
 class NotFound(ApiError):
     """There is no such thing."""
 

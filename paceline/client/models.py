@@ -1,6 +1,6 @@
 """The bodies of the API's answers, as they stand on the wire. Fields that a later release adds are kept."""
 
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 RUNNING = "RUNNING"
 SUCCEEDED = "SUCCEEDED"
@@ -9,7 +9,7 @@ KILLED = "KILLED"
 REJECTED = "REJECTED"
 ENDED = frozenset((SUCCEEDED, FAILED, KILLED, REJECTED))
 """States of a job that it never leaves."""
-GOALS = ("ended", "running", "succeeded")
+GOALS = ("ended", "running", "healthy", "succeeded")
 """What a job may be waited for."""
 
 
@@ -42,6 +42,9 @@ class Job(TypedDict):
     ended_at: NotRequired[str | None]
     tasks: NotRequired[dict[str, int]]
     reason: NotRequired[Reason | None]
+    version: NotRequired[int | None]
+    update: NotRequired["Update | None"]
+    """The newest."""
     spec: NotRequired[dict[str, Any]]
     repeated: NotRequired[bool]
     cell: NotRequired[int]
@@ -64,6 +67,10 @@ class Task(TypedDict):
     """Since when it has its state or, while it is queued, waits for what it waits for."""
     spec: NotRequired[dict[str, Any] | None]
     """With its overrides merged into what the job says; null: it has none, all is as the job says."""
+    version: NotRequired[int | None]
+    """That of its last run."""
+    update: NotRequired[str | None]
+    """How far the newest update is with it: PENDING, FLIGHT, DONE or BAD."""
 
 
 Amounts = dict[str, float | str]
@@ -144,6 +151,80 @@ class Answer(TypedDict):
     command_id: NotRequired[str]
     code: NotRequired[str]
     message: NotRequired[str]
+
+
+class Said(TypedDict, total=False):
+    """What may be said with each command about a job: its id, by which a repeat is known, why it is given, the version
+    that the job must have, and data that is kept with it.
+    """
+
+    command_id: str | None
+    reason: str
+    expected_version: int
+    data: str
+
+
+JobAction = Literal["pauses", "resumes", "aborts", "promotions", "holds", "releases"]
+"""Actions on a job or its update that need no more words."""
+
+
+class Update(TypedDict):
+    """An update of a job. `state` is ROLLING, CANARY, SUCCEEDED, ROLLED_BACK, FAILED or ABORTED; `instances` counts by
+    what is done with them, `steps` by how far they are.
+    """
+
+    number: int
+    kind: str
+    from_version: int
+    version: int
+    state: str
+    paused: bool
+    instances: dict[str, int]
+    steps: dict[str, int]
+    policy: dict[str, Any]
+    started_at: str
+    ended_at: str | None
+    code: str | None
+    message: str
+    reason: str
+    data: str
+
+
+class JobAnswer(Answer):
+    """The answer to a command about a job: the version that it has then, and the update that the command began."""
+
+    version: NotRequired[int | None]
+    update: NotRequired[Update | None]
+
+
+class Version(TypedDict):
+    """A version of a job; `kind` is submit, update, restart or roll_back, `like` an earlier version that it is equal
+    to. `spec` stands in the version itself, not in lists.
+    """
+
+    version: int
+    kind: str
+    like: int | None
+    update: int | None
+    made_at: str
+    command: str | None
+    reason: str
+    data: str
+    spec: NotRequired[dict[str, Any]]
+
+
+class Change(TypedDict("Change", {"from": Any})):
+    """A part of a specification that differs, by its JSON pointer."""
+
+    pointer: str
+    to: Any
+
+
+class Diff(TypedDict("Diff", {"from": int})):
+    """How two versions differ."""
+
+    to: int
+    changes: list[Change]
 
 
 class QueueLine(TypedDict):

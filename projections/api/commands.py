@@ -10,15 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from events.bounds import INT_MAX
 from events.codes import Code
 from events.records.base import Event
 from projections.api.context import Context
 from projections.api.problems import Problem
+from projections.views.rows import AnswerRow
 
 CHANGED = (Code.DONE, Code.REPEATED)
 """The answers by which something is as it was asked for; that it has ended is as good only for who would end it."""
 FINE = (*CHANGED, Code.ALREADY_ENDED)
+Follows = Callable[[Connection, AnswerRow], dict[str, Any]]
+"""What is told of a command that was carried out, from the views and its answer."""
 
 
 class Command(BaseModel):
@@ -30,12 +32,6 @@ class Command(BaseModel):
     reason: Annotated[str, Field(max_length=1000)] = ""
 
 
-class PriorityCommand(Command):
-    """The priority that a job is to have."""
-
-    priority: Annotated[int, Field(ge=-INT_MAX, le=INT_MAX)]
-
-
 async def carry_out(
     context: Context,
     command: Command,
@@ -44,6 +40,7 @@ async def carry_out(
     must_be: Callable[[Connection], object],
     wait: float,
     fine: Collection[Code] = FINE,
+    follows: Follows | None = None,
 ) -> Response:
     """Writes `fact(command id)`, once `must_be` has found what it is about in the views, and waits for the answer.
 
@@ -57,14 +54,20 @@ async def carry_out(
             must_be(connection)
         return context.append(event, key)
 
-    return await answered(context, event, await run_in_threadpool(append), wait, 409, fine)
+    return await answered(context, event, await run_in_threadpool(append), wait, 409, fine, follows)
 
 
 async def answered(
-    context: Context, event: Any, offset: int, wait: float, refused: int, fine: Collection[Code] = FINE
+    context: Context,
+    event: Any,
+    offset: int,
+    wait: float,
+    refused: int,
+    fine: Collection[Code] = FINE,
+    follows: Follows | None = None,
 ) -> Response:
     """The answer to a fact with a `command_id` that was written at an offset; `refused` is the status of a no. Raises
-    a problem where it is one.
+    a problem where it is one. `follows` tells more of a yes.
     """
     told: dict[str, Any] = {"command_id": event.command_id, "position": f"{event.topic}:{offset}"}
     answer = await context.answer(event.topic, offset, wait)
@@ -74,4 +77,12 @@ async def answered(
     if answer.code not in fine:
         status = 404 if answer.code == Code.NOT_FOUND else refused
         raise Problem(status, answer.code, answer.message, position=told["position"])
-    return JSONResponse({**told, "code": answer.code, "message": answer.message}, 200, headers)
+    told |= {"code": answer.code, "message": answer.message}
+    if follows is not None:
+        told |= await run_in_threadpool(_look, context, follows, answer)
+    return JSONResponse(told, 200, headers)
+
+
+def _look(context: Context, follows: Follows, answer: AnswerRow) -> dict[str, Any]:
+    with context.views.read() as connection:
+        return follows(connection, answer)

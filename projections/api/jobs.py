@@ -1,43 +1,36 @@
-"""Routes of jobs: submit, list, look, explain, stop, change the priority, read output."""
+"""Routes of jobs: submit, list, look, explain, read output. Commands are in `job_commands.py`, versions in
+`job_versions.py`.
+"""
 
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Collection
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool
-from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
-from events.resources import UnknownResource
-from events.spec import JobSpec, problems
+from events.records.jobs import JobSubmitted
 from events.topics import JOBS
-from projections.api.commands import CHANGED, Command, PriorityCommand, carry_out
+from projections.api import job_commands, job_versions
 from projections.api.context import LONG_MAX, Context, Pages, Place, Reading, Wait, client_of, next_token
+from projections.api.job_lookup import find_job, job_shown, read_views
+from projections.api.job_specs import checked_spec
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
 from projections.queries.job_list import JobFilter, page_text
-from projections.queries.resources import kinds_of
 from projections.queries.task_specs import submission
 from projections.record_json import whole
 from projections.views.jobs import REJECTED
-from projections.views.rows import JobRow
 
 JOB_STATES = ("SUBMITTED", *JobState, REJECTED)
 LABELS_MAX = 32
 """Labels that a list may be asked for."""
 LOG_BYTES_MAX = 256 * 1024
 RETRY_S = "5"
-FORGOTTEN = (
-    "ended jobs are forgotten after `forget_after`, and only the log has them then: paceline log tail --from-start "
-    "--no-follow, paceline job explain {} --at POSITION"
-)
-NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recognised")
 _STATUS = {
     Code.ID_TAKEN: 409,
     Code.WRONG_CELL: 409,
@@ -77,27 +70,8 @@ def routes(context: Context) -> APIRouter:
     _submission(router, context)
     _reads(router)
     _tasks(router, context)
-
-    @router.post("/{job_id}/stops", status_code=202, responses=ANSWERED)
-    async def stop(job_id: str, command: Command, wait: Wait) -> Response:
-        """Asks for the end of a job."""
-
-        def fact(command_id: str) -> JobStopRequested:
-            return JobStopRequested(job_id=job_id, command_id=command_id, reason=command.reason)
-
-        return await carry_out(context, command, fact, job_id, partial(_job, job_id=job_id), wait)
-
-    @router.post("/{job_id}/priorities", status_code=202, responses=ANSWERED)
-    async def change_priority(job_id: str, command: PriorityCommand, wait: Wait) -> Response:
-        """Gives a job another priority: what of it waits stands elsewhere in the queue of its pool."""
-
-        def fact(command_id: str) -> JobPriorityRequested:
-            return JobPriorityRequested(
-                job_id=job_id, command_id=command_id, priority=command.priority, reason=command.reason
-            )
-
-        return await carry_out(context, command, fact, job_id, partial(_job, job_id=job_id), wait, CHANGED)
-
+    job_versions.add_routes(router)
+    job_commands.add_routes(router, context)
     return router
 
 
@@ -109,17 +83,7 @@ def _submission(router: APIRouter, context: Context) -> None:
         dry_run: Annotated[bool, Query(description="Check the job and answer what would be written.")] = False,
     ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
-        spec, found = _spec(body)
-        if spec is None:
-            raise _invalid(found + await run_in_threadpool(_pool_faults, context, body, found))
-        event = spec.to_event()
-        unknown = await run_in_threadpool(_unknown_resources, context, spec)
-        if unknown:
-            await context.settle_pools()
-            unknown = await run_in_threadpool(_unknown_resources, context, spec)
-        if unknown is not None:
-            pointers = [(f"/resources/{name.replace('/', '~1')}", str(unknown)) for name in unknown.names]
-            raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), pointers)
+        event = (await checked_spec(context, body)).to_event()
         known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
             await context.settle_pools()
@@ -142,45 +106,8 @@ def _submission(router: APIRouter, context: Context) -> None:
             headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
             status = _STATUS.get(Code(answer.code), 422)
             raise Problem(status, answer.code, answer.message, position=position, headers=headers)
-        job = await run_in_threadpool(_read, context, lambda connection: _shown(connection, event.job_id))
+        job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
         return JSONResponse({**job, "repeated": answer.code == Code.REPEATED}, 200, location)
-
-
-def _spec(body: Any) -> tuple[JobSpec | None, list[tuple[str, str]]]:
-    """The spec in a body, or all that is wrong with it, by JSON pointer. Raises a problem where it is too large."""
-    try:
-        spec = JobSpec.model_validate(body)
-    except ValidationError as error:
-        if error.errors()[0]["type"] == "too_large":
-            raise Problem(422, Code.TOO_LARGE, "the spec has 1 problem", problems(error)) from error
-        unnamed = [NO_ID] if isinstance(body, dict) and "job_id" not in body else []
-        return None, problems(error) + unnamed
-    if spec.job_id is None:
-        return None, [NO_ID]
-    return spec, []
-
-
-def _unknown_resources(context: Context, spec: JobSpec) -> UnknownResource | None:
-    """The resources of a job that its cell doesn't know. Raises a problem where one is written in another unit."""
-    kinds = _read(context, kinds_of)
-    misfits = [(f"/resources/{name.replace('/', '~1')}", text) for name, text in spec.resources.misfits(kinds.units)]
-    if misfits:
-        raise _invalid(misfits)
-    names = kinds.unknown(name for name, amount in spec.resources.named().items() if amount)
-    return UnknownResource(names, kinds.names) if names else None
-
-
-def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """That the pool of a wrong spec is unknown too, where nothing else is wrong with it."""
-    path = body.get("pool") if isinstance(body, dict) else None
-    if not isinstance(path, str) or "/pool" in dict(found):
-        return []
-    known = _read(context, lambda connection: pool_tree.pools_json(connection, path))
-    return [] if known else [("/pool", no_pool(path))]
-
-
-def _invalid(found: list[tuple[str, str]]) -> Problem:
-    return Problem(422, Code.INVALID_SPEC, f"the spec has {len(found)} problem{'s' * (len(found) > 1)}", found)
 
 
 def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:
@@ -189,7 +116,7 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
         row = entities.job_row(connection, event.job_id)
         if row is not None and row.state != REJECTED:
             if submission(connection, row).spec_hash == event.spec_hash:
-                return _shown(connection, event.job_id)
+                return job_shown(connection, event.job_id)
             detail = f"another job was submitted under the id {event.job_id}; choose another id"
             raise Problem(409, Code.ID_TAKEN, detail)
         pool = next(iter(pool_tree.pools_json(connection, event.pool)), None)
@@ -226,12 +153,12 @@ def _reads(router: APIRouter) -> None:
     @router.get("/{job_id}")
     async def job(job_id: str, read: Reading) -> Response:
         """One job."""
-        return await read(lambda connection: _shown(connection, job_id))
+        return await read(lambda connection: job_shown(connection, job_id))
 
     @router.get("/{job_id}/explanation")
     async def explanation(job_id: str, read: Reading) -> Response:
         """Why the job stands where it stands: the reason that counts most, and all that hold."""
-        return await read(lambda connection: entities.explanation(connection, _job(connection, job_id)))
+        return await read(lambda connection: entities.explanation(connection, find_job(connection, job_id)))
 
     @router.get("/{job_id}/history")
     async def history(job_id: str, read: Reading, page: Pages) -> Response:
@@ -239,7 +166,7 @@ def _reads(router: APIRouter) -> None:
         after = page.after(tuple[Place, Place, Place, Place, Place], "history", job_id)
 
         def look(connection: Connection) -> dict[str, Any]:
-            _job(connection, job_id)
+            find_job(connection, job_id)
             found = entities.history_page(connection, job_id, page.size, after)
             return {"events": found.items, "next_page_token": next_token(found.next, "history", job_id)}
 
@@ -255,7 +182,7 @@ def _tasks(router: APIRouter, context: Context) -> None:
 
         def look(connection: Connection) -> dict[str, Any]:
             states = [TaskState[name] for name in names]
-            found = task_queries.tasks_page(connection, _job(connection, job_id), states, page.size, first)
+            found = task_queries.tasks_page(connection, find_job(connection, job_id), states, page.size, first)
             return {"tasks": found.items, "next_page_token": next_token(found.next, "tasks", job_id, names)}
 
         return await read(look)
@@ -273,7 +200,7 @@ def _tasks(router: APIRouter, context: Context) -> None:
         """A piece of a run's output. The headers Log-Offset, Log-Next-Offset and Log-Ended say where to go on."""
 
         def find(connection: Connection) -> tuple[int, str | None]:
-            row = _job(connection, job_id)
+            row = find_job(connection, job_id)
             task = task_queries.task(connection, row, instance)
             if task is None or not (run or task["run"]):
                 raise not_found("run of task", f"{instance} of job {job_id}")
@@ -281,7 +208,7 @@ def _tasks(router: APIRouter, context: Context) -> None:
                 return task["run"], task["host_id"]
             return run, task_queries.past_host(connection, row, instance, run)
 
-        number, host_id = await run_in_threadpool(_read, context, find)
+        number, host_id = await run_in_threadpool(read_views, context, find)
         if context.task_log is None:
             raise Problem(503, "NO_GATEWAY", "this process has no gateway to ask for output")
         try:
@@ -296,23 +223,6 @@ def _tasks(router: APIRouter, context: Context) -> None:
             "X-Content-Type-Options": "nosniff",
         }
         return Response(piece.data, 200, headers, media_type="application/octet-stream")
-
-
-def _read(context: Context, look: Callable[[Connection], Any]) -> Any:
-    with context.views.read() as connection:
-        return look(connection)
-
-
-def _job(connection: Connection, job_id: str) -> JobRow:
-    row = entities.job_row(connection, job_id)
-    if row is None:
-        name = job_id[:140]
-        raise Problem(404, Code.NOT_FOUND, f"there is no job {name}; {FORGOTTEN.format(name)}")
-    return row
-
-
-def _shown(connection: Connection, job_id: str) -> dict[str, Any]:
-    return entities.job_json(connection, _job(connection, job_id))
 
 
 def _states(text: str, known: Collection[str]) -> list[str]:

@@ -8,15 +8,14 @@ from sqlalchemy import Connection, Table, select, tuple_
 
 from events.quantities import write_amounts
 from events.resources import Kinds, Unit, in_order
-from events.spec import from_event
 from events.topics import ALL
-from projections.queries import explain, situations
+from projections.queries import explain, situations, versions
 from projections.queries.pages import Json, Page, RowsPage, rows_of, some
 from projections.queries.resources import kinds_of, offered_json
-from projections.queries.task_specs import submission
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import AnswerRow, HostRow, JobRow, amounts_in
+from projections.views.update_rows import UpdateRow
 
 
 def _one(connection: Connection, row: Any, table: Table, key: Any) -> Any:
@@ -37,19 +36,22 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
     """Jobs as lists show them: all but their specs."""
     found = situations.of_jobs(connection, rows)
     kinds = kinds_of(connection)
-    return [_job_json(row, explain.headline(row, found.get(row.job_id), kinds)) for row in rows]
+    updates = versions.newest_updates(connection, rows)
+    return [
+        _job_json(row, explain.headline(row, found.get(row.job_id), kinds), updates.get(row.job_id)) for row in rows
+    ]
 
 
 def job_json(connection: Connection, row: JobRow) -> Json:
     """A job as the API shows it, with its spec."""
     headline = explanation(connection, row)["headline"]
     return {
-        **_job_json(row, headline),
-        "spec": from_event(submission(connection, row), kinds_of(connection).units),
+        **_job_json(row, headline, versions.newest_updates(connection, [row]).get(row.job_id)),
+        "spec": versions.spec_of(connection, row.offset),
     }
 
 
-def _job_json(row: JobRow, headline: Json | None) -> Json:
+def _job_json(row: JobRow, headline: Json | None, update: UpdateRow | None) -> Json:
     position = f"paceline.lifecycle:{row.position - 1}" if row.position else f"paceline.jobs:{row.offset}"
     return {
         "job_id": row.job_id,
@@ -66,6 +68,8 @@ def _job_json(row: JobRow, headline: Json | None) -> Json:
         "started_at": at(row.started_ms),
         "ended_at": at(row.ended_ms),
         "first_run": row.first_run,
+        "version": row.version or None,
+        "update": versions.update_json(update) if update is not None else None,
         "tasks": {
             "queued": row.queued,
             "ordered": row.ordered,

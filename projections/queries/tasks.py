@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Table, select
 
-from events.codes import LIVE_TASKS, Code, Outcome, TaskState
+from events.codes import LIVE_TASKS, Code, Outcome, TaskState, UpdateStep
 from events.columns import I32, I64, ints
 from projections.queries.pages import Json, Page, rows_of
 from projections.queries.task_specs import own_specs
@@ -140,7 +140,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     winners = _winners(connection, job) if preempted else {}
     out = []
     for item in items:
-        state, run, host, exit_code, outcome, _, standing, since_s = item["columns"]
+        state, run, host, exit_code, outcome, _, standing, since_s, version, update, step = item["columns"]
         last = item["instance"], run - (state == TaskState.QUEUED)
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
@@ -157,6 +157,8 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "admission": Standing(standing).name if standing < 0 else None,
                 "since": at(since_s * 1000),
                 "spec": specs.get(item["instance"]),
+                "version": version or None,
+                "update": UpdateStep(step).name if step and update == job.update else None,
             }
         )
     return out
@@ -187,4 +189,5 @@ def _ports(connection: Connection, job: JobRow, instances: Sequence[int]) -> dic
     blocks = [_block(connection, tables.port_blocks, at, 1)[0] for at in range(first // BLOCK, (last - 1) // BLOCK + 1)]
     held = np.concatenate(blocks)
     start = job.port_base - first // BLOCK * BLOCK
-    return {at: held[start + at * job.ports : start + (at + 1) * job.ports].tolist() for at in instances}
+    slots = {at: held[start + at * job.ports : start + (at + 1) * job.ports] for at in instances}
+    return {at: mine[mine > 0].tolist() for at, mine in slots.items()}

@@ -7,14 +7,16 @@ import msgspec
 from sqlalchemy import Connection, Table
 
 from events.codes import LIVE_TASKS, TaskState
-from projections.views import rows, sharing_rows, tables
+from projections.views import rows, sharing_rows, tables, update_rows
 from projections.views.blocks import Blocks
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures", "standing", "since_s")
+TASK_COLUMNS = ("state", "run", "host", "exit_code", "outcome", "failures", "standing", "since_s", "version",
+                "update", "step")  # fmt: skip
 """`exit_code` and `outcome` are those of the last run that ended, 0 from the order of the next one on. `standing` is
 what entitlement says (`waiting.py`), `since_s` the second since when a task has its state or, while it waits, that.
+`version` is that of the last run that was ordered, `update` the last update that took the task, `step` how far it is.
 """
 WAITING_TASKS = (TaskState.QUEUED, TaskState.ORDERED)
 """Those that wait for admission, a place, or their start."""
@@ -121,6 +123,7 @@ class Lines(Generic[R]):
     def __init__(self, table: Table, row: type[R]) -> None:
         names = [field.name for field in msgspec.structs.fields(row)]
         columns = ", ".join(f'"{name}"' for name in names)
+        self._table = table.name
         self._insert = f"INSERT OR REPLACE INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(names))})"
         self._new: list[tuple[Any, ...]] = []
         self.connection: Connection | None = None
@@ -128,6 +131,14 @@ class Lines(Generic[R]):
     def add(self, *values: Any) -> None:
         """Adds a row, its values in the order of the columns."""
         self._new.append(values)
+
+    def delete(self, condition: str, values: Sequence[tuple[Any, ...]]) -> int:
+        """Removes all rows of which a condition holds, for each of the values; returns how many."""
+        self.flush()
+        assert self.connection is not None
+        return max(
+            0, self.connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE {condition}", list(values)).rowcount
+        )
 
     def __len__(self) -> int:
         return len(self._new)
@@ -146,6 +157,10 @@ class Cache:
     def __init__(self) -> None:
         self.submissions = Rows(tables.submissions, rows.SubmissionRow)
         self.jobs = Rows(tables.jobs, rows.JobRow)
+        self.commands = Rows(tables.commands, update_rows.CommandRow)
+        self.versions = Rows(tables.versions, update_rows.VersionRow)
+        self.updates = Rows(tables.updates, update_rows.UpdateRow)
+        self.update_steps = Lines(tables.update_steps, update_rows.UpdateStepRow)
         self.pools = Rows(tables.pools, rows.PoolRow)
         self.pool_facts = Rows(tables.pool_facts, rows.PoolFactRow)
         self.pool_use = Rows(tables.pool_use, rows.PoolUseRow)

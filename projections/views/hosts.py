@@ -4,6 +4,8 @@ from events.host_offers import offer_fault
 from events.records.base import Event
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.placement import HostAnswered, HostLost, HostRemoved
+from events.topics import HOSTS
+from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, to_json
@@ -52,15 +54,15 @@ class HostFold:
             case HostRemoved():
                 self._removed(event)
             case HostAnswered():
-                self._cache.answers.add(
-                    "paceline.hosts",
+                add_answer(
+                    self._cache,
+                    moment,
+                    HOSTS.name,
                     event.hosts_offset,
                     event.host_id,
-                    event.command_id,
                     event.code,
                     event.message,
-                    moment.machine,
-                    moment.round,
+                    event.command_id,
                 )
 
     def _removed(self, event: HostRemoved) -> None:

@@ -6,7 +6,7 @@ from events.codec import decode
 from events.codes import ENDED_JOBS, Code
 from events.id_digests import job_digest
 from events.records.base import Event
-from events.records.jobs import JobSubmitted
+from events.records.jobs import JobStopRequested, JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     HostReconciled,
@@ -15,12 +15,15 @@ from events.records.lifecycle import (
     JobChanged,
     JobRejected,
 )
+from events.topics import JOBS
 from projections.views import job_history
+from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.reasons import KINDS
 from projections.views.record_context import RecordContext
 from projections.views.rows import HostRow, JobRow, PoolUseRow, SubmissionRow, to_json
 from projections.views.tasks import TaskFold
+from projections.views.updates import Command, UpdateFold
 from projections.views.waiting import Waiting
 
 SUBMITTED = "SUBMITTED"
@@ -33,6 +36,7 @@ class JobFold:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._tasks = TaskFold(cache)
+        self._updates = UpdateFold(cache, self._tasks)
         self._waiting = Waiting(cache)
 
     def restore(self, connection: Connection) -> None:
@@ -41,7 +45,9 @@ class JobFold:
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of jobs."""
-        if isinstance(event, JobSubmitted):
+        if isinstance(event, Command):
+            self._updates.command(moment, event, value)
+        elif isinstance(event, JobSubmitted):
             submission = SubmissionRow(moment.offset, event.job_id, moment.at_ms, value)
             self._cache.submissions.put(submission)
             if self._cache.jobs.get(event.job_id) is None:
@@ -53,7 +59,7 @@ class JobFold:
             case JobAccepted():
                 self._accepted(moment, event)
             case JobRejected():
-                self._answer(moment, event.jobs_offset, event.job_id, "", event.code, event.message)
+                self._answer(moment, event, event.code, event.message)
                 self._rejected(moment, event)
             case CommandAnswered():
                 self._answered(moment, event)
@@ -66,13 +72,13 @@ class JobFold:
                 row.reconciled_session = max(row.reconciled_session, event.session)
             case _:
                 self._tasks.take(moment, event)
+                self._updates.decision(moment, event)
 
     def _answer(
-        self, moment: RecordContext, offset: int, job_id: str, command_id: str, code: str, message: str
+        self, moment: RecordContext, event: JobAccepted | JobRejected | CommandAnswered, code: str, message: str = ""
     ) -> None:
-        self._cache.answers.add(
-            "paceline.jobs", offset, job_id, command_id, code, message, moment.machine, moment.round
-        )
+        more = (event.command_id, event.version, event.update) if isinstance(event, CommandAnswered) else ()
+        add_answer(self._cache, moment, JOBS.name, event.jobs_offset, event.job_id, code, message, *more)
 
     def _show(self, moment: RecordContext, job_id: str, offset: int) -> JobRow | None:
         """The row of a job, showing the submission at an offset from now on."""
@@ -89,12 +95,12 @@ class JobFold:
         return row
 
     def _accepted(self, moment: RecordContext, event: JobAccepted) -> None:
-        self._answer(moment, event.jobs_offset, event.job_id, "", Code.DONE, "")
+        self._answer(moment, event, Code.DONE)
         row = self._show(moment, event.job_id, event.jobs_offset)
         if row is None:
             return
         row.state, row.code, row.message = "PENDING", "", ""
-        row.accepted, row.first_run = moment.offset, event.first_run
+        row.accepted, row.first_run, row.version = moment.offset, event.first_run, 1
         ports = max(shape.ports for shape in event.shapes)
         row.base, row.port_base = self._tasks.take_slots(event.instances, event.instances * ports)
         row.instances = row.slots = event.instances
@@ -122,7 +128,8 @@ class JobFold:
             row.ended_ms = moment.now
 
     def _answered(self, moment: RecordContext, event: CommandAnswered) -> None:
-        self._answer(moment, event.jobs_offset, event.job_id, event.command_id, event.code, event.message)
+        self._answer(moment, event, event.code, event.message)
+        command = self._updates.answered(event)
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.offset != event.jobs_offset:
             self._cache.submissions.remove(event.jobs_offset)
@@ -132,10 +139,10 @@ class JobFold:
             row = self._cache.jobs.change(event.job_id)
             assert row is not None
             row.position = moment.offset + 1
-            if event.priority is None:
-                row.stopping = 1
-            else:
+            if event.priority is not None:
                 row.priority = event.priority
+            elif isinstance(command, JobStopRequested):
+                row.stopping = 1
 
     def _changed(self, moment: RecordContext, event: JobChanged) -> None:
         row = self._cache.jobs.change(event.job_id)

@@ -13,6 +13,8 @@ from events.records.entitlement import EntitlementsSet, GangsAdmitted, PoolAnswe
 from events.records.placement import CapacityChanged
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.resources import in_order
+from events.topics import POOLS
+from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.reasons import per_job
 from projections.views.record_context import RecordContext
@@ -60,15 +62,15 @@ class PoolFold:
                 row.admitted += tasks
 
     def _answered(self, moment: RecordContext, event: PoolAnswered) -> None:
-        self._cache.answers.add(
-            "paceline.pools",
+        add_answer(
+            self._cache,
+            moment,
+            POOLS.name,
             event.pools_offset,
             event.path,
-            event.command_id,
             event.code,
             event.message,
-            moment.machine,
-            moment.round,
+            event.command_id,
         )
         pending = self._cache.pool_facts.get(event.pools_offset)
         self._cache.pool_facts.remove(event.pools_offset)

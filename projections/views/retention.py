@@ -127,6 +127,9 @@ class JobRetention:
         if not gone:
             return
         cache, ids = self._cache, [row.job_id for row in gone]
+        cache.flush()
+        versions = "offset IN (SELECT offset FROM versions WHERE job_id = ?)"
+        self.removed += cache.submissions.delete(versions, [(each,) for each in ids])
         for row in gone:
             cache.jobs.remove(row.job_id)
             cache.submissions.remove(row.offset)
@@ -136,8 +139,8 @@ class JobRetention:
         newer = f"topic = ? AND ({newer}) OR topic = ? AND offset >= ?"
         facts = (RANK[JOBS.name], jobs, RANK[TASKS.name], tasks)
         self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
-        for table in ("past_runs", "victims"):
-            self._delete(f"{table} WHERE job_id = ?", [(each,) for each in ids])
+        for held in (cache.past_runs, cache.victims, cache.update_steps, cache.versions, cache.updates):
+            self.removed += held.delete("job_id = ?", [(each,) for each in ids])
         self.removed += cache.reservations.delete("job_id = ?", [(each,) for each in ids])
         self._delete("task_reasons WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
         for base, size in _stretches((row.base, row.slots) for row in gone):
@@ -160,7 +163,7 @@ class JobRetention:
 
     def _delete(self, text: str, values: Sequence[tuple[object, ...]]) -> None:
         cache = self._cache
-        for lines in (cache.history, cache.past_runs, cache.task_reasons, cache.victims):
+        for lines in (cache.history, cache.task_reasons, cache.victims):
             lines.flush()
         done = self._connection.exec_driver_sql(f"DELETE FROM {text}", list(values))
         self.removed += max(0, done.rowcount)

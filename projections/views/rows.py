@@ -83,6 +83,12 @@ class JobRow(msgspec.Struct):
     accepted: int = -1
     """Where the round of lifecycle stands that accepted it."""
     first_run: int = 1
+    version: int = 0
+    """The newest; 0: it isn't accepted."""
+    update: int = 0
+    """The newest; 0: there was none."""
+    needs: str = "{}"
+    """What a task of an older version needs, by version, where it is something else."""
     queued: int = 0
     ordered: int = 0
     running: int = 0
@@ -120,12 +126,18 @@ class TaskReasonRow(msgspec.Struct):
 
 
 class PastRunRow(msgspec.Struct):
-    """A run that another one of its task came after: the number of the host that it was ordered on."""
+    """A run that another one of its task came after: the number of the host that it was ordered on, its version, and
+    how it ended.
+    """
 
     job_id: str
     instance: int
     run: int
     host: int
+    version: int
+    outcome: int
+    exit_code: int
+    ended_s: int
 
 
 class PoolRow(msgspec.Struct):
@@ -262,6 +274,10 @@ class AnswerRow(msgspec.Struct):
     message: str
     machine: str
     round: int
+    version: int = 0
+    """The version that the job has after a command; 0: the command makes none."""
+    update: int = 0
+    """The update that it began or was about; 0: none."""
 
 
 class QuarantineRow(msgspec.Struct):

@@ -22,9 +22,9 @@ from sqlalchemy import (
 )
 
 from events.topics import RANK, TASKS
-from projections.views import rows, sharing_rows
+from projections.views import rows, sharing_rows, update_rows
 
-FORMAT = "12"
+FORMAT = "13"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -46,6 +46,10 @@ jobs = _table("jobs", rows.JobRow, "job_id")
 task_blocks = _table("task_blocks", rows.BlockRow, "block")
 port_blocks = _table("port_blocks", rows.BlockRow, "block")
 task_reasons = _table("task_reasons", rows.TaskReasonRow, "job_id", "instance", "run")
+commands = _table("commands", update_rows.CommandRow, "offset")
+versions = _table("versions", update_rows.VersionRow, "job_id", "version")
+updates = _table("updates", update_rows.UpdateRow, "job_id", "number")
+update_steps = _table("update_steps", update_rows.UpdateStepRow, "job_id", "number", "offset", "place")
 past_runs = _table("past_runs", rows.PastRunRow, "job_id", "instance", "run")
 pools = _table("pools", rows.PoolRow, "path")
 pool_facts = _table("pool_facts", rows.PoolFactRow, "offset")

@@ -1,7 +1,9 @@
 """Folds what lifecycle decides of runs into the columns of tasks, the counts of jobs and what hosts have allocated."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
@@ -12,7 +14,7 @@ from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.lifecycle import GangsQueued, InstancesChanged, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
-from events.resources import in_order
+from events.resources import Amounts, in_order
 from projections.views import tables
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
@@ -20,6 +22,10 @@ from projections.views.rows import HostNameRow, HostRow, JobRow, MetaRow, amount
 from projections.views.waiting import Standing, Waiting
 
 STATES = 9
+RUNS_KEPT = 100
+"""Runs of a task that are kept, the present one too."""
+SPAN = 1 << 32
+"""More than there are versions."""
 COUNTS = {
     TaskState.QUEUED: "queued",
     TaskState.ORDERED: "ordered",
@@ -91,7 +97,7 @@ class TaskFold:
     def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)
         named = NamedTasks([row], np.zeros(count, np.int64), removed, tasks.place(row.base + removed), np.arange(count))
-        self._keep_hosts(named)
+        self._keep_runs(named)
         self._move(moment, named, TaskState.NONE)
         tasks.zero(row.base + removed)
         if row.ports:
@@ -187,19 +193,60 @@ class TaskFold:
         bases = np.array([row.base for row in rows], dtype=np.int64)
         tasks = self._cache.tasks
         named = NamedTasks(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
-        self._keep_hosts(named)
+        self._keep_runs(named)
         tasks["run"][named.places] = np.repeat(run, count)
         tasks["host"][named.places] = 0
         kept = np.repeat(ints(event.admitted).astype(np.int64), count)
         self._move(moment, named, TaskState.QUEUED, kept)
 
-    def _keep_hosts(self, named: NamedTasks) -> None:
-        """Where runs were that others come after."""
-        tasks = self._cache.tasks
-        hosts = tasks["host"][named.places]
-        for at in np.flatnonzero(hosts).tolist():
-            row, run = named.jobs[named.job[at]], tasks["run"][named.places[at]]
-            self._cache.past_runs.add(row.job_id, int(named.instance[at]), int(run), int(hosts[at]))
+    def _keep_runs(self, named: NamedTasks) -> None:
+        """The runs that others come after: where they were, of which version, and how they ended."""
+        names = ("host", "run", "version", "outcome", "exit_code", "since_s")
+        host, run, version, outcome, exit_code, since_s = (self._cache.tasks[name][named.places] for name in names)
+        old = []
+        for at in np.flatnonzero(host).tolist():
+            job_id, instance, number = named.jobs[named.job[at]].job_id, int(named.instance[at]), int(run[at])
+            how = (int(each[at]) for each in (host, version, outcome, exit_code, since_s))
+            self._cache.past_runs.add(job_id, instance, number, *how)
+            if number >= RUNS_KEPT:
+                old.append((job_id, instance, number - RUNS_KEPT))
+        if old:
+            self._cache.past_runs.delete("job_id = ? AND instance = ? AND run <= ?", old)
+
+    def set_steps(self, row: JobRow, update: int, instances: I64, steps: I64) -> None:
+        """How far an update is with instances of a job; those that are none are passed over."""
+        there = instances < row.instances
+        places = self._cache.tasks.place(row.base + instances[there])
+        self._cache.tasks["update"][places] = update
+        self._cache.tasks["step"][places] = steps[there]
+        self._cache.tasks.touch(places)
+
+    def change_need(self, row: JobRow, version: int, need: Amounts, ports: int, forgotten: Sequence[int]) -> None:
+        """From now on the newest version of a job is another one, which needs this; of others no task is any more."""
+        older = msgspec.json.decode(row.needs, type=dict[str, Amounts])
+        text = to_json(need)
+        older[str(row.version)] = amounts_in(row.need)
+        row.version, row.need = version, text
+        row.needs = to_json(
+            {each: kept for each, kept in older.items() if to_json(kept) != text and int(each) not in forgotten}
+        )
+        if ports > row.ports:
+            self._widen_ports(row, ports)
+
+    def _widen_ports(self, row: JobRow, ports: int) -> None:
+        """Gives each task of a job more slots for its ports."""
+        _, base = self.take_slots(0, row.slots * ports)
+        held, before = self._cache.ports, row.ports
+        if before:
+            instances = np.repeat(np.arange(row.slots), before)
+            port = np.tile(np.arange(before), row.slots)
+            old = held.place(row.port_base + instances * before + port)
+            numbers = held["port"][old].copy()
+            new = held.place(base + instances * ports + port)
+            held["port"][new] = numbers
+            held.touch(new)
+            held.clear(row.port_base, row.slots * before)
+        row.port_base, row.ports = base, ports
 
     def _ordered(self, moment: RecordContext, event: RunsOrdered) -> None:
         named = self._named(moment, event)
@@ -210,10 +257,10 @@ class TaskFold:
         tasks["host"][named.places] = np.array([host.number for host in hosts], dtype=np.int32)[index]
         tasks["exit_code"][named.places] = 0
         tasks["outcome"][named.places] = 0
+        tasks["version"][named.places] = ints(event.version)[named.at] if event.version else 1
         self._move(moment, named, TaskState.ORDERED)
         self._allocate(named, hosts, index, 1)
-        if event.ports:
-            self._note_ports(named, ints(event.ports), ints(event.port_count).astype(np.int64))
+        self._note_ports(named, event)
 
     def _stopping(self, moment: RecordContext, event: RunsStopping) -> None:
         named = self._named(moment, event)
@@ -264,28 +311,44 @@ class TaskFold:
         self._allocate(named, hosts, index, -1)
 
     def _allocate(self, named: NamedTasks, hosts: list[HostRow], index: NDArray[Any], sign: int) -> None:
-        of_jobs = [amounts_in(row.need) for row in named.jobs]
-        names = list(dict.fromkeys(name for need in of_jobs for name in need))
-        needs = np.array([[1, *(need.get(name, 0) for name in names)] for need in of_jobs], dtype=np.int64)
+        versions = self._cache.tasks["version"][named.places]
+        which, of = indexed(named.job * SPAN + versions)
+        needs = [_need_of(named.jobs[key // SPAN], key % SPAN) for key in which.tolist()]
+        names = list(dict.fromkeys(name for need in needs for name in need))
+        amounts = np.array([[1, *(need.get(name, 0) for name in names)] for need in needs], dtype=np.int64)
         sums = np.zeros((len(hosts), 1 + len(names)), dtype=np.int64)
-        np.add.at(sums, index, needs.reshape(-1, 1 + len(names))[named.job])
-        for host, (runs, *amounts) in zip(hosts, (sign * sums).tolist(), strict=True):
+        np.add.at(sums, index, amounts.reshape(-1, 1 + len(names))[of])
+        for host, (runs, *more) in zip(hosts, (sign * sums).tolist(), strict=True):
             host.runs += runs
             held = amounts_in(host.allocated)
-            for name, amount in zip(names, amounts, strict=True):
+            for name, amount in zip(names, more, strict=True):
                 held[name] = held.get(name, 0) + amount
             host.allocated = to_json(in_order(held))
 
-    def _note_ports(self, named: NamedTasks, ports: NDArray[Any], counts: I64) -> None:
-        """The port numbers stand one after another in the record, so many for each of its items."""
+    def _note_ports(self, named: NamedTasks, event: RunsOrdered) -> None:
+        """The port numbers stand one after another in the record, so many for each of its items; where a run has fewer
+        than the one before it, the others are 0.
+        """
+        width = np.array([row.ports for row in named.jobs], dtype=np.int64)[named.job]
+        if not width.any():
+            return
+        base = np.array([row.port_base for row in named.jobs], dtype=np.int64)[named.job] + named.instance * width
+        self._cache.ports.zero(spread(base, width))
+        if not event.ports:
+            return
+        counts = ints(event.port_count).astype(np.int64)
         starts = (np.cumsum(counts) - counts)[named.at]
         counts = counts[named.at]
-        width = np.array([row.ports for row in named.jobs], dtype=np.int64)[named.job]
-        base = np.array([row.port_base for row in named.jobs], dtype=np.int64)[named.job]
         each = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = self._cache.ports.place(np.repeat(base + named.instance * width, counts) + each)
-        self._cache.ports["port"][places] = ports[np.repeat(starts, counts) + each]
+        places = self._cache.ports.place(np.repeat(base, counts) + each)
+        self._cache.ports["port"][places] = ints(event.ports)[np.repeat(starts, counts) + each]
         self._cache.ports.touch(places)
+
+
+def _need_of(row: JobRow, version: int) -> Amounts:
+    """What a task of a version of a job needs."""
+    older: dict[str, Amounts] = msgspec.json.decode(row.needs) if row.needs != "{}" else {}
+    return older.get(str(version)) or amounts_in(row.need)
 
 
 def _some(named: NamedTasks, mask: NDArray[np.bool_]) -> NamedTasks:

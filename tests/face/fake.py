@@ -103,6 +103,8 @@ def job(job_id: str = "a", state: str = "RUNNING", **fields: Any) -> dict[str, A
         "ended_at": None,
         "tasks": tasks | fields.pop("tasks", {"running": 2, "succeeded": 1}),
         "reason": None,
+        "version": 1,
+        "update": None,
         "spec": {"pool": "/maps/tiles", "command": ["true"]},
         "position": "paceline.lifecycle:7",
         **fields,

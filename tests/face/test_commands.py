@@ -30,9 +30,9 @@ EXPLANATION = {
 }  # fmt: skip
 TASKS = [
     {"instance": 0, "state": "SUCCEEDED", "run": 1, "host_id": "h1", "ports": [], "exit_code": 0,
-     "outcome": "SUCCEEDED", "reason": None},
+     "outcome": "SUCCEEDED", "reason": None, "version": 1},
     {"instance": 1, "state": "RUNNING", "run": 2, "host_id": "h2", "ports": [31000, 31001], "exit_code": None,
-     "outcome": None, "reason": "out of luck"},
+     "outcome": None, "reason": "out of luck", "version": 2},
 ]  # fmt: skip
 AMOUNTS = {"cpu": 1.5, "memory": "2GiB"}
 POOL = {
@@ -125,6 +125,7 @@ kind       batch
 priority   0
 owner      ann
 labels     team maps
+version    1
 tasks      running 2, succeeded 1
 submitted  2026-08-21T10:41:07Z
 started    2026-08-21T10:41:08Z
@@ -160,9 +161,9 @@ def test_the_tasks_of_a_job_page_by_page(cli, cell):
     cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": TASKS[:1], "next_page_token": "more"})
     cell.answer("GET", "/v1/jobs/a/tasks", {"tasks": TASKS[1:], "next_page_token": ""})
     assert cli("job", "tasks", "a") == (0, """\
-TASK  STATE      RUN  HOST  PORTS         EXIT  OUTCOME    REASON
-   0  SUCCEEDED    1  h1    -                0  SUCCEEDED  -
-   1  RUNNING      2  h2    31000, 31001     -  -          out of luck
+TASK  STATE      RUN  VERSION  HOST  PORTS         EXIT  OUTCOME    REASON
+   0  SUCCEEDED    1        1  h1    -                0  SUCCEEDED  -
+   1  RUNNING      2        2  h2    31000, 31001     -  -          out of luck
 """, "")  # fmt: skip
     assert [each.query.get("page_token") for each in cell.asked] == [None, "more"]
 
@@ -321,7 +322,7 @@ def test_a_priority_is_changed_to_any_number_and_says_what_was_answered(cli, cel
     cell.problem("POST", path, 409, "ALREADY_ENDED", "the job is KILLED")
     assert cli("job", "priority", "x", "-5", "--reason", "no hurry")[:2] == (0, "job x: the job has priority -5 now\n")
     body = cell.writes()[0].body
-    assert (body["priority"], body["reason"], body["command_id"][:9]) == (-5, "no hurry", "priority-")
+    assert (body["priority"], body["reason"], body["command_id"][:8]) == (-5, "no hurry", "command-")
     assert cli("job", "priority", "x", "5")[:2] == (0, "job x: the priority of the job is 5 already\n")
     assert cli("job", "priority", "x", "high")[0] == 2
     assert cli("job", "priority", "x", "1")[::2] == (1, "paceline: the job is KILLED (ALREADY_ENDED)\n")

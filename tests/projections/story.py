@@ -3,13 +3,26 @@
 import random
 from collections.abc import Iterable
 
+import msgspec
+
+from events.codec import decode, encode
 from events.codes import Outcome
 from events.columns import pack_ints
-from events.records.jobs import JobStopRequested
-from events.records.lifecycle import CommandAnswered, JobRejected
+from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateRequested
+from events.records.lifecycle import (
+    CommandAnswered,
+    InstancesReturned,
+    InstancesTaken,
+    JobRejected,
+    UpdateEnded,
+    UpdatePaused,
+    UpdateProgressed,
+    UpdateStarted,
+)
+from events.records.parts import Cause, UpdatePolicy
 from events.records.tasks import RunsReported
 from tests.machines import instances_changed
-from tests.projections.cell import Cell, admitted, ended, held, preempted, queued, ranked, runs
+from tests.projections.cell import Cell, admitted, ended, held, job, preempted, queued, ranked, runs
 
 
 class LogSummary:
@@ -21,6 +34,10 @@ class LogSummary:
         self.jobs: dict[str, list[int]] = {}
         """Their instances."""
         self.ended: list[str] = []
+        self.asked: list[tuple[str, int]] = []
+        """Updates that users have asked for, and where."""
+        self.updates: dict[str, int] = {}
+        """The newest update of each job."""
         self.queued: dict[tuple[str, int], tuple[int, int]] = {}
         """Of tasks that wait, their run, and where lifecycle said so."""
         for step in range(60):
@@ -39,6 +56,9 @@ class LogSummary:
                     self.forget,
                     self.stop,
                     self.reason,
+                    self.ask_update,
+                    self.update,
+                    self.update,
                 ]
             )(step)
 
@@ -146,6 +166,7 @@ class LogSummary:
             self.cell.forget(*gone, "unknown")
         for job_id in gone:
             self.leave(job_id, self.jobs.pop(job_id))
+            self.updates.pop(job_id, None)
 
     def stop(self, step: int) -> None:
         """Of a job that there may be, has been, or never was."""
@@ -156,6 +177,59 @@ class LogSummary:
             code = "DONE" if going else "ALREADY_ENDED" if job_id in self.jobs else "NOT_FOUND"
             answer = CommandAnswered(job_id=job_id, jobs_offset=at, command_id=f"stop-{step}", code=code)
             self.cell.decide("lifecycle", answer)
+
+    def ask_update(self, step: int) -> None:
+        """Of a job that there may be, has been, or never was; or a restart."""
+        job_id = f"j{self.random.randrange(14)}"
+        spec = encode(job(job_id, resources={"cpu": self.random.randint(1, 3), "memory": "512MiB"}, ports=["a"]))
+        asked = JobUpdateRequested(job_id=job_id, command_id=f"u{step}", spec=spec, reason=f"reason {step}")
+        restart = JobActionRequested(job_id=job_id, command_id=f"u{step}", action="restart")
+        self.asked.append((job_id, self.cell.fact(self.random.choice([asked, restart, asked]))))
+
+    def update(self, step: int) -> None:
+        """A command is answered, and its update starts; or one goes on."""
+        if self.asked and self.random.random() < 0.5:
+            self.begin(*self.asked.pop(0))
+        elif self.updates:
+            job_id = self.random.choice(sorted(self.updates))
+            self.go_on(job_id, self.updates[job_id])
+
+    def begin(self, job_id: str, at: int) -> None:
+        answer = CommandAnswered(job_id=job_id, jobs_offset=at, command_id="", code="NOT_FOUND")
+        command = decode(next(iter(self.cell.log.scan("paceline.jobs", at))).value)
+        if job_id not in self.jobs or job_id in self.ended:
+            self.cell.decide("lifecycle", answer)
+            return
+        number = self.updates.get(job_id, 0) + 1
+        restart = isinstance(command, JobActionRequested)
+        started = UpdateStarted(
+            job_id=job_id, number=number, kind="restart" if restart else "update", from_version=number,
+            version=number + 1, like=number if restart else 0, jobs_offset=-1 if restart else at,
+            policy=UpdatePolicy(), updated=1, cause=Cause(topic="paceline.jobs", offset=at),
+            forgotten=pack_ints([number - 1] if number > 1 and self.random.random() < 0.3 else []),
+        )  # fmt: skip
+        done = msgspec.structs.replace(answer, code="DONE", version=number + 1, update=number)
+        decisions = self.random.choice([(done, started), (started, done)])
+        if self.random.random() < 0.5:
+            self.cell.decide("lifecycle", *decisions)
+        else:
+            for each in decisions:
+                self.cell.decide("lifecycle", each)
+        self.updates[job_id] = number
+
+    def go_on(self, job_id: str, number: int) -> None:
+        columns = {"first": pack_ints([0]), "count": pack_ints([1])}
+        about = {"job_id": job_id, "number": number}
+        step = pack_ints([self.random.randint(1, 4)])
+        counts = {"pending": 1, "flight": 1, "done": 1, "bad": 1}
+        said = [
+            InstancesTaken(**about, **columns),
+            InstancesReturned(**about, **columns),
+            UpdateProgressed(**about, **columns, step=step, **counts),
+            UpdatePaused(**about, paused=True),
+            UpdateEnded(**about, state="FAILED"),
+        ]
+        self.cell.decide("lifecycle", self.random.choice(said))
 
     def reason(self, step: int) -> None:
         """A host gives a reason for runs, old ones too."""

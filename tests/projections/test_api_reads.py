@@ -87,7 +87,8 @@ def test_tasks_by_state_over_several_blocks(api):
     task = api.get("/v1/jobs/a/tasks?state=ordered&page_size=1")
     assert task["tasks"] == [{"instance": 3, "state": "ORDERED", "run": 1, "host_id": "h1", "ports": [1, 2],
                               "exit_code": None, "outcome": None, "reason": None, "admission": None,
-                              "since": "2023-11-14T22:13:20.000Z", "spec": None}]  # fmt: skip
+                              "since": "2023-11-14T22:13:20.000Z", "spec": None, "version": 1,
+                              "update": None}]  # fmt: skip
     rest = api.get(f"/v1/jobs/a/tasks?state=ordered&page_size=1&page_token={task['next_page_token']}")
     assert [(each["instance"], each["ports"]) for each in rest["tasks"]] == [(1199, [5, 6])]
     assert rest["next_page_token"] == ""
@@ -311,7 +312,7 @@ def test_what_is_not_there(api, path):
 
 def test_paths_and_methods_that_are_not(api):
     api.problem(api.client.get("/v2/anything"), 404, "NO_SUCH_PATH")
-    refused = api.client.delete("/v1/jobs/a")
+    refused = api.client.put("/v1/jobs/a", json={})
     api.problem(refused, 405, "METHOD_NOT_ALLOWED")
     assert refused.headers["allow"] == "GET"
 

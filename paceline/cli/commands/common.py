@@ -223,7 +223,8 @@ def client_of_context(ctx: click.Context) -> "Client":
 
 def client_of(settings: "Settings", cell: int | None = None, timeout: float | None = None) -> "Client":
     """The client that settings name. `timeout`: seconds for an answer, None: the client's default."""
-    from paceline.client.client import TIMEOUT_S, Client
+    from paceline.client.api_requests import TIMEOUT_S
+    from paceline.client.client import Client
 
     token = settings.token.get_secret_value() if settings.token else None
     return Client(settings.server, token, settings.data, timeout or TIMEOUT_S, cell=cell)

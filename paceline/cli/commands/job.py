@@ -1,4 +1,4 @@
-"""`paceline job`: submit, follow, explain, change and stop jobs."""
+"""`paceline job`: submit and follow jobs. What acts on them is in `job_commands.py`, updates in `job_update.py`."""
 
 import sys
 import time
@@ -6,36 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from events.bounds import INT_MAX
+from paceline.cli.commands import job_commands, job_update
 from paceline.cli.commands.common import (
     DECIDED_S,
-    Duration,
     cell_column,
     cell_option,
-    complete,
     examples,
-    job_ids,
     list_options,
     output_option,
     pool_paths,
     with_client,
     zone_option,
 )
+from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT
 from paceline.cli.commands.job_explain import explain
 from paceline.cli.commands.job_views import print_history, print_job, print_tasks
+from paceline.cli.progress import wait_and_report
 from paceline.client.errors import PacelineError
 from paceline.client.models import GOALS
 from paceline.output import Column, TableOptions, answers, note, say, show, table, when
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from paceline.client.client import Client
     from paceline.job_files import JobFile
 
 FOLLOW_S = 0.3
-ID = click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
-TIMEOUT = click.option("--timeout", type=Duration(), metavar="TIME", help="Give up waiting after 30s, 5m, ...")
 
 
 class Submit(click.Command):
@@ -54,10 +49,17 @@ class NotPlaced(PacelineError):
 
 @click.group()
 def job() -> None:
-    """Submit, follow, explain, change and stop jobs."""
+    """Submit, follow, explain, update, change and stop jobs."""
 
 
-job.add_command(explain)
+for _command in (
+    explain,
+    *(job_update.update, job_update.rollback, job_update.versions, job_update.diff, job_update.updates),
+    *(job_update.pause, job_update.resume, job_update.abort, job_update.promote),
+    *(job_commands.stop, job_commands.start, job_commands.restart, job_commands.priority),
+    *(job_commands.hold, job_commands.release, job_commands.delete),
+):
+    job.add_command(_command)
 
 
 @job.command(
@@ -98,7 +100,7 @@ def submit(
             note(f"follow with: paceline job wait {' '.join(submitted)}")
         return code
     try:
-        return _wait(client, submitted, wait, timeout)
+        return wait_and_report(client, submitted, wait, timeout)
     except TimedOut as late:
         if wait == "running":
             raise NotPlaced(str(late)) from late
@@ -141,7 +143,7 @@ def _submit_all(client: "Client", jobs: "list[JobFile]", form: str) -> tuple[lis
 
 
 @job.command(epilog=examples("paceline job wait tiles-1f0c", "paceline job wait web --for running --timeout 30s"))
-@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
+@IDS
 @click.option("--for", "goal", type=click.Choice(GOALS), default="ended", show_default=True, help="State to wait for.")
 @TIMEOUT
 @cell_option
@@ -152,27 +154,7 @@ def wait(client: "Client", ids: tuple[str, ...], goal: str, timeout: float | Non
 
     Exits with 0 when all have reached the state, 1 when one has failed, 124 when --timeout has passed.
     """
-    return _wait(client, ids, goal, timeout, form)
-
-
-def _wait(client: "Client", ids: "Sequence[str]", goal: str, timeout: float | None, form: str = "table") -> int:
-    from paceline.cli.progress import reached, wait_for
-
-    try:
-        jobs = wait_for(client, ids, goal, timeout)
-    except KeyboardInterrupt:
-        note(f"interrupted; the job goes on. Wait again with: paceline job wait {' '.join(ids)}")
-        return 130
-    code = 0
-    for each in jobs.values():
-        reason = each.get("reason")
-        if not reached(each, goal):
-            text = f": {reason['message']}" if reason else ""
-            note(f"job {each['job_id']} {each['state']}{text}")
-            note(f"look with: paceline job get {each['job_id']}")
-            code = 1
-    show(form, {"jobs": list(jobs.values())}, jobs)
-    return code
+    return wait_and_report(client, ids, goal, timeout, form)
 
 
 @job.command(
@@ -254,45 +236,6 @@ def history(client: "Client", job_id: str, zone: str, form: str, shape: TableOpt
     rows = list(client.history(job_id))
     body = {"events": rows, "next_page_token": ""}
     show(form, body, (each["position"] for each in rows), lambda: print_history(rows, zone, shape))
-
-
-@job.command(
-    epilog=examples('paceline job stop web --reason "replaced by web2"', "paceline job stop web --wait --timeout 1m")
-)
-@click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
-@click.option("--reason", default="", help="Reason, recorded in the log.")
-@click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
-@TIMEOUT
-@output_option
-@cell_option
-@with_client
-def stop(client: "Client", ids: tuple[str, ...], reason: str, waits: bool, timeout: float | None, form: str) -> int:
-    """Stop jobs: each task gets SIGTERM, its grace period, then SIGKILL."""
-    with answers(form, len(ids)) as report:
-        for each in ids:
-            answer = client.stop_job(each, reason, wait=DECIDED_S)
-            report(answer, each, f"job {each} {answer.get('message') or 'is being stopped'}")
-    if waits:
-        return _wait(client, ids, "ended", timeout)
-    note(f"follow with: paceline job wait {' '.join(ids)}")
-    return 0
-
-
-@job.command(
-    context_settings={"ignore_unknown_options": True},  # so that -5 is a number
-    epilog=examples('paceline job priority tiles-1f0c 10 --reason "due on Friday"', "paceline job priority web -5"),
-)
-@ID
-@click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
-@click.option("--reason", default="", help="Reason, recorded in the log.")
-@output_option
-@cell_option
-@with_client
-def priority(client: "Client", job_id: str, number: int, reason: str, form: str) -> None:
-    """Give a job another priority: the higher goes first within its pool."""
-    answer = client.change_priority(job_id, number, reason, wait=DECIDED_S)
-    text = answer.get("message") or f"the job has priority {number} now"
-    show(form, answer, [job_id], lambda: say(f"job {job_id}: {text}"))
 
 
 @job.command(epilog=examples("paceline job logs tiles-1f0c --task 3", "paceline job logs web --follow"))

@@ -1,14 +1,19 @@
 """How jobs are shown to people."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from events.instance_ranges import write_ranges
+from paceline.cli.update_progress import progress_of
 from paceline.output import Column, TableOptions, facts, note, say, table, when, words
 
 if TYPE_CHECKING:
-    from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Task, WaitReason
+    from collections.abc import Mapping, Sequence
+
+    from paceline.client.models import Amounts, Explanation, HistoryEntry, Job, Task, Update, Version, WaitReason
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
@@ -18,7 +23,7 @@ _TIMES = frozenset(("until_ms", "not_before_ms"))
 
 def print_job(body: "Job", zone: str) -> None:
     """A job, a line for each field."""
-    reason = body.get("reason")
+    reason, update = body.get("reason"), body.get("update")
     facts(
         (
             ("job", body["job_id"]),
@@ -29,6 +34,8 @@ def print_job(body: "Job", zone: str) -> None:
             ("priority", body.get("priority")),
             ("owner", body.get("owner")),
             ("labels", words(body.get("labels"))),
+            ("version", body.get("version")),
+            *([("update", progress_of(update))] if update is not None else []),
             ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
             ("submitted", when(body.get("submitted_at"), zone)),
             ("started", when(body.get("started_at"), zone)),
@@ -46,6 +53,7 @@ def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
             Column("TASK", lambda each: each["instance"], right=True),
             Column("STATE", lambda each: each["state"]),
             Column("RUN", lambda each: each["run"], right=True),
+            Column("VERSION", lambda each: each.get("version"), right=True),
             Column("HOST", lambda each: each["host_id"]),
             Column("PORTS", lambda each: ", ".join(map(str, each["ports"])) or None),
             Column("EXIT", lambda each: each["exit_code"], right=True),
@@ -112,6 +120,88 @@ def _details(cause: "WaitReason", zone: str) -> "list[tuple[str, str]]":
 
 def _amounts(amounts: "Amounts | None") -> str:
     return words({name: value for name, value in (amounts or {}).items() if value})
+
+
+def print_versions(rows: "list[Version]", zone: str, shape: TableOptions) -> None:
+    """Versions as a table."""
+    table(
+        rows,
+        [
+            Column("VERSION", lambda each: each["version"], right=True),
+            Column("MADE BY", lambda each: each["kind"]),
+            Column("LIKE", lambda each: each["like"], right=True),
+            Column("UPDATE", lambda each: each["update"], right=True),
+            Column("MADE", lambda each: when(each["made_at"], zone), order=lambda each: each["made_at"]),
+            Column("REASON", lambda each: each["reason"] or None),
+        ],
+        shape,
+    )
+
+
+def print_changes(changes: "Sequence[Mapping[str, Any]]", shape: TableOptions) -> None:
+    """How specifications differ, a line for each part."""
+    table(
+        changes,
+        [
+            Column("FIELD", lambda each: each["pointer"]),
+            Column("FROM", lambda each: _value(each["from"])),
+            Column("TO", lambda each: _value(each["to"])),
+        ],
+        shape,
+    )
+
+
+def _value(value: object) -> str | None:
+    return None if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def print_updates(rows: "list[Update]", zone: str, shape: TableOptions) -> None:
+    """Updates as a table."""
+    table(
+        rows,
+        [
+            Column("UPDATE", lambda each: each["number"], right=True),
+            Column("KIND", lambda each: each["kind"]),
+            Column("FROM", lambda each: each["from_version"], right=True),
+            Column("TO", lambda each: each["version"], right=True),
+            Column("STATE", lambda each: "PAUSED" if each["paused"] else each["state"]),
+            Column("PENDING", lambda each: each["steps"]["pending"], right=True),
+            Column("FLIGHT", lambda each: each["steps"]["in_flight"], right=True),
+            Column("DONE", lambda each: each["steps"]["done"], right=True),
+            Column("FAILED", lambda each: each["steps"]["failed"], right=True),
+            Column("CODE", lambda each: each["code"]),
+            Column("STARTED", lambda each: when(each["started_at"], zone), order=lambda each: each["started_at"]),
+            Column("ENDED", lambda each: when(each["ended_at"], zone), order=lambda each: each["ended_at"] or ""),
+            Column("REASON", lambda each: each["reason"] or None),
+        ],
+        shape,
+    )
+
+
+def print_update(body: "Update", steps: "list[dict[str, Any]]", zone: str, shape: TableOptions) -> None:
+    """An update: a line for each field, then what happened to which instances."""
+    facts(
+        (
+            ("update", progress_of(body)),
+            ("kind", body["kind"]),
+            ("versions", f"{body['from_version']} → {body['version']}"),
+            ("instances", words({name: count for name, count in body["instances"].items() if count})),
+            ("policy", words({name: value for name, value in body["policy"].items() if value not in (0, False, "0s")})),
+            ("reason", body["reason"] or None),
+            ("started", when(body["started_at"], zone)),
+            ("ended", when(body["ended_at"], zone)),
+        )
+    )
+    rows = [{"at": each["at"], **step} for each in steps for step in each["steps"]]
+    table(
+        rows,
+        [
+            Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
+            Column("INSTANCES", lambda each: write_ranges([(each["first"], each["count"])])),
+            Column("STEP", lambda each: each["step"]),
+        ],
+        shape,
+    )
 
 
 def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) -> None:

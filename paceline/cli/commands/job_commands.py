@@ -1,0 +1,210 @@
+"""Commands of `paceline job` that act on jobs: stop, start, restart, hold, release, delete, change the priority."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from events.bounds import INSTANCES_MAX, INT_MAX
+from events.instance_ranges import PATTERN, read_ranges
+from paceline.cli.commands.common import (
+    DECIDED_S,
+    Duration,
+    cell_option,
+    complete,
+    examples,
+    job_ids,
+    output_option,
+    with_client,
+)
+from paceline.cli.progress import wait_and_report
+from paceline.output import answers, note, say, show
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+    from paceline.client.models import JobAction, JobAnswer, Said
+
+ID = click.argument("job_id", metavar="ID", shell_complete=complete(job_ids))
+IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete(job_ids))
+TIMEOUT = click.option("--timeout", type=Duration(), metavar="TIME", help="Give up waiting after 30s, 5m, ...")
+
+
+class Instances(click.ParamType):
+    """Instances of a job: 0-9,12."""
+
+    name = "instances"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text, checked."""
+        import re
+
+        text = str(value)
+        if not re.fullmatch(PATTERN, text):
+            raise click.BadParameter(f"{text!r} names no instances; write them as 0-9,12", ctx, param)
+        try:
+            read_ranges(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+        return text
+
+
+INSTANCES = click.option("--instances", type=Instances(), metavar="0-9,12", help="Only these instances. [default: all]")
+
+
+def said_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--reason`, `--expected-version` and `--metadata`, passed together as `said`."""
+
+    @click.option("--reason", default="", help="Reason, recorded in the log.")
+    @click.option(
+        "--expected-version",
+        type=click.IntRange(1, INT_MAX),
+        metavar="N",
+        help="Refuse if it has another version.",
+    )
+    @click.option("--metadata", default="", metavar="TEXT", help="Data of your own, recorded with the command.")
+    @wraps(function)
+    def command(*args: Any, reason: str, expected_version: int | None, metadata: str, **options_left: Any) -> Any:
+        said: Said = {"reason": reason, "expected_version": expected_version or 0, "data": metadata}
+        return function(*args, said=said, **options_left)
+
+    return command
+
+
+def told(answer: "JobAnswer", otherwise: str) -> str:
+    """What an answer says of a job."""
+    update = answer.get("update")
+    if update is None:
+        return answer.get("message") or otherwise
+    counts = ", ".join(f"{count} {what}" for what, count in update["instances"].items() if count)
+    text = f"version {update['version']}, update {update['number']}: {counts or 'no'} instances"
+    return f"{text}; {answer['message']}" if answer.get("message") else text
+
+
+def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]) -> None:
+    """Gives the same command to several jobs and shows their answers."""
+    with answers(form, len(ids)) as report:
+        for each in ids:
+            answer = call(each)
+            report(answer, each, f"job {each} {told(answer, otherwise)}")
+
+
+@click.command(
+    epilog=examples('paceline job stop web --reason "replaced by web2"', "paceline job stop web --instances 0-4,7")
+)
+@IDS
+@INSTANCES
+@said_options
+@click.option("--wait", "waits", is_flag=True, help="Wait until the jobs have ended.")
+@TIMEOUT
+@output_option
+@cell_option
+@with_client
+def stop(
+    client: "Client",
+    ids: tuple[str, ...],
+    instances: str | None,
+    said: "Said",
+    waits: bool,
+    timeout: float | None,
+    form: str,
+) -> int:
+    """Stop jobs, or some of their instances: each gets SIGTERM, its grace period, then SIGKILL."""
+    if waits and instances is not None:
+        raise click.UsageError("--wait waits for whole jobs to end: leave out --instances")
+    _act(client, ids, form, "is being stopped", lambda each: client.stop_job(each, DECIDED_S, instances, **said))
+    if waits:
+        return wait_and_report(client, ids, "ended", timeout)
+    if instances is None and form == "table":
+        note(f"follow with: paceline job wait {' '.join(ids)}")
+    return 0
+
+
+@click.command(epilog=examples("paceline job start web", "paceline job start web --instances 0-4"))
+@IDS
+@INSTANCES
+@said_options
+@output_option
+@cell_option
+@with_client
+def start(client: "Client", ids: tuple[str, ...], instances: str | None, said: "Said", form: str) -> None:
+    """Start instances again that were stopped or have ended."""
+    _act(client, ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, **said))
+
+
+@click.command(epilog=examples("paceline job restart web --batch 2", "paceline job restart web --instances 3"))
+@IDS
+@INSTANCES
+@click.option("--batch", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Instances at a time. [default: all]")
+@said_options
+@output_option
+@cell_option
+@with_client
+def restart(
+    client: "Client", ids: tuple[str, ...], instances: str | None, batch: int | None, said: "Said", form: str
+) -> None:
+    """Restart instances as an update to an equal version: within the job's SLA, and in batches."""
+    _act(
+        client,
+        ids,
+        form,
+        "is being restarted",
+        lambda each: client.restart_job(each, DECIDED_S, instances, batch or 0, **said),
+    )
+    if form == "table":
+        note(f"follow with: paceline job updates {ids[0]}")
+
+
+def action(name: str, noun: "JobAction", text: str, otherwise: str, example: str) -> click.Command:
+    """The command of an action that needs no more words; `noun` is its path in the API."""
+
+    @click.command(name, help=text, epilog=examples(example))
+    @IDS
+    @said_options
+    @output_option
+    @cell_option
+    @with_client
+    def command(client: "Client", ids: tuple[str, ...], said: "Said", form: str) -> None:
+        _act(client, ids, form, otherwise, lambda each: client.act_on_job(each, noun, DECIDED_S, **said))
+
+    return command
+
+
+hold = action(
+    "hold",
+    "holds",
+    "Hold jobs: tasks that wait stay unqueued until the job is released; tasks that run go on.",
+    "is held",
+    'paceline job hold tiles-1f0c --reason "after the release"',
+)
+release = action("release", "releases", "Release jobs that are held.", "is released", "paceline job release tiles-1f0c")
+
+
+@click.command(epilog=examples("paceline job delete tiles-1f0c", 'paceline job delete web --force --reason "retired"'))
+@IDS
+@click.option("--force", is_flag=True, help="Stop a job that has not ended first.")
+@said_options
+@output_option
+@cell_option
+@with_client
+def delete(client: "Client", ids: tuple[str, ...], force: bool, said: "Said", form: str) -> None:
+    """Delete jobs: the cell forgets them at once, the log keeps their history."""
+    otherwise = "is being deleted" if force else "is deleted"
+    _act(client, ids, form, otherwise, lambda each: client.delete_job(each, force, DECIDED_S, **said))
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},  # so that -5 is a number
+    epilog=examples('paceline job priority tiles-1f0c 10 --reason "due on Friday"', "paceline job priority web -5"),
+)
+@ID
+@click.argument("number", type=click.IntRange(-INT_MAX, INT_MAX))
+@said_options
+@output_option
+@cell_option
+@with_client
+def priority(client: "Client", job_id: str, number: int, said: "Said", form: str) -> None:
+    """Give a job another priority: the higher goes first within its pool."""
+    answer = client.change_priority(job_id, number, DECIDED_S, **said)
+    text = answer.get("message") or f"the job has priority {number} now"
+    show(form, answer, [job_id], lambda: say(f"job {job_id}: {text}"))

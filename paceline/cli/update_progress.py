@@ -1,0 +1,49 @@
+"""Waiting for updates of jobs: a line on stderr for each change, until all have ended."""
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from paceline.cli.progress import FIRST_ASK_S, SLOWEST_ASK_S
+from paceline.client.errors import TimedOut, Unavailable, Unreachable
+from paceline.output import note
+
+if TYPE_CHECKING:
+    from paceline.client.client import Client
+    from paceline.client.models import Update
+
+
+def wait_for_updates(client: "Client", wanted: dict[str, int], timeout: float | None) -> int:
+    """Waits until updates have ended, given by job; the exit code: 1 where one did not succeed. Raises `TimedOut`."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    shown: dict[str, str] = {}
+    found: dict[str, Update] = {}
+    pause = FIRST_ASK_S
+    try:
+        while open_ := [job_id for job_id in wanted if job_id not in found or not found[job_id]["ended_at"]]:
+            with suppress(Unreachable, Unavailable):  # the update goes on without us
+                found |= {job_id: client.update(job_id, wanted[job_id]) for job_id in open_}
+            for job_id, update in found.items():
+                if shown.get(job_id) != (line := f"{job_id}  {progress_of(update)}"):
+                    shown[job_id] = line
+                    note(line)
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimedOut(f"{', '.join(open_)}: not updated after {timeout:g} s; the update goes on.")
+            time.sleep(pause if deadline is None else min(pause, max(0.0, deadline - time.monotonic())))
+            pause = min(SLOWEST_ASK_S, pause * 1.3)
+    except KeyboardInterrupt:
+        note(f"interrupted; the update goes on. Follow it with: paceline job updates {next(iter(wanted))}")
+        return 130
+    return 0 if all(update["state"] == "SUCCEEDED" for update in found.values()) else 1
+
+
+def progress_of(update: "Update") -> str:
+    """`update 2  ROLLING  3/10 done · 1 in flight`, and why it stands or has ended."""
+    steps = update["steps"]
+    state = "PAUSED" if update["paused"] else update["state"]
+    parts = [f"{steps['done']}/{sum(steps.values())} done"]
+    parts += [f"{steps[step]} {step.replace('_', ' ')}" for step in ("in_flight", "failed") if steps[step]]
+    text = f"update {update['number']}  {state}  {' · '.join(parts)}"
+    if update["state"] == "CANARY" and not update["paused"]:
+        text += "; waits for `paceline job promote`"
+    return f"{text}: {update['code']} {update['message']}".rstrip() if update["code"] else text

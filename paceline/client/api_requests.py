@@ -1,0 +1,156 @@
+"""Requests to the API: how a cell is found, what was written is remembered, and errors are raised."""
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+from urllib.parse import quote
+
+import httpx2
+
+from paceline.client import cell_file
+from paceline.client.errors import ApiError, Conflict, NotAuthorised, NotFound, Refused, Unavailable, Unreachable
+from paceline.client.proven_transport import ProvenTransport, UnprovenServer
+
+TIMEOUT_S = 15.0
+"""How long an answer may take, beyond what it was asked to wait."""
+STREAM_SILENCE_S = 60.0
+PAGE = 500
+
+
+class Requests:
+    """Where a client sends requests, and what it remembers of them, see `Client`."""
+
+    def __init__(
+        self,
+        server: str = "",
+        token: str | None = None,
+        data: Path | None = None,
+        timeout: float = TIMEOUT_S,
+        transport: httpx2.BaseTransport | None = None,
+        cell: int | None = None,
+    ) -> None:
+        if not server:
+            folder = data or cell_file.data_folder()
+            running = cell_file.read(folder)
+            if running is None:
+                raise Unreachable(
+                    f"No cell runs on {folder}. Start one with `paceline up`, wait if it is starting, or name "
+                    "one with --server."
+                )
+            server = running.listen
+            token = token or cell_file.token(folder)  # a folder's token goes to that folder's cell only
+            transport = transport or (ProvenTransport(token) if token else None)
+        self.server = server if "://" in server else f"http://{server}"
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout = timeout
+        self._written: dict[str, int] = {}
+        self._http = httpx2.Client(
+            base_url=self.server,
+            params={} if cell is None else {"cell": cell},
+            headers=headers,
+            timeout=timeout,
+            transport=transport,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back the connections."""
+        self._http.close()
+
+    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return cast(dict[str, Any], self._send("GET", path, params=without_none(params or {})).json())
+
+    def _all(self, path: str, name: str, params: Mapping[str, Any]) -> Iterator[Any]:
+        token = None
+        while True:
+            page = self._get(path, {**params, "page_token": token})
+            yield from page[name]
+            token = page.get("next_page_token")
+            if not token:
+                return
+
+    def _write(
+        self, method: str, path: str, body: dict[str, Any] | None, wait: float, query: Mapping[str, Any] | None = None
+    ) -> Any:
+        params = {**(query or {}), **({"wait": f"{round(wait * 1000)}ms"} if wait else {})}
+        response = self._send(method, path, wait, params=params, **json_body(body))
+        answer = response.json()
+        self._note(str(answer.get("position") or ""), response.headers.get("Log-Cell"))
+        return answer
+
+    def _send(self, method: str, path: str, wait: float = 0, **request_options: Any) -> httpx2.Response:
+        if method == "GET" and self._written:
+            at = ",".join(f"{topic}:{offset}" for topic, offset in self._written.items())
+            request_options["headers"] = {"At-Least-Position": at}
+        try:
+            response = self._http.request(method, path, timeout=self._timeout + wait, **request_options)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error) from error
+        if response.is_error:
+            raise error_of(response)
+        return response
+
+    def _note(self, position: str, cell: str | None) -> None:
+        """Remembers what was written; a server of several cells says to which."""
+        for each in filter(None, position.split(",")):
+            topic, _, offset = each.rpartition(":")
+            topic = f"{topic}@{cell}" if cell else topic
+            self._written[topic] = max(self._written.get(topic, 0), int(offset))
+
+    def _unreachable(self, error: httpx2.TransportError) -> Unreachable:
+        if isinstance(error, UnprovenServer):
+            return Unreachable(
+                f"{error}. It was told nothing. Is the cell that ran there up? Start it with `paceline up`."
+            )
+        return Unreachable(
+            f"The cell at {self.server} does not answer ({error or type(error).__name__}). "
+            "Start it with `paceline up`, or name another with --server; trying again is safe."
+        )
+
+
+def new_id(stem: str) -> str:
+    """An id that nobody else makes, which begins with `stem`."""
+    return f"{stem}-{secrets.token_hex(4)}"
+
+
+def path_of(*parts: str) -> str:
+    """The path of what these parts name."""
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def json_body(body: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A body and its header, as the HTTP client takes them."""
+    content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    return {"content": content, "headers": {"Content-Type": "application/json"}}
+
+
+def without_none(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What of it was given."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def error_of(response: httpx2.Response) -> ApiError:
+    """The error of a status: its body is a problem, unless something between us and the cell answered."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        problem = {"title": f"{response.request.url} answered {response.status_code} {response.reason_phrase}"}
+    status = response.status_code
+    if status in (401, 403, 421):
+        return NotAuthorised(status, problem)
+    if status == 404:
+        return NotFound(status, problem)
+    if problem.get("code") == "VERSION_CONFLICT":
+        return Conflict(status, problem)
+    return (Refused if status < 500 else Unavailable)(status, problem)

@@ -1,0 +1,152 @@
+"""What the client does with jobs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Unpack, cast
+
+from paceline.client.api_requests import PAGE, Requests, json_body, new_id, path_of, without_none
+from paceline.client.models import (
+    Diff,
+    Explanation,
+    HistoryEntry,
+    Job,
+    JobAction,
+    JobAnswer,
+    Output,
+    Said,
+    Task,
+    Update,
+    Version,
+)
+
+
+class JobRequests(Requests):
+    """Methods about jobs, see `Client`."""
+
+    def submit_job(self, spec: Mapping[str, Any], wait: float = 0) -> Job:
+        """Submits a job and returns it; the same id with the same spec again is a repeat. A spec without `job_id` gets
+        one; whoever wants to try again safely names it.
+        """
+        body = {**spec, "job_id": spec.get("job_id") or new_id("job")}
+        return cast(Job, self._write("POST", "/v1/jobs", body, wait))
+
+    def check_job(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """What submitting a job would write now, or the job where it was submitted before; nothing is written. Raises
+        what submitting it would raise.
+        """
+        params = {"dry_run": "true"}
+        return cast(dict[str, Any], self._send("POST", "/v1/jobs", params=params, **json_body(spec)).json())
+
+    def jobs(
+        self, state: str | None = None, pool: str | None = None, labels: Sequence[str] = (), page_size: int = PAGE
+    ) -> Iterator[Job]:
+        """All jobs, the newest first. `state`: one or more, with commas; `labels`: KEY:VALUE, all must hold."""
+        return self._all("/v1/jobs", "jobs", {"state": state, "pool": pool, "label": labels, "page_size": page_size})
+
+    def jobs_page(
+        self,
+        state: str | None = None,
+        pool: str | None = None,
+        labels: Sequence[str] = (),
+        page_size: int = PAGE,
+        page_token: str | None = None,
+    ) -> dict[str, Any]:
+        """One page of jobs, as it came."""
+        params = {"state": state, "pool": pool, "label": labels, "page_size": page_size, "page_token": page_token}
+        return self._get("/v1/jobs", params)
+
+    def job(self, job_id: str) -> Job:
+        """One job."""
+        return cast(Job, self._get(path_of("jobs", job_id)))
+
+    def tasks(self, job_id: str, state: str | None = None) -> Iterator[Task]:
+        """The tasks of a job, in the order of their instances."""
+        return self._all(path_of("jobs", job_id, "tasks"), "tasks", {"state": state, "page_size": PAGE})
+
+    def explanation(self, job_id: str) -> Explanation:
+        """Why a job is where it is."""
+        return cast(Explanation, self._get(path_of("jobs", job_id, "explanation")))
+
+    def history(self, job_id: str) -> Iterator[HistoryEntry]:
+        """What happened to a job, the oldest first."""
+        return self._all(path_of("jobs", job_id, "history"), "events", {"page_size": PAGE})
+
+    def versions(self, job_id: str) -> list[Version]:
+        """The versions of a job that are kept, the newest first, without their specifications."""
+        return cast(list[Version], self._get(path_of("jobs", job_id, "versions"))["versions"])
+
+    def version(self, job_id: str, version: int) -> Version:
+        """A version of a job, with its `spec`."""
+        return cast(Version, self._get(path_of("jobs", job_id, "versions", str(version))))
+
+    def diff(self, job_id: str, from_version: int | None = None, to_version: int | None = None) -> Diff:
+        """How two versions of a job differ; by default the newest from the one before."""
+        return cast(Diff, self._get(path_of("jobs", job_id, "diff"), {"from": from_version, "to": to_version}))
+
+    def updates(self, job_id: str) -> list[Update]:
+        """The updates of a job that are kept, the newest first."""
+        return cast(list[Update], self._get(path_of("jobs", job_id, "updates"))["updates"])
+
+    def update(self, job_id: str, number: int) -> Update:
+        """An update of a job."""
+        return cast(Update, self._get(path_of("jobs", job_id, "updates", str(number))))
+
+    def update_steps(self, job_id: str, number: int) -> Iterator[dict[str, Any]]:
+        """What happened to the instances of an update, the oldest first."""
+        return self._all(path_of("jobs", job_id, "updates", str(number), "steps"), "steps", {"page_size": PAGE})
+
+    def update_job(self, job_id: str, spec: Mapping[str, Any], wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+        """Gives a job another specification, whole: an update takes its instances to it."""
+        return self._command(job_id, "updates", wait, said, spec=dict(spec))
+
+    def check_update(self, job_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """How a specification differs from that of a job; nothing is written. Raises what updating it would raise."""
+        path, body = path_of("jobs", job_id, "updates"), {"spec": dict(spec)}
+        return cast(dict[str, Any], self._send("POST", path, params={"dry_run": "true"}, **json_body(body)).json())
+
+    def stop_job(self, job_id: str, wait: float = 0, instances: str | None = None, **said: Unpack[Said]) -> JobAnswer:
+        """Asks for the end of a job, or of some instances: 0-9,12."""
+        return self._command(job_id, "stops", wait, said, instances=instances)
+
+    def start_job(self, job_id: str, wait: float = 0, instances: str | None = None, **said: Unpack[Said]) -> JobAnswer:
+        """Runs instances again that were stopped or have ended; None: all."""
+        return self._command(job_id, "starts", wait, said, instances=instances)
+
+    def restart_job(
+        self, job_id: str, wait: float = 0, instances: str | None = None, batch: int = 0, **said: Unpack[Said]
+    ) -> JobAnswer:
+        """Stops instances and runs them again, `batch` at a time; 0: all at once."""
+        return self._command(job_id, "restarts", wait, said, instances=instances, batch=batch)
+
+    def roll_back_job(self, job_id: str, version: int = 0, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+        """Goes back to an earlier version; 0: the one before the present one."""
+        return self._command(job_id, "rollbacks", wait, said, version=version)
+
+    def act_on_job(self, job_id: str, action: JobAction, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+        """Does something with a job or with its update that needs no more words."""
+        return self._command(job_id, action, wait, said)
+
+    def delete_job(self, job_id: str, force: bool = False, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+        """Forgets a job; `force`: one that has not ended is stopped first."""
+        path, said = path_of("jobs", job_id), {**said, "command_id": said.get("command_id") or new_id("command")}
+        return cast(JobAnswer, self._write("DELETE", path, None, wait, {**said, "force": str(force).lower()}))
+
+    def change_priority(self, job_id: str, priority: int, wait: float = 0, **said: Unpack[Said]) -> JobAnswer:
+        """Gives a job another priority."""
+        return self._command(job_id, "priorities", wait, said, priority=priority)
+
+    def _command(self, job_id: str, noun: str, wait: float, said: Said, **fields: Any) -> JobAnswer:
+        """A command about a job; its id, made here where none is given, makes a repeat known as one."""
+        body = {**said, **without_none(fields)}
+        body["command_id"] = body.get("command_id") or new_id("command")
+        return cast(JobAnswer, self._write("POST", path_of("jobs", job_id, noun), body, wait))
+
+    def output(
+        self, job_id: str, instance: int, run: int | None = None, stream: str = "stdout", offset: int = 0
+    ) -> Output:
+        """A piece of the output of a run, by default the task's last; `stream` is stdout or stderr."""
+        params = without_none({"run": run, "stream": stream, "offset": offset})
+        response = self._send("GET", path_of("jobs", job_id, "tasks", str(instance), "log"), params=params)
+        headers = response.headers
+        at = int(headers.get("Log-Offset", offset))
+        after = int(headers.get("Log-Next-Offset", at + len(response.content)))
+        return Output(response.content, at, after, headers.get("Log-Ended") == "1")

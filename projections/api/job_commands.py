@@ -1,0 +1,236 @@
+"""Routes of commands about a job: each writes one fact, which lifecycle answers.
+
+All take the version that the job must have, a reason, and data that is kept with the command. The answer says which
+version and which update follow, with how many instances the update is about.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from events.bounds import INSTANCES_MAX, INT_MAX
+from events.codec import encode
+from events.codes import Code
+from events.columns import pack_ints
+from events.instance_ranges import PATTERN, read_ranges
+from events.records.base import Event
+from events.records.jobs import (
+    JobActionRequested,
+    JobPriorityRequested,
+    JobStopRequested,
+    JobUpdateRequested,
+)
+from events.spec import from_event
+from projections.api.commands import CHANGED, FINE, Command, carry_out
+from projections.api.context import Context, Wait
+from projections.api.job_lookup import find_job, read_views
+from projections.api.job_specs import checked_spec
+from projections.api.problems import ANSWERED, Problem
+from projections.queries import versions
+from projections.queries.resources import kinds_of
+from projections.views.rows import AnswerRow
+
+DATA_MAX = 4096
+RANGES_MAX = 10_000
+OF_UPDATES = {
+    "pauses": ("pause", "Pauses the update of a job: what is being updated goes on, nothing more is begun."),
+    "resumes": ("resume", "Lets a paused update go on."),
+    "aborts": ("abort", "Ends the update of a job: what is updated stays so, the rest stays as it is."),
+    "promotions": ("promote", "Lets an update go on from its canary to all instances."),
+}
+OF_JOBS = {
+    "holds": ("hold", "Holds a job: what of it waits isn't queued until it is released; what runs goes on."),
+    "releases": ("release", "Releases a job that is held."),
+}
+Version = Annotated[int, Field(ge=0, le=INT_MAX, description="0: whatever it has.")]
+
+
+class JobCommand(Command):
+    """What is said with each command about a job."""
+
+    expected_version: Version = 0
+    data: Annotated[str, Field(max_length=DATA_MAX, description="Kept with the command.")] = ""
+
+
+class InstancesCommand(JobCommand):
+    """About which instances it is."""
+
+    instances: (
+        Annotated[str, Field(pattern=PATTERN, max_length=12 * RANGES_MAX, description="0-9,12; empty: all.")] | None
+    ) = None
+
+    @field_validator("instances")
+    @classmethod
+    def _in_order(cls, text: str | None) -> str | None:
+        try:
+            ranges = read_ranges(text or "")
+        except ValueError as error:
+            raise PydanticCustomError("instances", "{what}", {"what": str(error)}) from error
+        if any(first + count > INSTANCES_MAX for first, count in ranges):
+            raise PydanticCustomError("instances", "names instances beyond {most}", {"most": INSTANCES_MAX - 1})
+        return text
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the ranges in the fact."""
+        ranges = read_ranges(self.instances or "")
+        return {"first": pack_ints([first for first, _ in ranges]), "count": pack_ints([count for _, count in ranges])}
+
+
+class RestartCommand(InstancesCommand):
+    """How many instances are restarted at a time."""
+
+    batch: Annotated[int, Field(ge=0, le=INSTANCES_MAX, description="0: all.")] = 0
+
+
+class RollBackCommand(JobCommand):
+    """To which version."""
+
+    version: Annotated[int, Field(ge=0, le=INT_MAX, description="0: the one before the present one.")] = 0
+
+
+class PriorityCommand(JobCommand):
+    """The priority that a job is to have."""
+
+    priority: Annotated[int, Field(ge=-INT_MAX, le=INT_MAX)]
+
+
+class UpdateCommand(JobCommand):
+    """The specification that a job is to have, whole."""
+
+    spec: dict[str, Any]
+
+
+def add_routes(router: APIRouter, context: Context) -> None:
+    """Adds them to the routes of jobs."""
+    _update(router, context)
+    _instances(router, context)
+    for path, (action, text) in {**OF_UPDATES, **OF_JOBS}.items():
+        _plain(router, context, path, action, text)
+
+    @router.post("/{job_id}/rollbacks", status_code=202, responses=ANSWERED)
+    async def roll_back(job_id: str, command: RollBackCommand, wait: Wait) -> Response:
+        """Goes back to an earlier version of the job, by an update to a new version that is equal to it."""
+        return await _act(context, job_id, command, "roll_back", wait, version=command.version)
+
+    @router.post("/{job_id}/priorities", status_code=202, responses=ANSWERED)
+    async def change_priority(job_id: str, command: PriorityCommand, wait: Wait) -> Response:
+        """Gives a job another priority: what of it waits stands elsewhere in the queue of its pool."""
+        fact = partial(JobPriorityRequested, job_id=job_id, priority=command.priority)
+        return await _carry_out(context, job_id, command, fact, wait)
+
+    @router.delete("/{job_id}", status_code=202, responses=ANSWERED)
+    async def delete(
+        job_id: str,
+        command: Annotated[JobCommand, Depends(_in_query)],
+        wait: Wait,
+        force: Annotated[bool, Query(description="Stop the job first, if it has not ended.")] = False,
+    ) -> Response:
+        """Forgets a job."""
+        return await _act(context, job_id, command, "delete", wait, force=force)
+
+
+def _in_query(
+    command_id: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
+    reason: Annotated[str, Query(max_length=1000)] = "",
+    expected_version: Annotated[int, Query(ge=0, le=INT_MAX)] = 0,
+    data: Annotated[str, Query(max_length=DATA_MAX)] = "",
+) -> JobCommand:
+    """A command of a request without a body."""
+    return JobCommand(command_id=command_id, reason=reason, expected_version=expected_version, data=data)
+
+
+def _update(router: APIRouter, context: Context) -> None:
+    @router.post("/{job_id}/updates", status_code=202, responses=ANSWERED)
+    async def update(
+        job_id: str,
+        command: UpdateCommand,
+        wait: Wait,
+        dry_run: Annotated[bool, Query(description="Check the specification and answer what would change.")] = False,
+    ) -> Response:
+        """Gives a job another specification: an update takes its instances to it."""
+        spec = await checked_spec(context, {"job_id": job_id, **command.spec}, "/spec")
+        if spec.job_id != job_id:
+            text = f"is {spec.job_id}, the job is {job_id}"
+            raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/spec/job_id", text)])
+        event = spec.to_event()
+        if not dry_run:
+            return await _carry_out(
+                context, job_id, command, partial(JobUpdateRequested, job_id=job_id, spec=encode(event)), wait
+            )
+
+        def look(connection: Connection) -> dict[str, Any]:
+            job = find_job(connection, job_id)
+            before = versions.spec_of(connection, job.offset)
+            after = from_event(event, kinds_of(connection).units)
+            changes = list(versions.differences(before, after))
+            return {"job_id": job_id, "version": job.version or None, "changes": changes}
+
+        found: dict[str, Any] = await run_in_threadpool(read_views, context, look)
+        return JSONResponse(found, 200)
+
+
+def _instances(router: APIRouter, context: Context) -> None:
+    @router.post("/{job_id}/stops", status_code=202, responses=ANSWERED)
+    async def stop(job_id: str, command: InstancesCommand, wait: Wait) -> Response:
+        """Asks for the end of a job, or of some of its instances."""
+        fact = partial(JobStopRequested, job_id=job_id, **command.columns())
+        return await _carry_out(context, job_id, command, fact, wait, FINE)
+
+    @router.post("/{job_id}/starts", status_code=202, responses=ANSWERED)
+    async def start(job_id: str, command: InstancesCommand, wait: Wait) -> Response:
+        """Runs instances again that were stopped or have ended."""
+        return await _act(context, job_id, command, "start", wait, **command.columns())
+
+    @router.post("/{job_id}/restarts", status_code=202, responses=ANSWERED)
+    async def restart(job_id: str, command: RestartCommand, wait: Wait) -> Response:
+        """Stops instances and runs them again, in batches: an update to a version that is equal."""
+        return await _act(context, job_id, command, "restart", wait, batch=command.batch, **command.columns())
+
+
+def _plain(router: APIRouter, context: Context, path: str, action: str, text: str) -> None:
+    """The route of an action that needs nothing beside what all take."""
+
+    @router.post(f"/{{job_id}}/{path}", status_code=202, responses=ANSWERED, description=text, name=action)
+    async def act(job_id: str, command: JobCommand, wait: Wait) -> Response:
+        return await _act(context, job_id, command, action, wait)
+
+
+async def _act(context: Context, job_id: str, command: JobCommand, action: str, wait: float, **more: Any) -> Response:
+    fact = partial(JobActionRequested, job_id=job_id, action=action, **more)
+    return await _carry_out(context, job_id, command, fact, wait)
+
+
+async def _carry_out(
+    context: Context,
+    job_id: str,
+    command: JobCommand,
+    fact: Callable[..., Event],
+    wait: float,
+    fine: tuple[Code, ...] = CHANGED,
+) -> Response:
+    """Writes a command about a job and waits for its answer."""
+    whole = partial(fact, expected_version=command.expected_version, reason=command.reason, data=command.data)
+    return await carry_out(
+        context,
+        command,
+        lambda command_id: whole(command_id=command_id),
+        job_id,
+        partial(find_job, job_id=job_id),
+        wait,
+        fine,
+        partial(_follows, job_id),
+    )
+
+
+def _follows(job_id: str, connection: Connection, answer: AnswerRow) -> dict[str, Any]:
+    """What follows from a command: the version of the job, and the update with its numbers of instances."""
+    found = versions.updates(connection, job_id, answer.update) if answer.update else []
+    update = versions.update_json(found[0]) if found else None
+    return {"version": answer.version or None, "update": update}

@@ -1,0 +1,37 @@
+"""The job of a request, or the problem that there is none."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from events.codes import Code
+from projections.api.context import Context
+from projections.api.problems import Problem
+from projections.queries import entities
+from projections.views.rows import JobRow
+
+FORGOTTEN = (
+    "ended jobs are forgotten after `forget_after`, and only the log has them then: paceline log tail --from-start "
+    "--no-follow, paceline job explain {} --at POSITION"
+)
+
+
+def read_views(context: Context, look: Callable[[Connection], Any]) -> Any:
+    """What is found in the views as they are now."""
+    with context.views.read() as connection:
+        return look(connection)
+
+
+def find_job(connection: Connection, job_id: str) -> JobRow:
+    """The row of a job. Raises a problem where there is none."""
+    row = entities.job_row(connection, job_id)
+    if row is None:
+        name = job_id[:140]
+        raise Problem(404, Code.NOT_FOUND, f"there is no job {name}; {FORGOTTEN.format(name)}")
+    return row
+
+
+def job_shown(connection: Connection, job_id: str) -> dict[str, Any]:
+    """A job as the API shows it. Raises a problem where there is none."""
+    return entities.job_json(connection, find_job(connection, job_id))

@@ -1,0 +1,106 @@
+"""Routes of the versions of a job and of its updates."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from sqlalchemy import Connection
+
+from events.bounds import INT_MAX
+from events.codes import Code
+from projections.api.context import Pages, Place, Reading, next_token
+from projections.api.job_lookup import find_job
+from projections.api.problems import Problem, not_found
+from projections.queries import versions
+from projections.views.rows import JobRow
+from projections.views.update_rows import UpdateRow, VersionRow
+
+Number = Annotated[int, Path(ge=1, le=INT_MAX)]
+Version = Annotated[int | None, Query(ge=1, le=INT_MAX)]
+
+
+def add_routes(router: APIRouter) -> None:
+    """Adds them to the routes of jobs."""
+
+    @router.get("/{job_id}/versions")
+    async def list_versions(job_id: str, read: Reading) -> Response:
+        """The versions of the job that are kept, the newest first."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            found = versions.versions(connection, find_job(connection, job_id))
+            return {"versions": [versions.version_json(each) for each in found]}
+
+        return await read(look)
+
+    @router.get("/{job_id}/versions/{version}")
+    async def one_version(job_id: str, version: Number, read: Reading) -> Response:
+        """A version of the job, with its specification."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            row = find_version(connection, find_job(connection, job_id), version)
+            return {**versions.version_json(row), "spec": versions.spec_of(connection, row.offset)}
+
+        return await read(look)
+
+    @router.get("/{job_id}/diff")
+    async def diff(
+        job_id: str,
+        read: Reading,
+        from_version: Annotated[Version, Query(alias="from", description="By default the one before.")] = None,
+        to_version: Annotated[Version, Query(alias="to", description="By default the newest.")] = None,
+    ) -> Response:
+        """How two versions of the job differ."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            job = find_job(connection, job_id)
+            after = find_version(connection, job, to_version or job.version)
+            before = find_version(connection, job, from_version or max(1, after.version - 1))
+            old, new = (versions.spec_of(connection, each.offset) for each in (before, after))
+            return {"from": before.version, "to": after.version, "changes": list(versions.differences(old, new))}
+
+        return await read(look)
+
+    @router.get("/{job_id}/updates")
+    async def list_updates(job_id: str, read: Reading) -> Response:
+        """The updates of the job that are kept, the newest first."""
+
+        def look(connection: Connection) -> dict[str, Any]:
+            found = versions.updates(connection, find_job(connection, job_id).job_id)
+            return {"updates": [versions.update_json(each) for each in found]}
+
+        return await read(look)
+
+    @router.get("/{job_id}/updates/{number}")
+    async def one_update(job_id: str, number: Number, read: Reading) -> Response:
+        """An update of the job."""
+        return await read(lambda connection: versions.update_json(_find_update(connection, job_id, number)))
+
+    @router.get("/{job_id}/updates/{number}/steps")
+    async def steps(job_id: str, number: Number, read: Reading, page: Pages) -> Response:
+        """What happened to the instances of an update, the oldest first."""
+        after = page.after(tuple[Place, Place], "steps", job_id, number)
+
+        def look(connection: Connection) -> dict[str, Any]:
+            _find_update(connection, job_id, number)
+            found = versions.update_steps(connection, job_id, number, page.size, after)
+            return {"steps": found.items, "next_page_token": next_token(found.next, "steps", job_id, number)}
+
+        return await read(look)
+
+
+def find_version(connection: Connection, job: JobRow, version: int) -> VersionRow:
+    """A version of a job. Raises a problem where it isn't kept."""
+    found = versions.versions(connection, job)
+    for row in found:
+        if row.version == version:
+            return row
+    if not found:
+        raise Problem(404, Code.NOT_FOUND, f"job {job.job_id} has no version yet: it isn't accepted")
+    kept = ", ".join(str(row.version) for row in reversed(found))
+    raise Problem(404, Code.NOT_FOUND, f"job {job.job_id} has no version {version}, or no longer; it has {kept}")
+
+
+def _find_update(connection: Connection, job_id: str, number: int) -> UpdateRow:
+    found = versions.updates(connection, find_job(connection, job_id).job_id, number)
+    if not found:
+        raise not_found("update", f"{number} of job {job_id}, or no longer")
+    return found[0]

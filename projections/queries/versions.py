@@ -1,0 +1,138 @@
+"""Versions and updates of a job as the API shows them, and how two versions differ."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, select
+
+from events.codec import decode
+from events.codes import UpdateStep
+from events.columns import ints
+from events.quantities import write_ms
+from events.records.jobs import JobSubmitted
+from events.spec import from_event
+from projections.queries.pages import Json, Page, rows_of, some
+from projections.queries.resources import kinds_of
+from projections.record_json import at
+from projections.views import tables
+from projections.views.rows import JobRow
+from projections.views.update_rows import UpdateRow, UpdateStepRow, VersionRow
+from projections.views.updates import first_version
+
+POLICY_TIMES = ("healthy_ms", "promote_after_ms", "blocked_after_ms")
+
+
+def versions(connection: Connection, job: JobRow) -> list[VersionRow]:
+    """The versions of a job that are kept, the newest first; of one that isn't accepted there is none."""
+    if job.version < 2:
+        return [first_version(job)] if job.version else []
+    held = tables.versions
+    query = select(held).where(held.c.job_id == job.job_id).order_by(held.c.version.desc())
+    found: list[VersionRow] = rows_of(connection, VersionRow, query)
+    return found
+
+
+def version_json(row: VersionRow) -> Json:
+    """A version without its specification."""
+    return {
+        "version": row.version,
+        "kind": row.kind,
+        "like": row.like or None,
+        "update": row.update or None,
+        "made_at": at(row.made_ms),
+        "command": f"paceline.jobs:{row.command}" if row.command >= 0 else None,
+        "reason": row.reason,
+        "data": row.data,
+    }
+
+
+def spec_of(connection: Connection, offset: int) -> Json:
+    """The specification that was written at an offset, as users write it."""
+    held = tables.submissions.c
+    event = decode(connection.execute(select(held.value).where(held.offset == offset)).scalar_one())
+    assert isinstance(event, JobSubmitted)
+    return from_event(event, kinds_of(connection).units)
+
+
+def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Json]:
+    """What differs between two specifications, by JSON pointer; lists are compared as a whole."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in [*before, *(each for each in after if each not in before)]:
+            place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            yield from differences(before.get(name), after.get(name), place)
+    elif before != after:
+        yield {"pointer": pointer, "from": before, "to": after}
+
+
+def updates(connection: Connection, job_id: str, number: int | None = None) -> list[UpdateRow]:
+    """The updates of a job that are kept, the newest first; or one of them."""
+    held = tables.updates
+    query = select(held).where(held.c.job_id == job_id).order_by(held.c.number.desc())
+    found: list[UpdateRow] = rows_of(
+        connection, UpdateRow, query if number is None else query.where(held.c.number == number)
+    )
+    return found
+
+
+def newest_updates(connection: Connection, jobs: Sequence[JobRow]) -> dict[str, UpdateRow]:
+    """The newest update of each job that had one, by id."""
+    ids = [job.job_id for job in jobs if job.update]
+    if not ids:
+        return {}
+    held, known = tables.updates, tables.jobs
+    joined = held.join(known, (held.c.job_id == known.c.job_id) & (held.c.number == known.c.update))
+    query = select(held).select_from(joined).where(held.c.job_id.in_(ids))
+    return {row.job_id: row for row in rows_of(connection, UpdateRow, query)}
+
+
+def update_json(row: UpdateRow) -> Json:
+    """An update, without what happened to each instance."""
+    policy = msgspec.json.decode(row.policy)
+    times = {name.removesuffix("_ms"): write_ms(policy.pop(name)) for name in POLICY_TIMES}
+    return {
+        "number": row.number,
+        "kind": row.kind,
+        "from_version": row.from_version,
+        "version": row.version,
+        "state": row.state,
+        "paused": bool(row.paused),
+        "instances": {
+            "added": row.added,
+            "updated": row.updated,
+            "removed": row.removed,
+            "unchanged": row.unchanged,
+        },
+        "steps": {"pending": row.pending, "in_flight": row.flight, "done": row.done, "failed": row.bad},
+        "policy": policy | times,
+        "started_at": at(row.started_ms),
+        "ended_at": at(row.ended_ms),
+        "code": row.code or None,
+        "message": row.message,
+        "reason": row.reason,
+        "data": row.data,
+    }
+
+
+def update_steps(connection: Connection, job_id: str, number: int, size: int, after: Sequence[int] | None) -> Page:
+    """What happened to the instances of an update, the oldest first: ranges of instances that took a step."""
+    held = tables.update_steps
+    key = (held.c.offset, held.c.place)
+    query = select(held).where(held.c.job_id == job_id, held.c.number == number).order_by(*key)
+    if after is not None:
+        query = query.where((key[0] > after[0]) | (key[0] == after[0]) & (key[1] > after[1]))
+    found = some(connection, UpdateStepRow, query, size, lambda row: 8 * len(row.ranges))
+    items = [
+        {
+            "position": f"paceline.lifecycle:{row.offset}",
+            "at": at(row.at_ms),
+            "steps": [
+                {"first": first, "count": count, "step": UpdateStep(step).name}
+                for first, count, step in np.reshape(ints(row.ranges), (3, -1)).T.tolist()
+            ],
+        }
+        for row in found.rows
+    ]
+    last = found.rows[-1] if found.more else None
+    return Page(items, [last.offset, last.place] if last else None)

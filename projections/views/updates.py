@@ -1,0 +1,195 @@
+"""Folds versions and updates of jobs: what lifecycle decides of them, and the commands that led to it.
+
+A command is kept from its fact until it is answered and, where it begins an update, until that has started: the rows of
+the version and the update then hold who asked for it and why. Of a job the newest `UPDATES_KEPT` updates are kept; of
+versions lifecycle says which are.
+"""
+
+import numpy as np
+
+from events.codec import decode
+from events.codes import UpdateStep
+from events.columns import I64, ints, pack_ints, spread
+from events.records.base import Event
+from events.records.jobs import JobActionRequested, JobStopRequested, JobSubmitted, JobUpdateRequested
+from events.records.lifecycle import (
+    CommandAnswered,
+    InstancesReturned,
+    InstancesTaken,
+    UpdateEnded,
+    UpdatePaused,
+    UpdateProgressed,
+    UpdatePromoted,
+    UpdateStarted,
+)
+from events.topics import JOBS
+from projections.views.cache import Cache
+from projections.views.record_context import RecordContext
+from projections.views.rows import JobRow, SubmissionRow, to_json
+from projections.views.tasks import TaskFold
+from projections.views.update_rows import CommandRow, UpdateRow, VersionRow
+
+UPDATES_KEPT = 10
+ROLLING, CANARY = "ROLLING", "CANARY"
+Command = JobUpdateRequested | JobActionRequested | JobStopRequested
+Instances = InstancesTaken | InstancesReturned | UpdateProgressed
+
+
+class UpdateFold:
+    """See above."""
+
+    def __init__(self, cache: Cache, tasks: TaskFold) -> None:
+        self._cache = cache
+        self._tasks = tasks
+
+    def command(self, moment: RecordContext, event: Command, value: bytes) -> None:
+        """Keeps a command until it is answered."""
+        self._cache.commands.put(CommandRow(moment.offset, event.job_id, moment.at_ms, value))
+
+    def answered(self, event: CommandAnswered) -> Command | None:
+        """The command that is answered, where this build reads it; it goes unless its update is still to start."""
+        row = self._cache.commands.get(event.jobs_offset)
+        if row is None:
+            return None
+        if not event.update or self._cache.updates.get((event.job_id, event.update)) is not None:
+            self._cache.commands.remove(event.jobs_offset)
+        found = decode(row.value)
+        assert isinstance(found, Command)
+        return found
+
+    def decision(self, moment: RecordContext, event: Event) -> None:
+        """Folds what is decided of an update."""
+        match event:
+            case UpdateStarted():
+                self._started(moment, event)
+            case InstancesTaken():
+                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.FLIGHT))
+            case InstancesReturned():
+                self._step(moment, event, np.full(len(ints(event.first)), UpdateStep.PENDING))
+            case UpdateProgressed():
+                self._progressed(moment, event)
+            case UpdatePaused() | UpdatePromoted() | UpdateEnded():
+                self._turned(moment, event)
+
+    def _started(self, moment: RecordContext, event: UpdateStarted) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is None or row.base < 0:
+            return
+        if row.version == 1:
+            self._cache.versions.put(first_version(row))
+        offset, at, reason, data = self._command(moment, event)
+        self._cache.versions.put(
+            VersionRow(
+                event.job_id, event.version, offset, at, moment.now, event.kind, event.like, event.number, reason, data
+            )
+        )
+        self._cache.updates.put(
+            UpdateRow(
+                event.job_id,
+                event.number,
+                event.kind,
+                event.from_version,
+                event.version,
+                to_json(event.policy),
+                ROLLING,
+                int(event.paused),
+                event.added,
+                event.updated,
+                event.removed,
+                event.unchanged,
+                event.added + event.updated + event.removed,
+                moment.now,
+                moved_ms=moment.now,
+                reason=reason,
+                data=data,
+            )
+        )
+        self._forget_old(event)
+        row.update, row.position = event.number, moment.offset + 1
+        submission = self._cache.submissions.get(offset)
+        if submission is not None:
+            spec = decode(submission.value)
+            assert isinstance(spec, JobSubmitted)
+            row.offset = offset
+            row.owner, row.labels, row.overridden = spec.owner, to_json(spec.labels), int(bool(spec.overrides))
+            row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
+            self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
+
+    def _command(self, moment: RecordContext, event: UpdateStarted) -> tuple[int, int, str, str]:
+        """Where the specification of an update stands, where its command stands, and the reason and data of that."""
+        like = self._cache.versions.get((event.job_id, event.like)) if event.like else None
+        cause = event.cause
+        at = event.jobs_offset if event.jobs_offset >= 0 else -1
+        if at < 0 and cause is not None and cause.topic == JOBS.name:
+            at = cause.offset
+        row = self._cache.commands.get(at)
+        command = decode(row.value) if row is not None else None
+        self._cache.commands.remove(at)
+        offset = like.offset if like is not None else at
+        if row is not None and isinstance(command, JobUpdateRequested):
+            self._cache.submissions.put(SubmissionRow(at, event.job_id, row.at_ms, command.spec))
+        if isinstance(command, Command):
+            return offset, at, command.reason, command.data
+        return offset, at, "", ""
+
+    def _forget_old(self, event: UpdateStarted) -> None:
+        """The update before the newest goes, and versions that nobody can go back to."""
+        last = event.number - UPDATES_KEPT
+        self._cache.updates.remove((event.job_id, last))
+        if last > 0:
+            self._cache.update_steps.delete("job_id = ? AND number = ?", [(event.job_id, last)])
+        versions = self._cache.versions
+        for version in ints(event.forgotten).tolist():
+            row = versions.get((event.job_id, version))
+            if row is None:
+                continue
+            versions.remove((event.job_id, version))
+            versions.flush()
+            unused = "offset = ? AND offset NOT IN (SELECT offset FROM versions WHERE job_id = ?)"
+            self._cache.submissions.delete(unused, [(row.offset, event.job_id)])
+
+    def _step(self, moment: RecordContext, event: Instances, steps: I64) -> None:
+        job = self._cache.jobs.change(event.job_id)
+        update = self._cache.updates.change((event.job_id, event.number))
+        if job is None or update is None:
+            return
+        job.position = moment.offset + 1
+        update.moved_ms = moment.now
+        first, count = (ints(column).astype(np.int64) for column in (event.first, event.count))
+        self._tasks.set_steps(job, event.number, spread(first, count), np.repeat(steps, count))
+        ranges = pack_ints(np.concatenate([first, count, steps]))
+        self._cache.update_steps.add(event.job_id, event.number, moment.offset, moment.place, moment.now, ranges)
+        if not isinstance(event, UpdateProgressed):
+            moved = int(count.sum()) * (1 if isinstance(event, InstancesTaken) else -1)
+            update.pending -= moved
+            update.flight += moved
+
+    def _progressed(self, moment: RecordContext, event: UpdateProgressed) -> None:
+        self._step(moment, event, ints(event.step).astype(np.int64))
+        row = self._cache.updates.change((event.job_id, event.number))
+        if row is not None:
+            row.pending, row.flight, row.done, row.bad = event.pending, event.flight, event.done, event.bad
+            if not row.ended_ms:
+                row.state = CANARY if event.waits else ROLLING
+
+    def _turned(self, moment: RecordContext, event: UpdatePaused | UpdatePromoted | UpdateEnded) -> None:
+        job, row = (
+            self._cache.jobs.change(event.job_id),
+            self._cache.updates.change((event.job_id, event.number)),
+        )
+        if job is None or row is None:
+            return
+        job.position = moment.offset + 1
+        match event:
+            case UpdatePaused():
+                row.paused = int(event.paused)
+            case UpdatePromoted():
+                row.state = ROLLING
+            case UpdateEnded():
+                row.state, row.code, row.message, row.ended_ms = event.state, event.code, event.message, moment.now
+                row.paused = 0
+
+
+def first_version(job: JobRow) -> VersionRow:
+    """The version that a job was submitted with; its row is made with the first update."""
+    return VersionRow(job.job_id, 1, job.offset, job.offset, job.submitted_ms, "submit", 0, 0, "", "")
