@@ -340,6 +340,40 @@ class JobRejected(Event, frozen=True, kw_only=True):
     """The cell to submit it to, where the code is WRONG_CELL."""
 
 
+class JobSlaChanged(Event, frozen=True, kw_only=True):
+    """A job has another SLA. Where it had none, sla knows nothing of its instances: the columns say all that there
+    are.
+    """
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    max_unavailable: int | None = None
+    """How many instances may be unavailable on purpose; null: it has no SLA any more."""
+
+    instances: int = 0
+    """The highest instance that the job has, plus 1; 0 where it had an SLA."""
+
+    first: bytes = b""
+    """First instance of each range of instances that there are; empty where it had an SLA. Column of little-endian
+    int32.
+    """
+
+    count: bytes = b""
+    """Instances of each range. Column of little-endian int32."""
+
+    run: bytes = b""
+    """The run by which each of them is available; 0: it isn't. Column of little-endian int32."""
+
+    wanted: bytes = b""
+    """1: they shall run; 0: they shall not. Column of little-endian int32."""
+
+    cause: Cause | None = None
+    """The command of a user, or the update, that changed it."""
+
+
 class JobsForgotten(Event, frozen=True, kw_only=True):
     """Ended jobs of which nothing is kept any more: their ids may be submitted again, and the views drop them."""
 
@@ -742,6 +776,7 @@ ALL: tuple[type[Event], ...] = (
     JobChanged,
     JobPriorityChanged,
     JobRejected,
+    JobSlaChanged,
     JobsForgotten,
     PreemptionAnswered,
     RunsAvailable,

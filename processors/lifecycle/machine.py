@@ -26,6 +26,7 @@ from events.records.lifecycle import (
     JobPriorityChanged,
     JobRejected,
     JobsForgotten,
+    JobSlaChanged,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
@@ -40,6 +41,7 @@ from events.resources import Kinds
 from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.job_sla import sla_changed
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.pools import Pools
@@ -129,6 +131,7 @@ class Lifecycle:
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._changed,
             JobPriorityChanged: self._jobs.priority_changed,
+            JobSlaChanged: lambda event, now: sla_changed(self.jobs, self.tasks, event),
             InstancesChanged: self._instances_changed,
             JobsForgotten: self._jobs.forgotten,
             **verdicts.handlers,

@@ -30,6 +30,7 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobPriorityChanged,
+    JobSlaChanged,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
@@ -122,6 +123,11 @@ class Runs:
         """A job has another priority."""
         if event.job_id in self.jobs:
             self.jobs.change(event.job_id).priority = event.priority
+
+    def sla_changed(self, event: JobSlaChanged, now: int) -> None:
+        """A job has an objective of availability, or none any more."""
+        if event.job_id in self.jobs:
+            self.jobs.change(event.job_id).sla = event.max_unavailable is not None
 
     def queued(self, event: GangsQueued, now: int) -> None:
         """Runs wait for admission, or for a place where it is kept; their tasks may ask something else than before."""

@@ -24,6 +24,7 @@ from events.records.lifecycle import (
     InstancesWanted,
     JobAccepted,
     JobChanged,
+    JobSlaChanged,
     RunsAvailable,
     RunsEnded,
     RunsStopping,
@@ -32,7 +33,7 @@ from events.records.parts import Cause
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from processors.machine import Decided, Input, PeerRound
 from processors.sla.rows import JobRow
-from processors.state.arena import REMOVED, Arena, change_instances, locate
+from processors.state.arena import REMOVED, Arena, change_instances, locate, locate_ranges
 from processors.state.causes import CurrentInput, recorded
 from processors.state.conversion import Conversions
 from processors.state.table import Table, struct_table
@@ -70,6 +71,7 @@ class Sla:
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             JobAccepted: self._accepted,
             JobChanged: self._changed,
+            JobSlaChanged: self._sla_changed,
             InstancesChanged: self._instances_changed,
             InstancesWanted: self._wanted,
             RunsAvailable: self._available,
@@ -204,19 +206,46 @@ class Sla:
 
     def _accepted(self, event: JobAccepted) -> None:
         if event.max_unavailable is not None:
-            base = self.arena.take(event.instances)
+            base = self._add(event.job_id, event.instances, event.max_unavailable)
             self.arena.fill("ended", base, event.instances, event.first_run - 1)
-            self._job_at[base] = event.job_id
-            self.jobs.put(event.job_id, JobRow(base, event.instances, event.max_unavailable))
 
     def _changed(self, event: JobChanged) -> None:
-        row = self.jobs.get(event.job_id)
-        if row is not None and event.state in ENDED_JOBS:
-            self.arena.give_back(row.base, row.instances)
-            self.jobs.remove(event.job_id)
-            del self._job_at[row.base]
-            self._changed_jobs.pop(event.job_id, None)
-            self._waiting.pop(event.job_id, None)
+        if event.job_id in self.jobs and event.state in ENDED_JOBS:
+            self._drop(event.job_id)
+
+    def _sla_changed(self, event: JobSlaChanged) -> None:
+        row, most = self.jobs.get(event.job_id), event.max_unavailable
+        if row is None and most is not None:
+            base = self._add(event.job_id, event.instances, most)
+            slots, index = locate_ranges(
+                (event.job_id,), bytes(len(event.first)), event.first, event.count, self._stretch
+            )
+            self.arena.fill("ended", base, event.instances, REMOVED)
+            available, unwanted = ints(event.run)[index], 1 - ints(event.wanted)[index]
+            self.arena.put(slots, ended=0, available=available, unwanted=unwanted)
+        elif row is not None and most is None:
+            asked = self._stretch_of(row, "asked")
+            for instance in np.flatnonzero(asked).tolist():
+                self.unguarded.put((event.job_id, instance), int(asked[instance]))
+            self._drop(event.job_id)
+        elif row is not None and most is not None:
+            self.jobs.change(event.job_id).max_unavailable = most
+            if event.job_id in self._waiting:
+                self._mark_changed(event.job_id)
+
+    def _add(self, job_id: str, instances: int, max_unavailable: int) -> int:
+        base = self.arena.take(max(1, instances))  # all of them may have been removed
+        self._job_at[base] = job_id
+        self.jobs.put(job_id, JobRow(base, instances, max_unavailable))
+        return base
+
+    def _drop(self, job_id: str) -> None:
+        row = self.jobs[job_id]
+        self.arena.give_back(row.base, row.instances)
+        self.jobs.remove(job_id)
+        del self._job_at[row.base]
+        self._changed_jobs.pop(job_id, None)
+        self._waiting.pop(job_id, None)
 
     def _instances_changed(self, event: InstancesChanged) -> None:
         row = self.jobs.get(event.job_id)

@@ -13,6 +13,7 @@ from events.records.lifecycle import (
     GangsQueued,
     JobChanged,
     JobPriorityChanged,
+    JobSlaChanged,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
@@ -547,6 +548,18 @@ class Sla(History):
 
     def do_stop_runs(self) -> None:
         self.world.stopping(*self.runs())
+
+    def do_change_the_sla(self) -> None:
+        for job_id in self.some(list(self.number), 1):
+            runs = self.number[job_id]
+            there = [at for at, run in enumerate(runs) if run]
+            fields: dict[str, Any] = {}
+            if job_id not in self.world.machine.jobs:
+                fields = {"instances": len(runs), "first": pack_ints(there), "count": pack_ints([1] * len(there))}
+                fields["run"] = pack_ints(self.draw.choice([0, runs[at]]) for at in there)
+                fields["wanted"] = pack_ints(self.draw.randint(0, 1) for _ in there)
+            most = self.draw.choice([None, 0, 1, 2])
+            self.world.hear(JobSlaChanged(job_id=job_id, max_unavailable=most, **fields))
 
     def do_want(self) -> None:
         for job_id in self.some(list(self.number), 1):

@@ -1,5 +1,7 @@
 """Sla by itself: what lifecycle says to it."""
 
+from collections.abc import Sequence
+
 from events.codes import Outcome
 from events.columns import pack_ints
 from events.records.base import Event
@@ -9,6 +11,7 @@ from events.records.lifecycle import (
     InstancesWanted,
     JobAccepted,
     JobChanged,
+    JobSlaChanged,
     RunsAvailable,
     RunsEnded,
     RunsStopping,
@@ -80,6 +83,12 @@ class World(Alone[Sla]):
 
     def withdraw(self, *runs: Run) -> list[Run]:
         return self.hear(DisruptionWithdrawn(**columns(runs)))
+
+    def sla(self, job_id: str, max_unavailable: int | None, **columns: Sequence[int]) -> list[Run]:
+        """A job has another SLA; where it had none, `columns` say what there is of it."""
+        packed = {name: pack_ints(values) for name, values in columns.items()}
+        count = sum(columns.get("count", ()))
+        return self.hear(JobSlaChanged(job_id=job_id, max_unavailable=max_unavailable, instances=count, **packed))
 
     def over(self, job_id: str) -> list[Run]:
         return self.hear(JobChanged(job_id=job_id, state="KILLED"))

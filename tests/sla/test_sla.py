@@ -74,6 +74,34 @@ def test_an_instance_that_is_told_to_stop_is_unavailable_from_then_on() -> None:
     assert world.machine.unavailable("web") == 1
 
 
+def test_another_sla_holds_from_then_on() -> None:
+    world = World()
+    world.service("web", 4, max_unavailable=1)
+    world.ask(("web", 0, 1), ("web", 1, 1), ("web", 2, 1))
+    assert world.sla("web", 2) == [("web", 1, 1)]
+    assert world.sla("web", 0) == []
+    assert world.up(("web", 0, 2), ("web", 1, 2)) == []
+    assert world.sla("web", 1) == [("web", 2, 1)]
+
+
+def test_who_gets_an_sla_is_known_as_it_is() -> None:
+    world = World()
+    world.service("web", 5, max_unavailable=None)
+    assert world.sla("web", 2, first=[0, 2, 3], count=[2, 1, 2], run=[3, 0, 1], wanted=[1, 1, 0]) == []
+    assert world.machine.unavailable("web") == 1, "instance 2; nobody misses 3 and 4"
+    assert world.ask(("web", 0, 3), ("web", 1, 3)) == [("web", 0, 3)]
+    assert world.up(("web", 2, 1)) == [("web", 1, 3)]
+
+
+def test_who_has_no_sla_any_more_waits_for_nobody() -> None:
+    world = World()
+    world.service("web", 3, max_unavailable=0)
+    world.ask(("web", 0, 1), ("web", 1, 1))
+    assert world.sla("web", None) == [("web", 0, 1), ("web", 1, 1)]
+    assert world.ask(("web", 2, 1)) == [("web", 2, 1)]
+    assert not len(world.machine.jobs)
+
+
 def test_a_verdict_names_the_change_that_led_to_it() -> None:
     world = World()
     world.service("web", 3, max_unavailable=1)

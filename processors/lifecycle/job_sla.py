@@ -1,0 +1,50 @@
+"""A job gets an SLA, another one, or none."""
+
+import numpy as np
+
+from events.codes import TaskState
+from events.columns import pack_ints
+from events.records.lifecycle import JobSlaChanged
+from events.records.parts import Cause
+from processors.lifecycle.causes import Goal
+from processors.lifecycle.rows import JobRow
+from processors.lifecycle.task_rules import Trait
+from processors.lifecycle.tasks import Tasks
+from processors.state.table import Table
+
+
+def sla_change(
+    job_id: str, row: JobRow, tasks: Tasks, max_unavailable: int | None, cause: Cause
+) -> JobSlaChanged | None:
+    """What is said of a job whose SLA becomes `max_unavailable`; None where it has that."""
+    if max_unavailable == row.max_unavailable:
+        return None
+    if max_unavailable is None or row.max_unavailable is not None:
+        return JobSlaChanged(job_id=job_id, max_unavailable=max_unavailable, cause=cause)
+    stretch = slice(row.base, row.base + row.instances)
+    state, run, goal = (tasks.arena[column][stretch] for column in ("state", "run", "goal"))
+    there = np.flatnonzero(state != TaskState.NONE)
+    available = np.where(state == TaskState.RUNNING, run, 0)[there]
+    wanted = (goal == Goal.RUN)[there].astype(np.int64)
+    breaks = np.ones(len(there), dtype=np.bool_)
+    breaks[1:] = (np.diff(there) != 1) | (np.diff(available) != 0) | (np.diff(wanted) != 0)
+    first = np.flatnonzero(breaks)
+    return JobSlaChanged(
+        job_id=job_id,
+        max_unavailable=max_unavailable,
+        instances=row.instances,
+        first=pack_ints(there[first]),
+        count=pack_ints(np.diff(np.append(first, len(there)))),
+        run=pack_ints(available[first]),
+        wanted=pack_ints(wanted[first]),
+        cause=cause,
+    )
+
+
+def sla_changed(jobs: Table[str, JobRow], tasks: Tasks, event: JobSlaChanged) -> None:
+    """From now on sla is asked before its tasks are disrupted, or nobody is."""
+    row = jobs.change(event.job_id)
+    row.max_unavailable = event.max_unavailable
+    slots = np.arange(row.base, row.base + row.instances)
+    traits = tasks.arena["traits"][slots] & ~int(Trait.SLA)
+    tasks.note("traits", slots, traits if event.max_unavailable is None else traits | int(Trait.SLA))
