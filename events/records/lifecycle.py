@@ -737,9 +737,6 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
     count: bytes = b""
     """For a restart: instances of each range. Column of little-endian int32."""
 
-    max_unavailable: int | None = None
-    """How many instances may be unavailable on purpose from now on; null: the job has no SLA."""
-
     forgotten: bytes = b""
     """Versions that no run is of, and that nobody can go back to any more. Column of little-endian int32."""
 

@@ -7,6 +7,7 @@ from events.columns import pack_ints
 from events.records.lifecycle import JobSlaChanged
 from events.records.parts import Cause
 from processors.lifecycle.causes import Goal
+from processors.lifecycle.instance_ranges import stretches
 from processors.lifecycle.rows import JobRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.tasks import Tasks
@@ -26,15 +27,13 @@ def sla_change(
     there = np.flatnonzero(state != TaskState.NONE)
     available = np.where(state == TaskState.RUNNING, run, 0)[there]
     wanted = (goal == Goal.RUN)[there].astype(np.int64)
-    breaks = np.ones(len(there), dtype=np.bool_)
-    breaks[1:] = (np.diff(there) != 1) | (np.diff(available) != 0) | (np.diff(wanted) != 0)
-    first = np.flatnonzero(breaks)
+    first, count = stretches(there, available, wanted)
     return JobSlaChanged(
         job_id=job_id,
         max_unavailable=max_unavailable,
         instances=row.instances,
         first=pack_ints(there[first]),
-        count=pack_ints(np.diff(np.append(first, len(there)))),
+        count=pack_ints(count),
         run=pack_ints(available[first]),
         wanted=pack_ints(wanted[first]),
         cause=cause,

@@ -12,7 +12,7 @@ from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
 from events.codes import ENDED_JOBS, Counts, JobState, Outcome, TaskState
-from events.columns import I32, I64, distinct, indexed, ints, pack_ints
+from events.columns import I32, I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.records.base import Event
@@ -24,7 +24,6 @@ from events.records.lifecycle import (
     JobPriorityChanged,
     JobsForgotten,
 )
-from events.task_shapes import queued_shapes
 from processors.lifecycle.causes import FINAL, Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
 from processors.lifecycle.job_rules import job_state, run_rules, traits
@@ -276,14 +275,6 @@ class Jobs:
         if self.table[job_id].gang_restarts:
             self.table.change(job_id).gang_restarts = False
             self._gangs.pop(job_id, None)
-
-    def reshaped(self, event: GangsQueued) -> None:
-        """Tasks of jobs ask something else than before, perhaps more ports."""
-        shape = queued_shapes(event)
-        changed = np.flatnonzero(shape >= 0)
-        for job, at in zip(ints(event.job)[changed].tolist(), shape[changed].tolist(), strict=True):
-            if event.shapes[at].ports > self.table[event.job_ids[job]].ports:
-                self.table.change(event.job_ids[job]).ports = event.shapes[at].ports
 
     def _gang_is_over(self, job_id: str) -> bool:
         row = self.table[job_id]

@@ -333,7 +333,6 @@ class Lifecycle:
         for gang in np.flatnonzero(ints(event.gang)).tolist():
             self._jobs.gang_queued(event.job_ids[ints(event.job)[gang]])
         self._jobs.move(slots, moves(GangsQueued)[1])
-        self._jobs.reshaped(event)
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         slots = self._move(event)

@@ -19,9 +19,9 @@ from events.records.lifecycle import (
     RunsStopping,
 )
 from events.records.parts import Cause, TaskShape
-from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, SlaVerdict
+from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, EndCause, SlaVerdict
 from processors.lifecycle.lookups import Mask, among, table
-from processors.lifecycle.task_rules import DECISIONS, EndRules, Trait, decided, run_ends
+from processors.lifecycle.task_rules import DECISIONS, EndRules, RunEnds, Trait, decided, run_ends
 from processors.lifecycle.task_table import LOST, STATES
 from processors.state.arena import Arena
 
@@ -99,10 +99,20 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         counts_as=pack_some(ends.counts_as),
         failures=pack_some(ends.failures),
         wait_ms=pack_some(np.where(waits & (ends.next == TaskState.BACKOFF), lookup.backoff(ends.failures), 0)),
+        hold=pack_some(_goes_home(arena, slots, ends)),
         **_lost_by(arena, slots, lookup),
     )
     asked = slots[among(arena["verdict"][slots], (SlaVerdict.ASKED, SlaVerdict.DEFERRED))]
     return [ended, *(_named(DisruptionWithdrawn)(arena, asked, lookup) if len(asked) else ())]
+
+
+def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
+    """Whose hosts are kept for their next runs: of those that an update ends, unless a host is lost. A gang is placed
+    whole.
+    """
+    home = (ends.why == CODE_OF[EndCause.UPDATE]) & (ends.next == TaskState.BACKOFF) & (ends.outcome != Outcome.LOST)
+    home &= arena["traits"][slots] & Trait.GANG == 0
+    return np.where(home, 1, 0)
 
 
 def _lost_by(arena: Arena, slots: I64, lookup: RunLookup) -> dict[str, Any]:

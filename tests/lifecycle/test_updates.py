@@ -11,6 +11,7 @@ from events.records.lifecycle import (
     CommandAnswered,
     GangsQueued,
     InstancesTaken,
+    JobSlaChanged,
     RunsEnded,
     RunsOrdered,
     UpdateEnded,
@@ -101,3 +102,28 @@ def test_an_update_goes_through_all_instances_in_batches() -> None:
     for ended in of(cell.said, RunsEnded):
         assert {*ints(ended.outcome).tolist()} == {Outcome.REPLACED}
         assert {*ints(ended.kept).tolist()} == {1}, "it keeps its admission"
+
+
+def test_an_updated_instance_goes_back_to_its_host() -> None:
+    cell = Cell(instances=2)
+    cell.update(command=("two",))
+    assert [ints(each.hold).tolist() for each in of(cell.said, RunsEnded)] == [[1, 1]]
+    cell.settle(cell.stop("web"))
+    assert not of(cell.said, RunsEnded)[-1].hold, "nobody comes back"
+
+
+def test_an_update_may_give_a_service_an_sla_or_take_it() -> None:
+    cell = Cell()
+    assert cell.update(max_unavailable=1).message == "update 1 takes 0 instances to version 2"
+    said = one(cell.said, JobSlaChanged)
+    assert (said.max_unavailable, said.instances, ints(said.count).tolist(), ints(said.run).tolist()) == (
+        1,
+        4,
+        [4],
+        [1],
+    )
+    cell.update(max_unavailable=2)
+    cell.update(max_unavailable=None)
+    assert [each.max_unavailable for each in of(cell.said, JobSlaChanged)] == [1, 2, None]
+    assert cell.act("roll_back", version=1).code == Code.DONE
+    assert len(of(cell.said, JobSlaChanged)) == 3, "version 1 has none either"

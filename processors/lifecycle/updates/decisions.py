@@ -26,6 +26,8 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause, UpdatePolicy
 from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
+from processors.lifecycle.instance_ranges import ranges, stretches
+from processors.lifecycle.job_sla import sla_change
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.tasks import Tasks
@@ -358,7 +360,6 @@ class UpdateDecisions:
             spec_hash=version.spec_hash,
             policy=UpdatePolicy(**msgspec.structs.asdict(policy)),
             **(ranges(restarted) if restarted is not None else {}),
-            max_unavailable=version.max_unavailable,
             forgotten=pack_ints(self._updates.forgettable(job_id)),
             paused=policy.start_paused,
             added=self._updates.lacking(job_id, version.instances),
@@ -369,6 +370,8 @@ class UpdateDecisions:
         )
         if version.priority != self._updates.version(job_id).priority:
             yield JobPriorityChanged(job_id=job_id, priority=version.priority, cause=cause)
+        if (changed_sla := sla_change(job_id, row, self._tasks, version.max_unavailable, cause)) is not None:
+            yield changed_sla
 
     def _column(self, job_id: str, name: str) -> Any:
         return self._updates.column(job_id, name)
@@ -377,19 +380,3 @@ class UpdateDecisions:
 def back_policy(policy: PolicyRow) -> PolicyRow:
     """How a roll-back or a restart goes: as updates do, at once and whole, and it isn't rolled back itself."""
     return msgspec.structs.replace(policy, roll_back=False, canary=0, start_paused=False)
-
-
-def stretches(instances: I64, *also: I64) -> tuple[I64, I64]:
-    """Where stretches of neighbours begin that are equal in all else, and how long they are."""
-    breaks = np.ones(len(instances), dtype=np.bool_)
-    breaks[1:] = np.diff(instances) != 1
-    for column in also:
-        breaks[1:] |= np.diff(column) != 0
-    first = np.flatnonzero(breaks)
-    return first, np.diff(np.append(first, len(breaks)))
-
-
-def ranges(instances: I64) -> dict[str, bytes]:
-    """Instances, ascending, as the ranges of a record."""
-    first, count = stretches(instances)
-    return {"first": pack_ints(instances[first]), "count": pack_ints(count)}

@@ -213,7 +213,6 @@ class Updates:
         versions[event.version] = version
         row.version, row.updates = event.version, event.number
         row.ports = max(row.ports, *(each.ports for each in version.asks))
-        row.max_unavailable = event.max_unavailable
         for name, value in version.rules.items():
             setattr(row, name, value)
         arena, slots = self._tasks.arena, np.arange(row.base, row.base + row.instances)

@@ -83,8 +83,6 @@ def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
     """The first field that differs and must not; empty: there is none."""
     changed = [name for name in FIELDS if before.fields.get(name) != after.fields.get(name)]
     allowed = OF_BATCH if kind == "batch" else [name for name in FIELDS if name not in FIXED]
-    if (before.max_unavailable is None) != (after.max_unavailable is None):
-        return "max_unavailable"
     return next((name for name in changed if name not in allowed), "")
 
 
