@@ -222,6 +222,10 @@ class Code(StrEnum):
     GANG_INCOMPLETE = "GANG_INCOMPLETE"
     """A part of the gang fits, not the whole."""
     NO_HOSTS = "NO_HOSTS"
+    BOUND_HOST_BUSY = "BOUND_HOST_BUSY"
+    """The only host that it may run on has no room now, or isn't heard."""
+    BOUND_HOST_LOST = "BOUND_HOST_LOST"
+    """The only host that it may run on is lost."""
     BACKOFF = "BACKOFF"
     """Returned for want of a place; tried again later."""
     # why others had to leave
@@ -233,6 +237,8 @@ class Code(StrEnum):
     """Preempted: work of higher priority in the same pool waited, or this one was borrowed."""
     HOSTS_CLEARED = "HOSTS_CLEARED"
     """Preempted or moved: free capacity lay in pieces too small for a gang that waited long."""
+    FOR_DAEMON = "FOR_DAEMON"
+    """Preempted: a daemon runs on every host that matches."""
     # why a run stays
     VICTIM_GONE = "VICTIM_GONE"
     """It is over, leaving already, or has no place."""

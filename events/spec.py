@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -54,6 +54,13 @@ from events.spec_parts import (
 from events.task_overrides import Resolved
 from events.topics import FACT_BYTES_MAX
 
+T = TypeVar("T")
+NOT_OF_A_DAEMON: Final = {
+    "instances": "is not for daemons: one task runs on every host that matches",
+    "preemptible": "must be false: a daemon is never preempted",
+    "strategy": "is not for daemons: one task runs on every host that matches",
+    "overrides": "are not for daemons: their tasks are all alike",
+}
 ID_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 POOL_PATTERN: Final = r"^(/[A-Za-z0-9][A-Za-z0-9._-]{0,63}){1,8}$"
 
@@ -68,10 +75,14 @@ class JobSpec(Spec):
     pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=WORD_MAX)] = Field(
         description="Path of the pool, a leaf: /maps/tiles."
     )
-    kind: Literal["batch", "stateless"] = Field(
-        default="batch", description="A batch job ends by itself; a stateless one, a service, runs until it is stopped."
+    kind: Literal["batch", "stateless", "daemon"] = Field(
+        default="batch",
+        description="A batch job ends by itself; a stateless one, a service, runs until it is stopped; a daemon is a "
+        "service with one task on every host that meets its constraints.",
     )
-    instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = Field(default=1, description="Number of tasks.")
+    instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = Field(
+        default=1, description="Number of tasks; a daemon has one on every host that matches."
+    )
     sim: Sim | None = Field(default=None, description="How simulated agents play the tasks; real agents ignore it.")
     command: Command = Field(
         default=[], validate_default=True, description="Program and arguments, run without a shell."
@@ -82,7 +93,8 @@ class JobSpec(Spec):
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = Field(
         default=True,
-        description="Whether tasks may be preempted; if not, they are held within the reservation of the pool.",
+        description="Whether tasks may be preempted; if not, they are held within the reservation of the pool, but for "
+        "daemons, which are never preempted.",
     )
     gang: Gang = Field(default=Gang(), description="Tasks that run together or not at all.")
     controller: bool = Field(
@@ -134,6 +146,14 @@ class JobSpec(Spec):
         description="What some instances have instead; a later one applies on top of those before it.",
     )
 
+    @field_validator("instances", "preemptible", "strategy", "overrides")
+    @classmethod
+    def _not_of_a_daemon(cls, value: T, info: ValidationInfo) -> T:
+        """None of these may be given for a daemon, but that it isn't preemptible."""
+        if info.data.get("kind") == "daemon" and value not in (False, "pack", []):
+            raise PydanticCustomError("daemon", "{why}", {"why": NOT_OF_A_DAEMON[info.field_name or ""]})
+        return value
+
     @field_validator("command")
     @classmethod
     def _says_what_runs(cls, command: list[str], info: ValidationInfo) -> list[str]:
@@ -150,14 +170,14 @@ class JobSpec(Spec):
         ports = gang.min * len(info.data.get("ports", ()))
         if ports > GANG_PORTS_MAX:
             raise at("min", f"needs {ports} ports for the gang, at most {GANG_PORTS_MAX} are placed at once", gang.min)
-        if gang.min > 1 and info.data.get("kind") == "stateless":
+        if gang.min > 1 and info.data.get("kind", "batch") != "batch":
             raise at("min", "is for batch jobs only", gang.min)
         return gang
 
     @field_validator("controller")
     @classmethod
     def _alone(cls, controller: bool, info: ValidationInfo) -> bool:
-        if controller and info.data.get("kind") == "stateless":
+        if controller and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("controller", "is for batch jobs only")
         if controller and "gang" in info.data and info.data["gang"].min > 1:
             raise PydanticCustomError("controller", "excludes a gang: a controller is admitted alone")
@@ -166,26 +186,26 @@ class JobSpec(Spec):
     @field_validator("on_preempt")
     @classmethod
     def _ends(cls, on_preempt: str, info: ValidationInfo) -> str:
-        if on_preempt == "fail" and info.data.get("kind") == "stateless":
+        if on_preempt == "fail" and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("on_preempt", "fail is for batch jobs only: a service is queued again")
         return on_preempt
 
     @field_validator("max_runtime")
     @classmethod
     def _ends_some_time(cls, max_runtime: int | None, info: ValidationInfo) -> int | None:
-        if max_runtime is not None and info.data.get("kind") == "stateless":
+        if max_runtime is not None and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("max_runtime", "is for batch jobs only: a service runs until it is stopped")
         return max_runtime
 
     @field_validator("sla")
     @classmethod
-    def _for_stateless(cls, sla: Sla, info: ValidationInfo) -> Sla:
+    def _for_services(cls, sla: Sla, info: ValidationInfo) -> Sla:
         if sla.max_unavailable is None:
             return sla
         if info.data.get("kind") == "batch":
-            raise at("max_unavailable", "is for stateless jobs only", sla.max_unavailable)
+            raise at("max_unavailable", "is for services only", sla.max_unavailable)
         instances = info.data.get("instances", INSTANCES_MAX)
-        if sla.max_unavailable > instances:
+        if info.data.get("kind") != "daemon" and sla.max_unavailable > instances:
             raise at(
                 "max_unavailable", f"is {sla.max_unavailable}, the job has {instances} instances", sla.max_unavailable
             )
@@ -228,13 +248,13 @@ class JobSpec(Spec):
             job_id=job_id,
             pool=self.pool,
             kind=self.kind,
-            instances=self.instances,
+            instances=self.instances if self.kind != "daemon" else 0,
             command=tuple(self.command),
             env=self.env,
             resources=in_order(self.resources.named()),
             ports=tuple(self.ports),
             priority=self.priority,
-            preemptible=self.preemptible,
+            preemptible=self.preemptible and self.kind != "daemon",
             controller=self.controller,
             on_preempt=self.on_preempt,
             gang_min=self.gang.min,
@@ -311,6 +331,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         spec["sim"] = sim_body(sim)
     if event.overrides:
         spec["overrides"] = overrides_body(event, units)
+    if event.kind == "daemon":
+        del spec["instances"]
     return spec
 
 

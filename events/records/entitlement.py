@@ -324,7 +324,7 @@ class PreemptionsOrdered(Event, frozen=True, kw_only=True):
     """Runs on these hosts that were looked at and stay: how many by which code."""
 
     code: str
-    """Why the gang has the right: BELOW_RESERVATION, BELOW_ENTITLEMENT, HIGHER_PRIORITY, HOSTS_CLEARED or
+    """Why the gang has the right: BELOW_RESERVATION, BELOW_ENTITLEMENT, HIGHER_PRIORITY, HOSTS_CLEARED, FOR_DAEMON or
     LIMIT_REACHED.
     """
 

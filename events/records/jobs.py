@@ -118,10 +118,10 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     """Path of the pool, a leaf: /maps/tiles."""
 
     kind: str = "batch"
-    """batch or stateless."""
+    """batch, stateless, stateful or daemon."""
 
     instances: int = 1
-    """Number of tasks, 1 to 100,000."""
+    """Number of tasks, 1 to 100,000; 0 of a daemon, which has one on every host that matches."""
 
     command: tuple[str, ...] = ()
     """Program and arguments, run without a shell."""
@@ -175,7 +175,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     """pack: fill hosts; spread: one after another over hosts."""
 
     max_unavailable: int | None = None
-    """SLA of a stateless job: how many instances may be unavailable on purpose; null: no SLA."""
+    """SLA of a service: how many instances may be unavailable on purpose; null: no SLA."""
 
     update: UpdatePolicy | None = None
     """How updates go through its instances; null: all at once."""

@@ -107,6 +107,14 @@ class GangsQueued(Event, frozen=True, kw_only=True):
     endian int32; empty: -1 for all.
     """
 
+    host_ids: tuple[str, ...] = ()
+    """The hosts named by the column pin."""
+
+    pin: bytes = b""
+    """Index into host_ids of the only host that the instances of the range may run on; -1: any that matches. Empty:
+    none is bound to a host. Column of little-endian int32.
+    """
+
 
 class HostReconciled(Event, frozen=True, kw_only=True):
     """What runs on a host that connected is settled."""
@@ -164,6 +172,9 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
 
     first_run: int = 1
     """The number of the first run of the instances that are added: above all runs of those that were removed."""
+
+    host_ids: tuple[str, ...] = ()
+    """Of a daemon: the hosts of the instances that are added, in their order."""
 
 
 class InstancesReturned(Event, frozen=True, kw_only=True):
@@ -240,7 +251,7 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     """Its pool."""
 
     kind: str
-    """batch or stateless."""
+    """batch, stateless, stateful or daemon."""
 
     instances: int
     """Number of tasks."""

@@ -81,8 +81,8 @@ class GangsReturned(Event, frozen=True, kw_only=True):
     """
 
     code: str
-    """NO_HOST_FITS, GANG_INCOMPLETE or HELD_FOR_OTHERS, of borrowed work only; NO_HOSTS, CONSTRAINT_MISMATCH or
-    NEVER_FITS.
+    """NO_HOST_FITS, GANG_INCOMPLETE or HELD_FOR_OTHERS, of borrowed work only; NO_HOSTS, CONSTRAINT_MISMATCH,
+    NEVER_FITS or BOUND_HOST_LOST.
     """
 
 
@@ -250,6 +250,35 @@ class HostsReserved(Event, frozen=True, kw_only=True):
     """The admission, or the last change of hosts or runs before it."""
 
 
+class MatchingHostsChanged(Event, frozen=True, kw_only=True):
+    """Hosts match the constraints of daemons from now on, or no longer. A host that is lost goes on matching until it
+    offers something else or is removed.
+    """
+
+    topic: ClassVar[str] = "paceline.placement"
+
+    job_ids: tuple[str, ...]
+    """The jobs named by the column job."""
+
+    host_ids: tuple[str, ...]
+    """The hosts named by the column host."""
+
+    host_session: bytes
+    """The session of each host, parallel to host_ids. Column of little-endian int64."""
+
+    job: bytes
+    """Index into job_ids. Column of little-endian int32."""
+
+    host: bytes
+    """Index into host_ids. Column of little-endian int32."""
+
+    matches: bytes
+    """1: the host matches from now on; 0: it no longer does. Column of little-endian int32."""
+
+    cause: Cause | None = None
+    """The last change of hosts or jobs."""
+
+
 class PreemptionAsked(Event, frozen=True, kw_only=True):
     """Placement found the hosts for a gang that has a right, and asks for the runs that must leave these hosts.
     Answered by PreemptionsOrdered or PreemptionRefused. For a parked gang it may name no victims: it has a place,
@@ -347,6 +376,7 @@ ALL: tuple[type[Event], ...] = (
     HostLost,
     HostRemoved,
     HostsReserved,
+    MatchingHostsChanged,
     PreemptionAsked,
     TasksPlaced,
 )

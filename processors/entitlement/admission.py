@@ -19,7 +19,7 @@ from events.records.parts import Cause
 from events.resources import Vector, add, fits, scale, subtract
 from processors.entitlement.limit_holds import LimitHolds
 from processors.entitlement.lines import Place, PoolLines
-from processors.entitlement.parts import CLASSES, CONTROLLERS, FIRM, GANG, ROLES, Part, stretches
+from processors.entitlement.parts import CLASSES, CONTROLLERS, DAEMONS, FIRM, GANG, ROLES, Part, stretches
 from processors.entitlement.queues import Queues
 from processors.entitlement.refusals import Refusal, exceeds
 from processors.entitlement.rows import BORROWED, CellRow, JobRow, PoolRow
@@ -149,7 +149,7 @@ class Walk:
         """See `Admission.pool`."""
         self._pool, self._lines = pool, self._queues.lines[pool]
         self._holding, self._entitlement = self._queues.holdings[pool], self._shares.entitlement(pool)
-        self._taken = self._queues.nothing
+        self._taken, self._boundless = self._queues.nothing, (BOUNDLESS,) * len(self._queues.nothing)
         self._limit, self._reservation = self._rooms.limit(pool), self._rooms.reservation(pool)
         self._controllers = self._holding.controllers
         self._priority: int | None = None
@@ -173,7 +173,7 @@ class Walk:
             self._priority = row.priority
             self._free = subtract(subtract(self._entitlement, self._holding.level(row.priority)), self._taken)
         need = need_of(queues, part, row)
-        borrowed, room = row.parts[key].borrowed, self._free
+        borrowed, room = row.parts[key].borrowed, self._boundless if kind == DAEMONS else self._free
         if kind & FIRM:
             room = tuple(map(min, room, self._reservation))
         if kind & CONTROLLERS and not borrowed:
@@ -218,17 +218,19 @@ class Walk:
         into, new = self._into, slots[waits]
         units = 1 if gang else len(slots)
         amount = scale(need, units)
-        self._taken = add(self._taken, amount)
-        self._free = subtract(self._free, amount)
+        if not row.daemon:
+            self._taken = add(self._taken, amount)
+            self._free = subtract(self._free, amount)
         if len(new):
             into.admitted.append((part[0], row, new, gang, 1))
             fresh = amount if gang else scale(need, len(new))
             self._limit = subtract(self._limit, fresh)
-            if not row.preemptible:
+            firm = not row.preemptible and not row.daemon
+            if firm:
                 self._reservation = subtract(self._reservation, fresh)
             if self._queues.kind(row, part[1]) & CONTROLLERS:
                 self._controllers = add(self._controllers, fresh)
-            self._rooms.take(row.pool, fresh, not row.preemptible)
+            self._rooms.take(row.pool, fresh, firm)
         if len(new) < len(slots):
             into.ranked.append((part[0], row, slots[~waits], gang, 1))
         into.budget -= len(slots)
@@ -247,7 +249,7 @@ class Walk:
             return Refusal(Code.LIMIT_REACHED, pool)
         if kind & CONTROLLERS and exceeds(need, self._controllers_room()):
             return Refusal(Code.CONTROLLER_LIMIT_REACHED, pool)
-        if exceeds(need, self._free):
+        if kind != DAEMONS and exceeds(need, self._free):
             return self._beyond(need)
         above = self._queues.holdings.levels(pool)[1:]
         full = (level for level in above if self._is_full(level, need))

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from events.columns import I32, I64
+from events.columns import I32, I64, distinct
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.parts import GANG, ROLES, Form, Part
 from processors.entitlement.queues import Queues
@@ -24,6 +24,8 @@ from processors.state.seconds import EPOCH_S, milliseconds
 from processors.state.table import Table
 
 Bools = NDArray[np.bool_]
+DAEMON_FLAGS = int(Flag.BELOW_RESERVATION | Flag.MOVE)
+"""What daemons may from the beginning: no cap spares anybody, and who has a place elsewhere is moved."""
 RANGES_PER_FORM = 64
 """So many ranges of a pool that are alike for hosts have a right at once: where the first can't be helped, those behind
 them can't either.
@@ -121,9 +123,11 @@ class Claims:
         so they change as seldom as that is reported.
         """
         reported = self._reported.get(pool)
-        if reported is None or pool not in self._pools or not self._due(pool, now):
+        if pool not in self._pools:
             return {}
-        found: dict[Task, RightRow] = {}
+        found = self._of_daemons(pool, now)
+        if reported is None or not self._due(pool, now):
+            return found
         alike: Counter[Form] = Counter()
         for part, before in self._befores(pool).items():
             row = self._queues.jobs[part[0]]
@@ -138,7 +142,11 @@ class Claims:
         """The right of a unit: job, first instance, count, run; None: it has none."""
         job_id, first, count, run = unit
         row = self._queues.jobs[job_id]
-        if row.pool not in self._pools or not self._due(row.pool, now):
+        if row.pool not in self._pools or self.delay_ms(row.pool) < 0:
+            return None
+        if row.daemon:
+            return self._right_of_daemon(row, first, now)
+        if not self._due(row.pool, now):
             return None
         key = self._queues.part_of(row, first)
         before = self._befores(row.pool).get((job_id, key))
@@ -213,10 +221,13 @@ class Claims:
     def next_ms(self, pool: str, said: dict[Task, RightRow], after: int) -> int | None:
         """When time alone changes the rights of a pool next, after a time; None: it doesn't. `said`: those it has."""
         since, delay = self._queues.holdings[pool].claims_since, self.delay_ms(pool) if pool in self._pools else -1
-        if delay < 0 or not since:
+        if delay < 0 or not (since or self._queues.lines[pool].daemons):
             return None
         settings = self._cell["cell"].settings
         times = [milliseconds(at) + delay for at in since.irange(latest(after - delay) + 1)][:1]
+        for *_, (job_id, key) in self._queues.lines[pool].daemons:
+            slots = self._queues.claim_slots(self._queues.jobs[job_id], key)
+            times += [milliseconds(at) + delay for at in distinct(self._queues.arena["due_s"][slots]).tolist()]
         for right in said.values():  # whose turn it is may have hosts cleared when others may have runs moved
             due = milliseconds(right.due_s)
             times += [due + settings.move_after_ms, due + settings.clear_after_ms]
@@ -231,6 +242,37 @@ class Claims:
     def _reserved(self, pool: str, entitlement: Vector) -> Vector:
         """The part of its entitlement that is within its reservation."""
         return tuple(map(min, self._pools[pool].reservation, entitlement))
+
+    def _of_daemons(self, pool: str, now: int) -> dict[Task, RightRow]:
+        """The rights of daemons of a pool, whatever that is entitled to: what holds more than its share leaves for
+        them, and what has a place elsewhere, also in their own pool.
+        """
+        queues, found = self._queues, dict[Task, RightRow]()
+        if self.delay_ms(pool) < 0:
+            return found
+        for *_, (job_id, key) in queues.lines[pool].daemons:
+            row = queues.jobs[job_id]
+            slots = queues.claim_slots(row, key)
+            run, ready, flags = queues.arena["held"][slots], *self._by_time(job_id, row, slots, now)
+            flags |= DAEMON_FLAGS
+            need = queues.need(key)
+            for at, count in _alike(slots, run, flags, ready):
+                task = job_id, int(slots[at]) - row.base
+                due_s = self.due_s(task, count)
+                found[task] = RightRow(
+                    count, int(run[at]), False, pool, scale(need, count), need, int(flags[at]), due_s
+                )
+        return found
+
+    def _right_of_daemon(self, row: JobRow, first: int, now: int) -> Right | None:
+        """The right of one task of a daemon."""
+        slots = np.array([row.base + first])
+        job_id = self._queues.at[row.base]
+        ready, flags = self._by_time(job_id, row, slots, now)
+        if not ready[0]:
+            return None
+        need = self._queues.need(self._queues.part_of(row, first))
+        return Right(need, need, int(flags[0]) | DAEMON_FLAGS)
 
     def _due(self, pool: str, now: int) -> bool:
         """Whether any claim of a pool has waited long enough."""

@@ -29,7 +29,7 @@ from processors.state.seconds import second
 from processors.state.shapes import shapes_of
 from processors.state.table import Table, struct_table
 
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
 """Codes with which placement returns what it can't place before hosts change."""
 Ranges = GangsQueued | GangsAdmitted | AdmissionsRanked | GangsReturned | GangsParked
 TO_PARK = 2

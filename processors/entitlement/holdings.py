@@ -12,20 +12,23 @@ from events.resources import Vector, add, subtract
 from processors.entitlement.pool_tree import levels_of
 
 SUMS = ("allocation", "placed", "leaving", "firm", "claims", "loans", "controllers", "parked")
+OF_DAEMONS = ("daemons", "daemons_placed")
 
 
 class Holding:
     """The sums of a pool. `allocation`: what is admitted, but for what is parked; `placed`: what has a place, `leaving`
     the part of it that was ordered to leave; `firm`: what isn't preemptible; `claims`: entitled without a place;
     `parked`: claims that hold nothing under limits; `loans`: borrowed without a place; `controllers`: what controllers
-    hold. Of a pool that has jobs also `waiting` and `firm_waiting`: what waits and may be admitted some time,
+    hold; `daemons`: what those hold, `daemons_placed` what of it has a place; of the others they count for `allocation`
+    alone. Of a pool that has jobs also `waiting` and `firm_waiting`: what waits and may be admitted some time,
     preemptible and not.
     """
 
-    __slots__ = (*SUMS, "claims_since", "entitled", "firm_waiting", "waiting")
+    __slots__ = (*SUMS, *OF_DAEMONS, "claims_since", "entitled", "firm_waiting", "waiting")
 
     def __init__(self, nothing: Vector) -> None:
         self.allocation = self.placed = self.leaving = self.firm = nothing
+        self.daemons = self.daemons_placed = nothing
         self.claims = self.loans = self.controllers = self.parked = self.waiting = self.firm_waiting = nothing
         self.entitled: SortedDict[int, Vector] = SortedDict()
         """What is preemptible and entitled, by priority; of pools that have jobs."""
@@ -104,6 +107,10 @@ class Holdings:
         if found is None:
             found = self._pools[pool] = Holding(self.nothing)
         return found
+
+    def shared(self, capacity: Vector) -> Vector:
+        """What is there for pools to share: the capacity of the cell without what daemons hold."""
+        return tuple([max(0, have - held) for have, held in zip(capacity, self["/"].daemons, strict=True)])
 
     def claims_after(self, since_s: int) -> Vector:
         """What is entitled without a place since after a second, of all pools."""

@@ -241,7 +241,7 @@ class Judge:
         return Victim(
             amount=self._queues.asked(row, slots),
             own=row.pool == taker.pool,
-            yields=row.priority < taker.priority or bool((arena["entitled"][slots] == BORROWED).any()),
+            yields=row.priority < taker.rank or bool((arena["entitled"][slots] == BORROWED).any()),
             preemptible=row.preemptible,
             capped=self._displacements.capped_ms(name, instances, self._now, per_hour) > 0,
             slice_over=int(arena["placed_s"][slots].max()) <= self._slice_over(used),
@@ -261,7 +261,7 @@ class Judge:
             for_run=ask.run,
             host_ids=ask.host_ids,
             spared=ask.spared,
-            code=why(ways, flags) if ways else Code.LIMIT_REACHED,
+            code=Code.FOR_DAEMON if taker.daemon else why(ways, flags) if ways else Code.LIMIT_REACHED,
             cause=ask.cause.record,
         )
 

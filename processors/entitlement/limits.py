@@ -140,6 +140,8 @@ class Limits:
         pool, key = row.pool, part[1]
         if not queues.lines.waits(part) or closed_at(self._pools, queues.holdings.levels(pool)):
             return None
+        if row.daemon:
+            return None
         need, kind, entitlement = queues.unit_need(row, key), queues.kind(row, key), self._shares.entitlement(pool)
         room = subtract(entitlement, queues.holdings[pool].level(row.priority))
         if kind & FIRM:

@@ -10,7 +10,7 @@ from sortedcontainers import SortedDict, SortedList, SortedSet
 from events.codes import Code
 from events.resources import Vector, add, scale, subtract
 from processors.entitlement.holdings import Holdings
-from processors.entitlement.parts import CLASSES, FIRM, Form, Part, Parts
+from processors.entitlement.parts import CLASSES, DAEMONS, FIRM, Form, Part, Parts
 from processors.entitlement.rows import JobRow
 
 Place = tuple[int, int, int, Part]
@@ -38,7 +38,7 @@ class Standing:
 class PoolLines:
     """The queues of a pool."""
 
-    __slots__ = ("borrowed", "claims", "forms", "refused", "told", "untold", "verdicts", "waiting")
+    __slots__ = ("borrowed", "claims", "daemons", "forms", "refused", "told", "untold", "verdicts", "waiting")
 
     def __init__(self) -> None:
         self.waiting: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
@@ -48,7 +48,9 @@ class PoolLines:
         self.borrowed: tuple[SortedList[Place], ...] = tuple(SortedList() for _ in range(CLASSES))
         """By class, parts with borrowed units: they keep their place in the queue."""
         self.claims: SortedList[Place] = SortedList()
-        """Parts with entitled units that have no place."""
+        """Parts with entitled units that have no place, but for"""
+        self.daemons: SortedList[Place] = SortedList()
+        """those of daemons."""
         self.refused: dict[tuple[int, Form], SortedList[Place]] = {}
         """What waits and can't be admitted before hosts or pools change."""
         self.verdicts: dict[tuple[int, Form], bool] = {}
@@ -81,7 +83,7 @@ class Lines:
         self.changed: dict[str, None] = {}
         """Pools that may want something else than the share tree knows."""
         self.waiting = 0
-        """How many parts that are preemptible wait and may be admitted some time."""
+        """How many parts wait to which may be lent, and may be admitted some time."""
         self.watched: dict[str, dict[str, None]] = {}
         """By pool, those at or below it that wait for what its limit leaves."""
         self._reasons: dict[str, dict[str, None]] = {}
@@ -240,7 +242,7 @@ class Lines:
 
     def _new(self, part: Part, row: JobRow) -> Standing:
         parts = self._parts
-        place = (-row.priority, row.number, row.parts[part[1]].first, part)
+        place = (-row.rank, row.number, row.parts[part[1]].first, part)
         return Standing(place, parts.kind(row, part[1]), parts.form(row, part[1]), parts.nothing)
 
     def _place(self, part: Part, pool: str, standing: Standing, states: tuple[bool, bool, bool]) -> None:
@@ -255,7 +257,7 @@ class Lines:
         refused = waits and self._verdict(pool, standing, self._parts.jobs[part[0]], part[1])
         waits = waits and not refused
         if waits != standing.waits:
-            self.waiting += (1 if waits else -1) * (not standing.kind & FIRM)
+            self.waiting += (1 if waits else -1) * (not standing.kind & (FIRM | DAEMONS))
             _set(lines.waiting[standing.kind], place, waits)
             _set_in(lines.forms, group, place, waits)
         if refused != standing.refused:
@@ -265,12 +267,12 @@ class Lines:
         if borrowed != standing.borrowed:
             _set(lines.borrowed[standing.kind], place, borrowed)
         if claims != standing.claims:
-            _set(lines.claims, place, claims)
+            _set(lines.daemons if standing.kind == DAEMONS else lines.claims, place, claims)
         standing.waits, standing.refused, standing.borrowed, standing.claims = waits, refused, borrowed, claims
 
     def _ask(self, row: JobRow, standing: Standing, waiting: Vector) -> None:
         """A part demands so much for what waits of it."""
-        if waiting == standing.waiting:
+        if waiting == standing.waiting or row.daemon:
             return
         holding = self._holdings.leaf(row.pool)
         self._holdings.numbers += 1

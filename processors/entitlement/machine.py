@@ -69,7 +69,7 @@ class Entitlement:
     facts: ClassVar[tuple[str, ...]] = ("paceline.pools",)
     peers: ClassVar[tuple[str, ...]] = ("lifecycle", "placement")
     logic: ClassVar[int] = 16
-    state: ClassVar[int] = 8
+    state: ClassVar[int] = 9
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:
@@ -231,7 +231,7 @@ class Entitlement:
         return [TimerPassed(machine=self.name, due_ms=now)] if is_due(self.next_wakeup(), now) else []
 
     def _idle_now(self) -> Vector:
-        return subtract(self.cell.capacity, self.queues.holdings["/"].placed)
+        return subtract(self.queues.holdings.shared(self.cell.capacity), self.queues.holdings["/"].placed)
 
     def _refused(self, pool: str, kind: int, need: Vector, tasks: Sequence[Vector]) -> bool:
         levels = self.queues.holdings.levels(pool)

@@ -28,8 +28,9 @@ Form = tuple[int, int, int]
 """Units that are alike for hosts: shape, size, and, where that doesn't say it all, the job."""
 
 FIRM, CONTROLLERS = 2, 1
-"""A class of work is a sum of these."""
-CLASSES = 4
+"""A class of work is a sum of these, or"""
+DAEMONS = 4
+CLASSES = 5
 
 
 class Parts:
@@ -135,7 +136,9 @@ class Parts:
         return 1 if key % ROLES == GANG else row.parts[key].queued
 
     def kind(self, row: JobRow, key: int) -> int:
-        """The class of a part: a sum of `FIRM` and `CONTROLLERS`."""
+        """The class of a part: `DAEMONS`, or a sum of `FIRM` and `CONTROLLERS`."""
+        if row.daemon:
+            return DAEMONS
         return FIRM * (not row.preemptible) + CONTROLLERS * (key % ROLES == CONTROLLER)
 
     def is_ready(self, row: JobRow, key: int) -> bool:

@@ -21,7 +21,7 @@ class Passage(NamedTuple):
 
 
 @cache
-def passage_of(before: int, after: int, preemptible: bool, controller: bool) -> Passage:
+def passage_of(before: int, after: int, preemptible: bool, controller: bool, daemon: bool) -> Passage:
     """The passage of a task of a class between two states."""
 
     def more(is_counted: Callable[[int], bool]) -> int:
@@ -30,23 +30,27 @@ def passage_of(before: int, after: int, preemptible: bool, controller: bool) -> 
     def holds(state: int) -> bool:
         return state & (IS_ENTITLED | IS_BORROWED) > 0
 
+    placed = more(lambda state: state & HAS_PLACE > 0)
     sums = {
         "allocation": more(lambda state: holds(state) and not state & IS_PARKED),
         "parked": more(lambda state: state & IS_PARKED > 0),
         "firm": 0 if preemptible else more(holds),
         "controllers": more(holds) if controller else 0,
-        "placed": more(lambda state: state & HAS_PLACE > 0),
+        "placed": placed,
         "leaving": more(lambda state: state & HAS_PLACE > 0 and state & LEAVES > 0),
         "claims": more(claims),
         "loans": more(loans),
     }
+    counted = sums
+    if daemon:
+        counted = {"allocation": sums["allocation"], "daemons": more(holds), "daemons_placed": placed}
     return Passage(
         more(lambda state: state & WAITS > 0),
         more(lambda state: state & IS_ENTITLED > 0),
         more(lambda state: state & IS_BORROWED > 0),
         sums["claims"],
         sums["loans"],
-        tuple((name, sign) for name, sign in sums.items() if sign),
+        tuple((name, sign) for name, sign in counted.items() if sign),
     )
 
 

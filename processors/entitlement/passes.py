@@ -10,7 +10,7 @@ from processors.entitlement.idle import Idle
 from processors.entitlement.lend_order import LendOrder
 from processors.entitlement.lending import Lending
 from processors.entitlement.limit_holds import LimitHolds
-from processors.entitlement.parts import CONTROLLERS
+from processors.entitlement.parts import CONTROLLERS, DAEMONS
 from processors.entitlement.pool_tree import parent_of
 from processors.entitlement.queues import Queues
 from processors.entitlement.ranking import demoted
@@ -191,6 +191,8 @@ class Passes:
         least = tuple([min(have, most) if claimed else 0 for have, most, claimed in columns])
         last = self._kinds_served_last(pool)
         for kind, head in heads.items():
+            if kind == DAEMONS:
+                continue
             row = self._queues.jobs[head.part[0]]
             need = need_of(self._queues, head.part, row)
             wanted = _above(holding.level(row.priority), need)
@@ -220,7 +222,7 @@ class Passes:
         that, but for what is kept on hosts or is being freed; less what isn't lent at all, and what is lent already and
         has no place.
         """
-        root, capacity = self._queues.holdings["/"], self._cell["cell"].capacity
+        root, capacity = self._queues.holdings["/"], self._queues.holdings.shared(self._cell["cell"].capacity)
         room = subtract(subtract(subtract(capacity, root.placed), root.claims), self._static("allocation"))
         least = self._idle.least(now)
         if any(idle > free for idle, free in zip(least, room, strict=True)):
@@ -233,7 +235,8 @@ class Passes:
         """What pools don't use of reservations that aren't lent; `used`: the sum of their holdings that counts."""
         nothing, unused = self._queues.nothing, dict[str, Vector]()
         for path in self._static_paths():
-            row, have = self._pools[path], getattr(self._queues.holdings[path], used)
+            row, holding = self._pools[path], self._queues.holdings[path]
+            have = holding.placed if used == "placed" else subtract(holding.allocation, holding.daemons)
             below = unused.pop(path, nothing)
             own = subtract(row.reservation, have)
             static = [name in row.static for name in self._queues.kinds.names]

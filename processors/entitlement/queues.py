@@ -24,8 +24,9 @@ SHAPE_BITS = 32
 """Of a number that has a second above the number of a shape."""
 
 
-Alike = tuple[str, int, bool, int, int, int]
-"""Tasks whose passages are summed as one: pool, priority, preemptible, key of the part, state before and after."""
+Alike = tuple[str, int, bool, bool, int, int, int]
+"""Tasks whose passages are summed as one: pool, priority, preemptible, daemon, key of the part, state before and after.
+"""
 
 
 class Queues(Parts):
@@ -73,7 +74,7 @@ class Queues(Parts):
         shapes = shapes_of(event, self.kinds.vector)
         if not shapes:
             return
-        base = self.arena.take(event.instances)
+        base = self.arena.take(max(1, event.instances))
         self.shapes.take_job(self.arena, base, event, shapes)
         gang = event.gang_min if event.gang_min > 1 else 0
         row = JobRow(
@@ -87,8 +88,10 @@ class Queues(Parts):
             event.kind != "batch",
             gang,
             {},
+            event.kind == "daemon",
         )
-        self._add_tasks(row, np.arange(base, base + event.instances), whole=not event.shape)
+        if event.instances:
+            self._add_tasks(row, np.arange(base, base + event.instances), whole=not event.shape)
         self.jobs.put(event.job_id, row)
         self.arena.fill("ended", row.base, row.instances, event.first_run - 1)
         self.at[row.base] = event.job_id
@@ -237,19 +240,21 @@ class Queues(Parts):
                 if not rows_as_they_are and is_ & WAITS:
                     row.parts[key].reported = ""
                 self._pass((job_id, key), row, len(part), (was, is_))
-                kind = (row.pool, row.priority, row.preemptible, key, was, is_)
+                kind = (row.pool, row.priority, row.preemptible, row.daemon, key, was, is_)
                 if key % ROLES == GANG:
                     self._add(kind, self.asked(row, part), sums)
                 else:
                     alike[kind] = alike.get(kind, 0) + len(part)
                 if not row.parts[key].queued:
                     row.parts[key].reported = ""
+            if row.daemon:
+                continue
             if claims(was):
                 claimed.setdefault((row.pool, -1), []).append((slots[at], since[at]))
             if claims(is_):
                 claimed.setdefault((row.pool, 1), []).append((slots[at], due_s[slots[at]]))
         for kind, count in alike.items():
-            self._add(kind, scale(self.need(kind[3]), count), sums)
+            self._add(kind, scale(self.need(kind[4]), count), sums)
         for (pool, sign), claiming in claimed.items():
             self._claim(pool, claiming, sign)
         for pool, amounts in sums.items():
@@ -274,7 +279,7 @@ class Queues(Parts):
     def _pass(self, part: Part, row: JobRow, count: int, states: tuple[int, int]) -> None:
         """So many tasks of a part passed from a state to another."""
         what = row.parts[part[1]]
-        passage = passage_of(*states, row.preemptible, part[1] % ROLES == CONTROLLER)
+        passage = passage_of(*states, row.preemptible, part[1] % ROLES == CONTROLLER, row.daemon)
         what.queued += count * passage.queued
         what.entitled += count * passage.entitled
         what.borrowed += count * passage.borrowed
@@ -284,8 +289,8 @@ class Queues(Parts):
 
     def _add(self, kind: Alike, amount: Vector, sums: dict[str, dict[str, Vector]]) -> None:
         """Tasks that hold, or wait for, so much together passed from a state to another."""
-        pool, priority, preemptible, key, was, is_ = kind
-        passage, mine = passage_of(was, is_, preemptible, key % ROLES == CONTROLLER), sums.setdefault(pool, {})
+        pool, priority, preemptible, daemon, key, was, is_ = kind
+        passage, mine = passage_of(was, is_, preemptible, key % ROLES == CONTROLLER, daemon), sums.setdefault(pool, {})
         for name, sign in passage.sums:
             mine[name] = add(mine.get(name, self.nothing), amount, sign)
         if passage.entitled and preemptible:

@@ -5,7 +5,7 @@ from typing import Any
 from events.columns import longs, pack_longs
 from events.records.base import Event
 from events.records.entitlement import EntitlementsSet
-from events.resources import Kinds, Vector
+from events.resources import Kinds, Vector, add
 from processors.entitlement.queues import Queues
 from processors.entitlement.rows import MEANINGS, CellRow, PoolRow, ReportedRow
 from processors.entitlement.shares import Shares
@@ -70,4 +70,5 @@ class Reports:
 
     def _row(self, path: str, entitlement: Vector) -> ReportedRow:
         holding = self._queues.holdings[path]
-        return ReportedRow(entitlement, self._shares.demand(path), holding.allocation, holding.placed)
+        placed = add(holding.placed, holding.daemons_placed)
+        return ReportedRow(entitlement, self._shares.demand(path), holding.allocation, placed)

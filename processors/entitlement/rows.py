@@ -3,6 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
+from events.bounds import INT_MAX
 from events.cell_settings import DEFAULTS, Settings, SettingsChange, change_of, changed
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
@@ -154,6 +155,13 @@ class JobRow(msgspec.Struct, array_like=True):
     service: bool
     gang_min: int
     parts: dict[int, PartRow]
+    daemon: bool = False
+    """Its tasks are outside of the shares: bounded by limits alone, ahead of other work, and never preempted."""
+
+    @property
+    def rank(self) -> int:
+        """Its priority; that of daemons is above all others."""
+        return INT_MAX if self.daemon else self.priority
 
 
 class BackoffRow(msgspec.Struct, frozen=True, array_like=True):

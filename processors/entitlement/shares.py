@@ -52,7 +52,7 @@ class Shares:
             if path in self._pools:
                 self._tree.set_want(path, self.wanted(path))
         lines.changed.clear()
-        self._tree.set_capacity(self._cell["cell"].capacity)
+        self._tree.set_capacity(self._queues.holdings.shared(self._cell["cell"].capacity))
         return self._tree.found()
 
     def watch(self, path: str, needs: tuple[Vector, ...], least: Vector) -> None:
@@ -97,9 +97,10 @@ class Shares:
         """
         holding = self._queues.holdings[path]
         row = self._pools[path]
+        want = subtract(add(holding.allocation, holding.parked), holding.daemons)
         if any(self._pools[level].closed for level in self._queues.holdings.levels(path)):
-            return add(holding.allocation, holding.parked)
-        want = add(add(holding.allocation, holding.parked), holding.waiting)
+            return want
+        want = add(want, holding.waiting)
         if not any(holding.firm_waiting):
             return want
         left = subtract(row.reservation, holding.firm)

@@ -231,7 +231,8 @@ class Turns:
         if row is None or self._placed_ms(turn):
             return placed
         need = self._queues.unit_need(row, self._queues.part_of(row, turn.first))
-        idle = subtract(self._cell["cell"].capacity, self._queues.holdings["/"].placed)
+        holdings = self._queues.holdings
+        idle = subtract(holdings.shared(self._cell["cell"].capacity), holdings["/"].placed)
         return add(placed, tuple(map(min, need, _positive(idle))))
 
     def _time(self, pool: str) -> None:

@@ -138,8 +138,8 @@ class CommandAnswers:
             if answer is not None:
                 self.answered += 1
                 yield answer
-        if self._fresh:
-            yield first_queued(self._fresh)
+        if fresh := [(job, run) for job, run in self._fresh if job.instances]:
+            yield first_queued(fresh)
         yield from self._priorities
         yield from self._wanted
 

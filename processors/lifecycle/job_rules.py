@@ -41,7 +41,7 @@ def job_state(row: JobRow) -> JobState:
 
 def traits(row: JobRow, gang: bool) -> int:
     """What a task has from its job, for the column of that name."""
-    found = Trait.STATELESS if row.kind == "stateless" else Trait(0)
+    found = Trait.STATELESS if row.kind != "batch" else Trait(0)
     found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
     found |= Trait.GANG if gang else Trait(0)
     found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)

@@ -99,7 +99,7 @@ class Jobs:
     def add(self, event: JobAccepted, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is accepted."""
         arena = self._tasks.arena
-        base = arena.take(event.instances)
+        base = arena.take(max(1, event.instances))
         row = JobRow(
             number=self._numbers.take(),
             base=base,

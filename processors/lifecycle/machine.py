@@ -34,11 +34,12 @@ from events.records.lifecycle import (
     RunsOverdue,
     RunsStopping,
 )
-from events.records.placement import HostLost, HostRemoved, TasksPlaced
+from events.records.placement import HostLost, HostRemoved, MatchingHostsChanged, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Kinds
 from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
+from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.job_sla import sla_changed
@@ -95,6 +96,7 @@ class Lifecycle:
         self._runs = PresentRuns(self.tasks, self.stretch)
         self.orders = PreemptionOrders(self.tasks, self._runs.of)
         self.updates = Updates(self.tasks, self._jobs, self.asks)
+        self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
         self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
@@ -114,7 +116,8 @@ class Lifecycle:
             RunsReported: self.hosts.reported,
             HostInventory: self.hosts.inventory,
             HostLost: self.hosts.lost,
-            HostRemoved: self.hosts.removed,
+            HostRemoved: self._host_removed,
+            MatchingHostsChanged: self.daemons.matching,
             TasksPlaced: self._placed,
             PreemptionsOrdered: self.orders.ordered,
             PoolAnswered: self._pool_answered,
@@ -149,6 +152,7 @@ class Lifecycle:
             self._settings.pending,
             self._settings.kept,
             self.hosts.table,
+            self.daemons.table,
             self.orders.table,
             *self.updates.tables,
             self.tasks.arena.table,
@@ -187,6 +191,7 @@ class Lifecycle:
         self.hosts.restored()
         self._settings.restored()
         self._jobs.restored()
+        self.daemons.restored()
         self.orders.restored()
         self.updates.restored()
 
@@ -229,6 +234,8 @@ class Lifecycle:
             out += decisions
             decisions, remaining = self.orders.decide(remaining, self._lookup)
             out += decisions
+        if remaining > 0 and (added := self.daemons.decide(remaining)):
+            return out + added  # what becomes of a job depends on the instances that it has
         out += (gangs := self._jobs.gang_decisions(max(0, remaining), now if caught_up else 0))
         remaining -= len(gangs)
         updates = [] if out else self._update_decisions.all(now, caught_up, budget)
@@ -316,6 +323,11 @@ class Lifecycle:
         self._jobs.changed(event, now)
         if event.job_id not in self.jobs:
             self.updates.dropped(event.job_id)
+            self.daemons.dropped(event.job_id)
+
+    def _host_removed(self, event: HostRemoved, now: int) -> None:
+        self.daemons.host_removed(event)
+        self.hosts.removed(event, now)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
         base = self.jobs[event.job_id].base
@@ -323,6 +335,8 @@ class Lifecycle:
         row = self.jobs[event.job_id]
         if row.base != base:
             self.orders.moved(row.base, row.instances)
+        if row.kind == DAEMON:
+            self.daemons.instances_changed(event)
 
     def _queued(self, event: GangsQueued, now: int) -> None:
         slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)

@@ -133,13 +133,13 @@ def _named(kind: Callable[..., Event]) -> Writer:
 
 
 def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
-    """Gangs of one that are queued again, neighbours of one job, run and admission as one range; a controller is a
-    range of its own.
+    """Gangs of one that are queued again, neighbours of one job, run, admission and host that they are bound to as one
+    range; a controller is a range of its own.
     """
     columns = run_columns(arena, slots, lookup)
-    admitted = arena["admitted"][slots].astype(np.int64)
+    admitted, pin = arena["admitted"][slots].astype(np.int64), arena["pin"][slots].astype(np.int64)
     shapes, shape = lookup.new_shapes(slots)
-    first, count = ranges(columns, admitted, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64), shape)
+    first, count = ranges(columns, admitted, pin, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64), shape)
     queued = GangsQueued(
         job_ids=columns.job_ids,
         job=pack_ints(columns.job[first]),
@@ -150,8 +150,19 @@ def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         admitted=pack_ints(admitted[first]),
         shapes=shapes,
         shape=pack_ints(shape[first]) if shapes else b"",
+        **_pins(pin[first], lookup),
     )
     return [queued]
+
+
+def _pins(pin: I64, lookup: RunLookup) -> dict[str, Any]:
+    """The hosts that ranges are bound to, as fields of a record."""
+    if not pin.any():
+        return {}
+    numbers, index = indexed(pin[pin > 0])
+    column = np.full(len(pin), -1, dtype=np.int64)
+    column[pin > 0] = index
+    return {"host_ids": tuple(lookup.host(number)[0] for number in numbers.tolist()), "pin": pack_ints(column)}
 
 
 def ranges(columns: RunColumns, *also: I64) -> tuple[I64, I64]:

@@ -65,7 +65,7 @@ class TaskEvent(StrEnum):
     DEFERRED = "sla defers its disruption (DisruptionDeferred)"
     STARTED = "its host reports that it runs, or is healthy if it has a health check (RunsReported)"
     ENDED = "its host reports its end (RunsReported)"
-    REMOVE = "the instance is removed"
+    REMOVE = "the instance is to be removed"
     JOB_END = "the controller of the job is over"
     RUN_LIMIT = "it, or a member of its gang, has run for as long as it may (RunsOverdue)"
     UNHEALTHY = "its host reports that its health check fails (RunsReported)"
@@ -149,6 +149,7 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
     (TaskEvent.RUN_LIMIT, TaskState.BACKOFF): "it is of a gang, of which another member runs, or runs itself",
     (TaskEvent.RUN_LIMIT, TaskState.FAILED): "no member of its gang runs, nor does it itself",
     (TaskEvent.RUN_LIMIT, TaskState.KILLED): "no member of its gang runs, nor does it itself",
+    (TaskEvent.REMOVE, GANG_WAIT): "members of a gang are there as long as their job",
     **{
         (happening, state): _NO_HOST
         for happening in (TaskEvent.HOST_LOST, TaskEvent.MISSING)

@@ -25,6 +25,7 @@ from processors.lifecycle.task_validation import task_problems
 from processors.lifecycle.updates.rows import PolicyRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+KINDS = ("batch", "stateless", "daemon")
 
 
 def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:
@@ -53,9 +54,11 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
     """What is wrong with what a job says of itself."""
     if not NAME.fullmatch(job.job_id):
         yield f"job_id {job.job_id[:140]!r} must be 1 to 128 of a-z, 0-9, dot, dash, underscore"
-    if job.kind not in ("batch", "stateless"):
-        yield f"kind is {job.kind[:40]!r}, it must be batch or stateless"
-    if not 1 <= job.instances <= INSTANCES_MAX:
+    if job.kind not in KINDS:
+        yield f"kind is {job.kind[:40]!r}, it must be one of {', '.join(KINDS)}"
+    if job.kind == "daemon" and (job.instances or job.preemptible or job.strategy != "pack"):
+        yield "a daemon has one task on every host: instances 0, preemptible false, strategy pack"
+    if job.kind != "daemon" and not 1 <= job.instances <= INSTANCES_MAX:
         yield f"instances is {job.instances}, it must be 1 to {INSTANCES_MAX}"
     for name in ("max_runtime_ms", "start_deadline_ms"):
         if not 0 <= getattr(job, name) <= MS_MAX:
@@ -66,9 +69,9 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield f"gang_min is {job.gang_min}, it must be 0 to the {job.instances} instances of the job"
     if job.gang_min > GANG_MAX:
         yield f"gang_min is {job.gang_min}, at most {GANG_MAX} tasks are placed at once"
-    if job.gang_min > 1 and job.kind == "stateless":
+    if job.gang_min > 1 and job.kind != "batch":
         yield "gang_min is for batch jobs"
-    if job.controller and job.kind == "stateless":
+    if job.controller and job.kind != "batch":
         yield "controller is for batch jobs"
     if job.controller and job.gang_min > 1:
         yield "controller and gang_min exclude each other: a controller is admitted alone"
@@ -76,13 +79,14 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield "max_runtime_ms is for batch jobs: a service runs until it is stopped"
     if job.on_preempt not in ("requeue", "fail"):
         yield f"on_preempt is {job.on_preempt[:40]!r}, it must be requeue or fail"
-    if job.on_preempt == "fail" and job.kind == "stateless":
+    if job.on_preempt == "fail" and job.kind != "batch":
         yield "on_preempt fail is for batch jobs: a service is queued again"
     for name in ("retries_max", "retries_system"):
         if not 0 <= getattr(job, name) <= RETRIES_MAX:
             yield f"{name} is {getattr(job, name)}, it must be 0 to {RETRIES_MAX}"
-    if job.max_unavailable is not None and (job.kind != "stateless" or not 0 <= job.max_unavailable <= job.instances):
-        yield f"max_unavailable is for stateless jobs, 0 to {job.instances}"
+    most = job.instances if job.kind != "daemon" else INSTANCES_MAX
+    if job.max_unavailable is not None and (job.kind == "batch" or not 0 <= job.max_unavailable <= most):
+        yield f"max_unavailable is for services, 0 to {most}"
     yield from _update(job)
     yield from _texts(job)
 

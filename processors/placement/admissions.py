@@ -13,7 +13,7 @@ from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.lifecycle import GangsQueued
 from events.records.placement import GangsParked, GangsReturned, GangsUnplaced
 from processors.placement.packing import Mask
-from processors.placement.rows import GANG, CellRow, JobRow
+from processors.placement.rows import BOUND, GANG, CellRow, JobRow, bound_as
 from processors.placement.waits import BORROWED, ENTITLED, PARKED, PARKING, Waits
 from processors.state.arena import Arena, locate_ranges
 from processors.state.cell_settings import CellSettings
@@ -106,7 +106,9 @@ class Admissions:
     def unplaced(self, event: GangsUnplaced, now: int) -> None:
         """It was said why a job's tasks wait."""
         row = self._jobs.change(event.job_id)
-        row.reported[GANG if event.size > 1 else int(self._arena["shape"][row.base + event.instance])] = event.code
+        slot = row.base + event.instance
+        shape = GANG if event.size > 1 else int(self._arena["shape"][slot])
+        row.reported[bound_as(event.code) if self._arena["pin"][slot] else shape] = event.code
 
     def returned(self, event: GangsReturned, now: int) -> None:
         """Gangs went back to their pools. Once admitted again, it is said again why they wait."""
@@ -115,9 +117,9 @@ class Admissions:
         self.withdraw(slots)
         for job_id, part in self._waits.by_job(slots):
             row = self._jobs[job_id]
-            for over in (GANG, *distinct(self._arena["shape"][part]).tolist()) if row.reported else ():
-                if over in row.reported:
-                    self._jobs.change(job_id).reported.pop(over)
+            shapes = (GANG, *distinct(self._arena["shape"][part]).tolist())
+            for over in [over for over in row.reported if over in shapes or over <= BOUND]:
+                self._jobs.change(job_id).reported.pop(over)
 
     def stop(self, slots: I64) -> None:
         """Tasks need no place now, or have one. Those that don't wait may be among them."""

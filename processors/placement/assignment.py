@@ -9,15 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from events.codes import Code
 from events.columns import I64, indexed, pack_ints, pack_longs
 from events.records.placement import TasksPlaced
+from processors.placement import bound_tasks
 from processors.placement.budget import Budget
 from processors.placement.cluster_view import ClusterView, ShapeView
 from processors.placement.hosts import Hosts, Phase
 from processors.placement.kept import KeptRoom, OwnRoom
 from processors.placement.parked import Found, MayAsk
-from processors.placement.rows import GANG, JobRow
-from processors.placement.runs import Runs
+from processors.placement.rows import BOUND_CODES, GANG, JobRow, bound_as
+from processors.placement.runs import NOWHERE, Runs
 from processors.placement.waits import PARKED, PARKING, Range
 from processors.state.shapes import MIXED
 
@@ -37,10 +39,14 @@ class Unplaced(NamedTuple):
     """What is kept for it."""
     home: bool = False
     """It waits for its host, which is kept for it and takes nothing now."""
+    code: Code | None = None
+    """Of tasks that are bound to hosts, why these don't take them."""
 
     @property
     def reported_as(self) -> int:
         """What their code is reported by."""
+        if self.code is not None:
+            return bound_as(self.code)
         return GANG if self.gang else self.parts[0][0].number
 
 
@@ -103,7 +109,8 @@ class Assignment:
     def _range(self, known: Range, row: JobRow, rank: int) -> None:
         """Puts tasks admitted together on the view, one by one, shape by shape."""
         has_homes = known.job_id in self._runs.homes.tasks
-        if row.shape != MIXED and known.job_id not in self._own_jobs and not has_homes:
+        shortcut = row.shape != MIXED and known.job_id not in self._own_jobs
+        if shortcut and not has_homes and not row.bound:
             shape = self.view.shape(row.shape)
             if shape.too_many <= 1:
                 self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), None, False))
@@ -114,10 +121,43 @@ class Assignment:
             slots = self._with_own(known, row, rank, slots, level)
         if has_homes:
             slots = self._at_home(known, row, rank, slots, level)
+        if row.bound:
+            bound = self._runs.arena["pin"][slots] > 0
+            self._bound(known, row, rank, slots[bound])
+            slots = slots[~bound]
         for shape, part in self._by_shape(row, slots):
             if self._budget.cut:
                 break
             self._each(known, row, rank, shape, part, level)
+
+    def hosts_of(self, slots: I64) -> I64:
+        """The hosts that tasks are bound to; -1: that is gone."""
+        pin = self._runs.arena["pin"][slots].astype(np.int64)
+        return np.where(pin == NOWHERE, -1, pin - 1)
+
+    def _bound(self, known: Range, row: JobRow, rank: int, slots: I64) -> None:
+        """Puts tasks on the view that are bound to hosts, as far as the budget goes."""
+        if len(slots) > self._budget.left:
+            self._budget.cut = True
+            slots = slots[: max(0, self._budget.left)]
+        for shape, part in self._by_shape(row, slots, bound=False):
+            hosts = self.hosts_of(part)
+            found = bound_tasks.placed(self.view, shape, hosts)
+            if found.any():
+                self.view.put(shape, hosts[found])
+                self._put(known.job_id, part[found], hosts[found], shape)
+            left, why = part[~found], bound_tasks.codes(self.view, shape, hosts[~found])
+            for at, code in enumerate(BOUND_CODES):
+                if len(some := left[why == at]):
+                    self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), some, False, code=code))
+
+    def _code(self, row: JobRow, shape: ShapeView, slots: I64, own: OwnRoom | None) -> Code | None:
+        """Why a unit finds no place that is bound to a host; None: it isn't."""
+        if not row.bound or len(slots) > 1 or not self._runs.arena["pin"][slots[0]]:
+            return None
+        if own is not None:
+            return own.code
+        return BOUND_CODES[int(bound_tasks.codes(self.view, shape, self.hosts_of(slots))[0])]
 
     def _each(self, known: Range, row: JobRow, rank: int, shape: ShapeView, slots: I64, level: I64 | None) -> None:
         """Puts tasks of one shape on the view one by one, as far as the budget goes."""
@@ -158,7 +198,8 @@ class Assignment:
             parts = tuple((shape, len(part)) for shape, part in shaped)
             found = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
             if found is None:
-                self.unplaced.append(Unplaced(known, row, PARKED, parts, unit, gang, own))
+                code = self._code(row, shaped[0][0], unit, own)
+                self.unplaced.append(Unplaced(known, row, PARKED, parts, unit, gang, own, code=code))
             else:
                 self.parked.append(Found(known.job_id, unit, found))
                 self._budget.spend(len(unit))
@@ -201,7 +242,8 @@ class Assignment:
         found = self.view.gang(parts, level) if own is None else self.view.with_own(parts, own, level)
         if found is None:
             gang = len(slots) > 1
-            self.unplaced.append(Unplaced(known, row, rank, parts, slots, gang, own))
+            code = self._code(row, shaped[0][0], slots, own)
+            self.unplaced.append(Unplaced(known, row, rank, parts, slots, gang, own, code=code))
             return
         for (shape, part), chosen in zip(shaped, found, strict=True):
             self._put(known.job_id, part, chosen, shape)
@@ -210,8 +252,12 @@ class Assignment:
         self._placed.setdefault(job_id, []).append(Placed(job_id, slots, hosts, shape.ports))
         self._budget.spend(len(slots))
 
-    def _by_shape(self, row: JobRow, slots: I64) -> list[tuple[ShapeView, I64]]:
-        """Slots of a job by their shapes, in the order of the first of each."""
+    def _by_shape(self, row: JobRow, slots: I64, bound: bool = True) -> list[tuple[ShapeView, I64]]:
+        """Slots of a job by their shapes, in the order of the first of each; with `bound`, of a task by itself that is
+        bound to a host the shape there.
+        """
+        if bound and row.bound and len(slots) == 1 and self._runs.arena["pin"][slots[0]]:
+            return [(self.view.shape(int(self._runs.arena["shape"][slots[0]]), int(self.hosts_of(slots)[0])), slots)]
         if row.shape != MIXED:
             return [(self.view.shape(row.shape), slots)]
         shapes = self._runs.arena["shape"][slots]

@@ -26,16 +26,21 @@ SCORE_MAX = 1 << 45
 
 
 class ShapeView:
-    """A shape on the view: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now."""
+    """A shape on the view: what its tasks ask of hosts, ports behind the kinds; `open` says which may be used now.
+    `host`: the only one that may be, where a task is bound to it.
+    """
 
-    def __init__(self, view: "ClusterView", number: int, shape: Shape) -> None:
+    def __init__(self, view: "ClusterView", number: int, shape: Shape, host: int | None) -> None:
         self.number = number
         self.need = need = (*shape.need, shape.ports)
         self.ports = shape.ports
         self.spread = shape.spread
         self.constraints = shape.constraints
         self.unmet = view.hosts.constraints.column(shape.constraints)
+        self.host = host
         self.open: Mask = view.hosts.up & (self.unmet < 0)
+        if host is not None:
+            self.open &= np.arange(len(self.open)) == host
         self.column = np.array(need, dtype=np.int64)[:, None]
         score = sum(one * int(weight) for one, weight in zip(need, view.weight, strict=False))
         self.score = min(score, SCORE_MAX)
@@ -123,16 +128,20 @@ class ClusterView:
         self.epoch = 0
         """Grows when many hosts changed at once."""
         self._known = shapes
-        self._shapes: dict[int, ShapeView] = {}
+        self._shapes: dict[tuple[int, int | None], ShapeView] = {}
         self._mixed: set[tuple[tuple[int, int], ...]] = set()
         """Gangs of several shapes that found no place."""
 
-    def shape(self, number: int) -> ShapeView:
-        """The shape of a number."""
-        shape = self._shapes.get(number)
+    def shape(self, number: int, host: int | None = None) -> ShapeView:
+        """The shape of a number, where a task is bound to a host that alone."""
+        shape = self._shapes.get((number, host))
         if shape is None:
-            shape = self._shapes[number] = ShapeView(self, number, self._known[number])
+            shape = self._shapes[number, host] = ShapeView(self, number, self._known[number], host)
         return shape
+
+    def put(self, shape: ShapeView, chosen: I64) -> None:
+        """Puts a task on each of the chosen hosts, which have room for it."""
+        self._place(chosen, shape)
 
     def each(self, shape: ShapeView, wanted: int, level: I64 | None) -> I64:
         """Puts up to `wanted` tasks one by one; returns a host for each that found one. `level` counts the job's tasks

@@ -21,7 +21,7 @@ from processors.placement.hosts import Phase
 from processors.placement.kept import OwnRoom
 from processors.placement.packing import fits, scores
 
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
 PHASE_NAMES = {Phase.RETURNING: "returning", Phase.SILENT: "silent", Phase.LOST: "lost"}
 NEAREST = 3
 RANGES_MAX = 32
@@ -123,12 +123,7 @@ def explanation(
     hosts = view.hosts
     free, kept = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
-    reasons = _reasons(view, shape, code, left, kept)
-    values, counts = counted(reasons[hosts.present > 0])
-    by_reason = zip((_name(view, shape, value) for value in values.tolist()), counts.tolist(), strict=True)
-    total: dict[str, int] = {}
-    for name, count in by_reason:
-        total[name] = total.get(name, 0) + count
+    reasons = hosts_reasons(view, shape, code, left, kept)
     return GangsUnplaced(
         job_id="",
         code=code,
@@ -138,12 +133,21 @@ def explanation(
         need=hosts.kinds.amounts(shape.need[:-1]),
         ports=shape.need[-1],
         hosts_considered=int(hosts.present.sum()),
-        hosts_by_reason=total,
-        nearest=_nearest(view, shape, left, np.flatnonzero(reasons < OPEN)),
+        hosts_by_reason=counts_of(view, shape, reasons[hosts.present > 0]),
+        nearest=nearest(view, shape, left, np.flatnonzero(reasons < OPEN)),
     )
 
 
-def _reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64, kept: I64) -> NDArray[np.int64]:
+def counts_of(view: ClusterView, shape: ShapeView, reasons: NDArray[np.int64]) -> dict[str, int]:
+    """How many hosts have which reason, by its name."""
+    total: dict[str, int] = {}
+    for value, count in zip(*(each.tolist() for each in counted(reasons)), strict=True):
+        name = _name(view, shape, value)
+        total[name] = total.get(name, 0) + count
+    return total
+
+
+def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64, kept: I64) -> NDArray[np.int64]:
     """The first reason of each host; `left` is what is left when as many tasks as possible were put there, `kept` what
     is kept for others.
     """
@@ -176,7 +180,7 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
     return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"
 
 
-def _nearest(view: ClusterView, shape: ShapeView, left: I64, among: I64) -> tuple[NearMiss, ...]:
+def nearest(view: ClusterView, shape: ShapeView, left: I64, among: I64) -> tuple[NearMiss, ...]:
     """The hosts that lack least for one task, each kind by its share of the largest host."""
     lacks = np.maximum(shape.column[:-1] - left[:-1, among], 0)
     distance = np.zeros(len(among), dtype=np.int64)

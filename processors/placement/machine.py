@@ -39,6 +39,7 @@ from events.records.placement import (
     HostAnswered,
     HostLost,
     HostRemoved,
+    MatchingHostsChanged,
     TasksPlaced,
 )
 from events.records.pools import CellConfigured
@@ -50,6 +51,7 @@ from processors.placement.holds import kept_room
 from processors.placement.host_removal import HostRemovals
 from processors.placement.hosts import Hosts
 from processors.placement.liveness import Liveness
+from processors.placement.matching import Matching
 from processors.placement.parked import asked, parked
 from processors.placement.reports import Reports
 from processors.placement.rows import CellRow
@@ -86,23 +88,25 @@ class Placement:
         self.runs = Runs(self.hosts, self.cell, self._settings)
         self._liveness = Liveness(self.hosts, self.cell, self._settings)
         self._removals = HostRemovals(self.hosts, self._settings)
+        self._matching = Matching(self.hosts, self.cell, self._input)
         self.sharing = Sharing(self.runs, self.hosts, self._settings, self._input)
         self._quiet = False
         """Whether nothing was to be said of the tasks that wait, and nothing has changed since. Only saves work."""
         self._on: dict[type[Event], tuple[Callable[[Any, int], object], ...]] = {
             HostConnected: (self.hosts.connected,),
-            HostOffered: (self.hosts.offered,),
+            HostOffered: (self.hosts.offered, self._matching.offered),
             HostSilent: (self.hosts.silent,),
             HostBack: (self.hosts.back,),
             HostReconciled: (self.hosts.reconciled,),
             HostLost: (self._lost,),
-            HostRemoved: (self._removed,),
+            HostRemoved: (self._matching.host_removed, self.runs.host_removed, self._removed),
+            MatchingHostsChanged: (self._matching.matching,),
             CapacityChanged: (self.hosts.capacity_said,),
             GatewayBeat: (self._liveness.beat,),
             HostAnswered: (self._answered,),
             TimerPassed: (self._passed,),
             PoolAnswered: (self._pool_answered,),
-            JobAccepted: (self.runs.accepted,),
+            JobAccepted: (self.runs.accepted, self._matching.accepted),
             GangsAdmitted: (self.runs.admissions.admitted,),
             AdmissionsRanked: (self.runs.admissions.ranked,),
             GangsParked: (self.runs.admissions.parked,),
@@ -113,7 +117,7 @@ class Placement:
             JobPriorityChanged: (self.runs.priority_changed,),
             JobSlaChanged: (self.runs.sla_changed,),
             RunsEnded: (self.runs.ended,),
-            JobChanged: (self.runs.changed,),
+            JobChanged: (self.runs.changed, self._matching.job_changed),
             InstancesChanged: (self.runs.instances_changed,),
             TasksPlaced: (self.runs.placed,),
             GangsUnplaced: (self.runs.admissions.unplaced,),
@@ -132,6 +136,8 @@ class Placement:
             self.hosts.table,
             self._liveness.asks,
             self._removals.asks,
+            self._matching.table,
+            self._matching.said,
             self.runs.jobs,
             self.runs.ports,
             self.runs.shapes.table,
@@ -143,6 +149,7 @@ class Placement:
         """See `Machine.restored`."""
         self._settings.restored()
         self.hosts.restored(self._settings.kinds)
+        self._matching.restored()
         self.runs.restored()
         self.sharing.restored()
         self._quiet = False
@@ -178,6 +185,8 @@ class Placement:
         changed = self.hosts.capacity_changed()
         if changed:
             out.append(changed)
+        if matching := self._matching.decide(units):
+            out.append(matching)
         wakeup = self.next_wakeup()
         due = caught_up and wakeup is not None and wakeup <= now
         if due and (expired_ms := self.sharing.expired_ms(now)) is not None:

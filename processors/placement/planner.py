@@ -100,6 +100,8 @@ class Planner:
             if not self._budget.holds(1):
                 return
             found = self._plan(unit, size, ahead, row)
+            if found is None and self._seen.runs.jobs[job_id].bound:
+                continue  # the next one is bound to another host
             if found is None:
                 return
             plan, draft = found
@@ -120,13 +122,13 @@ class Planner:
         job, slot = runs.jobs[unit[0]], runs.jobs[unit[0]].base + unit[1]
         parts = self._parts(slot, size)
         spread = unit[0] if any(shape.spread for shape, _ in parts) else ""
-        alike = (row.pool, job.priority, row.flags, spread, *((shape.number, tasks) for shape, tasks in parts))
+        alike = (row.pool, job.rank, row.flags, spread, *((shape.number, shape.host, tasks) for shape, tasks in parts))
         own = self._seen.holds.holds.get(slot)
         if alike in self._failed and own is None:
             return None
         needs = [scale(shape.need[:-1], tasks) for shape, tasks in parts]
         need: Vector = tuple(map(sum, zip(*needs, strict=True)))
-        taker = Taker(row.pool, job.priority, need, self._rights.right(row, ahead, need))
+        taker = Taker(row.pool, job.rank, need, self._rights.right(row, ahead, need))
         board = self._on_board()
         if own is not None:
             board.free[:, own.hosts] += own.needs
@@ -148,6 +150,8 @@ class Planner:
         """So many tasks of which shape a unit has."""
         runs = self._seen.runs
         numbers = runs.arena["shape"][slot : slot + size]
+        if size == 1 and (pin := int(runs.arena["pin"][slot])):
+            return [(self._seen.view.shape(int(numbers[0]), pin - 1), 1)]
         shapes = shapes_of_unit(runs, slot, size)
         return [(self._seen.view.shape(number), int((numbers == number).sum())) for number in shapes]
 

@@ -15,6 +15,7 @@ from events.columns import I32, I64, pack_ints
 from events.records.base import Event
 from events.records.placement import GangsReturned, GangsUnplaced
 from events.resources import UNBOUNDED
+from processors.placement import bound_tasks
 from processors.placement.assignment import Assignment, Unplaced
 from processors.placement.budget import Budget
 from processors.placement.cluster_view import ShapeView
@@ -62,6 +63,8 @@ class Reports:
     def _reason(self, unplaced: Unplaced) -> Reason:
         if unplaced.home:
             return Reason(Code.WAITING_FOR_HOST, 0, (0,))
+        if unplaced.code is not None:
+            return Reason(unplaced.code, 0, (0,))
         key: tuple[object, ...] = (*unplaced.parts, unplaced.own.code if unplaced.own else None)
         if unplaced.own and unplaced.gang:  # what is kept for a gang may hold some of its tasks already
             key = (*key, int(self._assignment.slots(unplaced)[0]))
@@ -77,7 +80,10 @@ class Reports:
         key = (shape, UNBOUNDED if len(first.parts) > 1 else size)
         is_own = first.own is not None or first.home
         found = None if is_own else self._explained.get(key)
-        if found is None:
+        if first.code is not None:
+            hosts = np.concatenate([self._assignment.hosts_of(self._assignment.slots(part)) for part in parts])
+            found = bound_tasks.explanation(self._assignment.view, shape, hosts, first.code)
+        elif found is None:
             found = explanation(self._assignment.view, *key, why.code, first.own)
             self._explained |= {} if is_own else {key: found}
         instances = slots - row.base

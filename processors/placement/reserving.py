@@ -53,7 +53,7 @@ class Reserving:
         tried: set[object] = set()
         since_s = elapsed(self._seen.now - after_ms)
         for unplaced in assignment.unplaced:
-            if unplaced.rank == BORROWED or unplaced.parts in tried:
+            if unplaced.rank == BORROWED or unplaced.code is not None or unplaced.parts in tried:
                 continue
             task = self._first(assignment, unplaced, since_s)
             if task is None:

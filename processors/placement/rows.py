@@ -2,6 +2,7 @@
 
 import msgspec
 
+from events.bounds import INT_MAX
 from events.codes import Code
 from events.records.parts import Cause
 from events.records.placement import HostAnswered
@@ -13,6 +14,18 @@ NEVER = -1
 
 GANG = -1
 """In place of the number of a shape: the gang of a job, whatever shapes its tasks have."""
+BOUND = -2
+"""And this number, less the place of the code in `BOUND_CODES`: tasks that are bound to hosts."""
+BOUND_CODES = (
+    *(Code.BOUND_HOST_LOST, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_BUSY),
+    Code.WAITING_FOR_PREEMPTION,
+)
+"""Why a task finds no place on its host; the first that holds, but where others leave for it."""
+
+
+def bound_as(code: str) -> int:
+    """By what a code of tasks that are bound to hosts is reported."""
+    return BOUND - BOUND_CODES.index(Code(code))
 
 
 class HostRow(msgspec.Struct, array_like=True):
@@ -68,7 +81,17 @@ class JobRow(msgspec.Struct, array_like=True):
     gang: int = 0
     """Size of its gang; 0: none was admitted yet."""
     reported: dict[int, str] = {}
-    """The code last given for tasks that wait now, by their shape, or `GANG`."""
+    """The code last given for tasks that wait now, by their shape, `GANG`, or of those that are bound to hosts `BOUND`
+    and below."""
+    daemon: bool = False
+    """Whether it has a task on each host that matches, ahead of other work."""
+    bound: bool = False
+    """Whether tasks of it are bound to hosts."""
+
+    @property
+    def rank(self) -> int:
+        """Its priority; that of daemons is above all others."""
+        return INT_MAX if self.daemon else self.priority
 
     @property
     def shape(self) -> int:
@@ -103,6 +126,8 @@ class CellRow(msgspec.Struct, array_like=True):
     """The last change of hosts or runs."""
     passed_ms: int = 0
     """The last deadline that passed; what was to be done then is done."""
+    matching_by: CauseRow | None = None
+    """The last change of daemons, or of what hosts offer."""
 
 
 class AskRow(msgspec.Struct, array_like=True):

@@ -10,18 +10,19 @@ Columns over all tasks in an `Arena`:
   `available_s`: the second since when it is reported to be running, 0: not yet; `leaving`: the order by which it must
   leave, 0: none;
 * `home`, `home_s`: the host that is kept for the next run, and since when (`homes.py`);
+* `pin`: the number plus 1 of the only host that its next run may have, 0: any that matches;
 * `ended`: the highest run known to be over. A run at or below it is void whatever says it later, so what a run holds
   is given back exactly once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
 from events.bounds import INT_MAX
 from events.codes import ENDED_JOBS
-from events.columns import I64, distinct, indexed, ints
+from events.columns import I32, I64, distinct, indexed, ints
 from events.instance_changes import instance_change
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import (
@@ -35,7 +36,7 @@ from events.records.lifecycle import (
     RunsAvailable,
     RunsEnded,
 )
-from events.records.placement import TasksPlaced
+from events.records.placement import HostRemoved, TasksPlaced
 from events.task_shapes import queued_shapes
 from processors.placement.admissions import Admissions
 from processors.placement.homes import Homes
@@ -50,8 +51,11 @@ from processors.state.table import Table, struct_table
 
 COLUMNS = (
     *("shape", "entitled", "admission", "waiting", "since"),
-    *("placed", "host", "placed_s", "available_s", "leaving", "home", "home_s", "ended"),
+    *("placed", "host", "placed_s", "available_s", "leaving", "home", "home_s", "pin", "ended"),
 )
+
+NOWHERE = INT_MAX
+"""In the column `pin`: the host of a task of a daemon is gone."""
 
 
 class Runs:
@@ -96,10 +100,11 @@ class Runs:
     def accepted(self, event: JobAccepted, now: int) -> None:
         """A job is there."""
         shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
-        if event.job_id in self.jobs or event.instances < 1 or not shapes:
+        daemon = event.kind == "daemon"
+        if event.job_id in self.jobs or event.instances < (not daemon) or not shapes:
             return
         cell = self._cell.change("cell")
-        base = self.arena.take(event.instances)
+        base = self.arena.take(max(1, event.instances))
         self.arena.fill("ended", base, event.instances, event.first_run - 1)
         self._at[base] = event.job_id
         self.jobs.put(
@@ -115,6 +120,7 @@ class Runs:
                 service=event.kind != "batch",
                 sla=event.max_unavailable is not None,
                 controller=event.controller,
+                daemon=daemon,
             ),
         )
         cell.jobs += 1
@@ -130,10 +136,25 @@ class Runs:
             self.jobs.change(event.job_id).sla = event.max_unavailable is not None
 
     def queued(self, event: GangsQueued, now: int) -> None:
-        """Runs wait for admission, or for a place where it is kept; their tasks may ask something else than before."""
+        """Runs wait for admission, or for a place where it is kept, some of them on one host alone; their tasks may ask
+        something else than before.
+        """
         if event.shapes:
             self._reshape(event)
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.admissions.stretch)
+        if event.pin:
+            self._bind(event, slots, ints(event.pin)[index])
+        else:
+            self.arena.set("pin", slots[self.arena["pin"][slots] != 0], 0)
         self.admissions.queued(event, now)
+
+    def host_removed(self, event: HostRemoved, now: int) -> None:
+        """A host is forgotten; to be called while it still has its number. What was bound to it may run anywhere; a
+        task of a daemon nowhere: it is about to be removed.
+        """
+        slots = np.flatnonzero(self.arena["pin"] == self._hosts.table[event.host_id].number + 1)
+        for job_id, part in self.waits.by_job(slots):
+            self.arena.set("pin", part, NOWHERE if self.jobs[job_id].daemon else 0)
 
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places."""
@@ -194,6 +215,7 @@ class Runs:
         self.shapes.give_back_job(row.shapes)
         self.arena.give_back(row.base, row.instances)
         del self._at[row.base]
+        self.waits.bound.pop(event.job_id, None)
         self.jobs.remove(event.job_id)
 
     def instances_changed(self, event: InstancesChanged, now: int) -> None:
@@ -235,7 +257,24 @@ class Runs:
         """A job has so many more tasks of each shape."""
         tasks = {number: row.shapes.get(number, 0) + more.get(number, 0) for number in row.shapes | more}
         row.shapes = {number: count for number, count in tasks.items() if count}
-        row.reported = {number: code for number, code in row.reported.items() if number in (GANG, *row.shapes)}
+        row.reported = {number: code for number, code in row.reported.items() if number in row.shapes or number <= GANG}
+
+    def _bind(self, event: GangsQueued, slots: I64, pin: I32) -> None:
+        """Tasks may run on one host alone, -1: anywhere."""
+        known = (self._hosts.table.get(host_id) for host_id in event.host_ids)
+        numbers = np.array([*(row.number + 1 if row else NOWHERE for row in known), 0], dtype=np.int64)
+        for job_id, at in self._of_jobs(slots):
+            row, pins = self.jobs.change(job_id), numbers[pin[at]]
+            if pins.any():
+                row.bound = True
+                self.waits.bound[job_id] = None
+            self.arena.set("pin", slots[at], pins if row.daemon else np.where(pins == NOWHERE, 0, pins))
+
+    def _of_jobs(self, slots: I64) -> Iterator[tuple[str, I64]]:
+        """The indexes of slots, job by job."""
+        bases, index = indexed(self.arena["owner"][slots] - 1)
+        for at, base in enumerate(bases.tolist()):
+            yield self._at[base], np.flatnonzero(index == at)
 
     def _let_go(self, slots: I64) -> None:
         """Tasks have no place and need none any more."""

@@ -1,5 +1,5 @@
-"""What waits for a place, in the order in which it is served: what is entitled before what is borrowed, then by the
-number of its admission.
+"""What waits for a place, in the order in which it is served: jobs that are bound to hosts before others, what is
+entitled before what is borrowed, then by the number of its admission.
 
 Tasks admitted together, a range of one job, have one number. So what waits is kept as ranges, each with how many of its
 tasks wait at which rank; which these are, the columns say.
@@ -52,6 +52,8 @@ class Waits:
         """How many tasks wait, by job."""
         self.parking = 0
         """How many tasks are to be parked."""
+        self.bound: dict[str, None] = {}
+        """The jobs with tasks that are bound to hosts: these are served first, for they have nowhere else to go."""
         self._jobs = jobs
         self._arena = arena
         self._at = at
@@ -74,6 +76,7 @@ class Waits:
         self.parking = 0
         for calendar in self.calendars.values():
             calendar.clear()
+        self.bound = {job_id: None for job_id, row in self._jobs.items() if row.bound}
         self.add(np.flatnonzero(self._arena["waiting"]))
 
     def by_job(self, slots: I64) -> Iterator[tuple[str, I64]]:
@@ -127,10 +130,13 @@ class Waits:
     def in_order(self) -> Iterator[tuple[int, Range]]:
         """Ranges in the order in which they are served, each with the rank that is served now."""
         numbers = sorted(self.ranges)
-        for rank in RANKS:
-            for number in numbers:
-                if self.ranges[number].counts[rank]:
-                    yield rank, self.ranges[number]
+        bound = [number for number in numbers if self.ranges[number].job_id in self.bound] if self.bound else []
+        others = sorted({*numbers}.difference(bound)) if bound else numbers
+        for part in (bound, others):
+            for rank in RANKS:
+                for number in part:
+                    if self.ranges[number].counts[rank]:
+                        yield rank, self.ranges[number]
 
     def slots(self, rank: int, known: Range) -> I64:
         """Those of a range that wait at a rank, ascending."""

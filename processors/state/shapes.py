@@ -83,6 +83,8 @@ class Shapes:
         """Fills the column of a job that was accepted; `shapes` as `shapes_of` found them. Returns how many of its
         tasks have which shape, by number.
         """
+        if not event.instances:
+            return {}
         if not event.shape:
             number = self.take(shapes[0], event.instances)
             if number:  # slots that were taken are 0

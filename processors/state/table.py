@@ -14,7 +14,7 @@ import msgspec
 from events.acceptance import Chain
 from events.structs import known
 
-Key = str | int | tuple[str, int]
+Key = str | int | tuple[str, int] | tuple[str, str]
 K = TypeVar("K", bound=Key)
 R = TypeVar("R")
 

@@ -13,7 +13,16 @@ from events.codes import ENDED_JOBS, Code
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
 from projections.queries import held_reasons, order_reasons
-from projections.queries.sentences import MORE_HOSTS, REMEDIES, Remedy, beyond, count_tasks, counted, funnel
+from projections.queries.sentences import (
+    MORE_HOSTS,
+    REMEDIES,
+    Remedy,
+    beyond,
+    bound_host_text,
+    count_tasks,
+    counted,
+    funnel,
+)
 from projections.queries.situations import LASTING, Detail, Leaving, Situation, Wait
 from projections.record_json import at
 from projections.views.reasons import WAITS
@@ -24,7 +33,8 @@ Json = dict[str, Any]
 AMOUNTS = ("asked", "free", "need", "allocated", "entitlement", "limit", "floor", "kept", "wanted")
 """What of records and reasons is amounts by name."""
 OF_PLACEMENT = (
-    *(*LASTING, Code.NO_HOST_FITS, Code.GANG_INCOMPLETE, Code.HELD_FOR_OTHERS, Code.WAITING_FOR_HOST),
+    *LASTING,
+    *(Code.NO_HOST_FITS, Code.GANG_INCOMPLETE, Code.HELD_FOR_OTHERS, Code.WAITING_FOR_HOST, Code.BOUND_HOST_BUSY),
     Code.BACKOFF,
 )
 """Codes by which entitlement holds what placement gave back: placement has the numbers."""
@@ -236,6 +246,8 @@ def _unplaced(row: ExplanationRow, waiting: int, kinds: Kinds, change: str = "")
     elif row.code == Code.WAITING_FOR_HOST:
         text = "{tasks} wait{s} for the host where {it} ran".format(**counted(tasks))
         text += f", which is kept until {at(numbers['until_ms'])}: task {numbers['instance']} for {numbers['host_id']}"
+    elif row.code in (Code.BOUND_HOST_BUSY, Code.BOUND_HOST_LOST):
+        return _with_needs(_said(row, bound_host_text(tasks, numbers, kinds)), row, tasks, kinds)
     else:
         text = _SENTENCES.get(row.code, "{tasks} wait{s}: " + row.code).format(**counted(tasks))
     if missing and size > 1 and fit:
@@ -243,9 +255,14 @@ def _unplaced(row: ExplanationRow, waiting: int, kinds: Kinds, change: str = "")
     if row.code != Code.WAITING_FOR_HOST:
         text += funnel(numbers, kinds)
     found = _said(row, text, remedy or _with(row.code, change))
-    need = numbers.get("need")
-    found |= _funnel_of(row, kinds)
-    found |= {"tasks": tasks, "fit": fit if size > 1 else None, "missing": missing or None}
+    found |= {"fit": fit if size > 1 else None, "missing": missing or None}
+    return _with_needs(found, row, tasks, kinds)
+
+
+def _with_needs(found: Json, row: ExplanationRow, tasks: int, kinds: Kinds) -> Json:
+    """A reason of placement with what its tasks ask, and what hosts lack."""
+    need = msgspec.json.decode(row.numbers).get("need")
+    found |= _funnel_of(row, kinds) | {"tasks": tasks}
     return found | {"asked": write_amounts(in_order(need), kinds.units) if need else None}
 
 

@@ -50,11 +50,16 @@ REMEDIES: dict[str, Remedy] = {
     Code.WAITING_FOR_HOST: Remedy(WAIT, "it goes there when the host is heard again, afterwards to any other"),
     Code.HOSTS_RESERVED: Remedy(WAIT, "it goes on when enough tasks on these hosts have ended"),
     Code.NO_HOSTS: Remedy(OPERATOR, "connect hosts"),
+    Code.BOUND_HOST_BUSY: Remedy(WAIT, "it goes on when there is room on that host, and it is heard"),
+    Code.BOUND_HOST_LOST: Remedy(
+        OPERATOR, "it goes on when the host is back; `paceline host remove HOST` says that it never comes back"
+    ),
     Code.BACKOFF: Remedy(WAIT, "it is tried again by itself"),
     Code.BELOW_RESERVATION: Remedy(WAIT, "it runs again when its pool is entitled to more"),
     Code.BELOW_ENTITLEMENT: Remedy(WAIT, "it runs again when its pool is entitled to more"),
     Code.HIGHER_PRIORITY: Remedy(WAIT, "it runs again when there is room; a higher priority helps"),
     Code.HOSTS_CLEARED: Remedy(WAIT, "it runs again where there is room"),
+    Code.FOR_DAEMON: Remedy(WAIT, "it runs again where there is room"),
     Code.DEFERRED: Remedy(WAIT, "others are asked meanwhile"),
     Code.SLA_BUDGET_SPENT: Remedy(WAIT, "it goes on when instances are available again"),
     Code.NOT_YET_EVALUATED: Remedy(WAIT, "it is looked at in the next rounds"),
@@ -64,6 +69,7 @@ FOR_WHOM: dict[str, str] = {
     Code.BELOW_ENTITLEMENT: "job {for_job} of pool {for_pool}, which is below its entitlement",
     Code.HIGHER_PRIORITY: "job {for_job} of the same pool, {for_pool}, which goes first",
     Code.HOSTS_CLEARED: "job {for_job} of pool {for_pool}, which fits nowhere else",
+    Code.FOR_DAEMON: "daemon {for_job}, which runs on every host that matches",
     Code.LIMIT_REACHED: "job {for_job} of pool {for_pool}, under the limit that both share",
 }
 """By the code of an order, who gets what its runs hold."""
@@ -135,3 +141,15 @@ def funnel(numbers: Mapping[str, Any], kinds: Kinds) -> str:
         lacks = ", ".join(amount(name, value, kinds) for name, value in near["lacks"].items() if value > 0)
         text += f"; nearest {near['host_id']}, short of {lacks or 'ports'}"
     return text
+
+
+def bound_host_text(tasks: int, numbers: Mapping[str, Any], kinds: Kinds) -> str:
+    """Why tasks that may run on one host alone don't: the first hosts, and what is the matter with these."""
+    nearest, hosts = numbers.get("nearest", ()), numbers.get("hosts_considered", 0)
+    names = ", ".join(near["host_id"] for near in nearest) + (
+        f" and {hosts - len(nearest)} more" * (hosts > len(nearest))
+    )
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(numbers.get("hosts_by_reason", {}).items()))
+    lacks = {name: value for name, value in nearest[0]["lacks"].items() if value > 0} if len(nearest) == 1 else {}
+    short_of = f", short of {amounts(lacks, kinds)}" if lacks and "lost" not in counts else ""
+    return f"{count_tasks(tasks)} may run on {names or 'a host that is gone'} alone ({counts or 'gone'}){short_of}"

@@ -24,7 +24,7 @@ from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
 from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
 
-LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS)
+LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
 """Codes of what stands aside until hosts change: nobody waits behind it."""
 HOLDERS_SHOWN = 3
 

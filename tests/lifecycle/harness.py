@@ -4,7 +4,7 @@ from events.columns import pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
-from events.records.placement import TasksPlaced
+from events.records.placement import HostRemoved, MatchingHostsChanged, TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from events.records.tasks import HostInventory, RunsReported
@@ -48,6 +48,23 @@ class World(Alone[Lifecycle]):
             host=pack_ints([0] * len(runs)),
         )
         return self.peer("placement", placed)
+
+    def match(self, job_id: str, *host_ids: str, matches: int = 1) -> list[Event]:
+        """Hosts match a daemon from now on, or no longer."""
+        zeros = pack_ints([0] * len(host_ids))
+        changed = MatchingHostsChanged(
+            job_ids=(job_id,),
+            host_ids=host_ids,
+            host_session=pack_longs([1] * len(host_ids)),
+            job=zeros,
+            host=pack_ints(range(len(host_ids))),
+            matches=pack_ints([matches] * len(host_ids)),
+        )
+        return self.peer("placement", changed)
+
+    def remove(self, host_id: str) -> list[Event]:
+        """A host is forgotten."""
+        return self.peer("placement", HostRemoved(host_id=host_id, session=1, code="ASKED", left_ms=1))
 
     def report(self, state: int, *runs: Run, exit_code: int = 0, session: int | None = None) -> list[Event]:
         """What h1 says, in its present session unless said."""

@@ -403,6 +403,7 @@ def test_tasks_that_fail_when_they_are_preempted_are_told_for_whom(api):
         ("BELOW_RESERVATION", "job w of pool /q, which is below its reservation"),
         ("HIGHER_PRIORITY", "job w of the same pool, /q, which goes first"),
         ("HOSTS_CLEARED", "job w of pool /q, which fits nowhere else"),
+        ("FOR_DAEMON", "daemon w, which runs on every host that matches"),
         ("LIMIT_REACHED", "job w of pool /q, under the limit that both share"),
         ("A_CODE_OF_LATER", "job w of pool /q"),
     ],

@@ -40,6 +40,8 @@ class Claims:
         settings = self._pools.settings
         longest = slice_ms(settings.turn_for_ms, settings.turn_doublings, settings.turn_doublings)
         for task, held in units.held.items():
+            if units.jobs[task[0]].kind == "daemon":
+                continue
             if not held.due_ms or self._hosts.run_of(task) == held.run:
                 continue  # it has a place: entitlement may not have written a round since
             waits_ms = now - held.due_ms

@@ -25,7 +25,7 @@ from paceline.simulate.checker.items import (
     tasks_of,
 )
 
-LASTING = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS")
+LASTING = ("NO_HOSTS", "CONSTRAINT_MISMATCH", "NEVER_FITS", "BOUND_HOST_LOST")
 """Why placement gives back what is entitled, too."""
 
 

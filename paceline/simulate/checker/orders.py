@@ -219,6 +219,8 @@ class _Order:
             return "it has no place"
         if any(units.spared_ms.get(each, 0) > now for each in members):
             return "sla has refused it a while ago"
+        if taker.kind == "daemon":
+            return self._why_not_for_daemon(task, members, way, by_slice)
         often = max((len(units.displaced(each, now)) for each in members), default=0)
         if often >= settings.preemptions_per_hour and self._isnt_below():  # its code may name a way instead
             return f"it was displaced {often} times in this hour"
@@ -234,6 +236,32 @@ class _Order:
         if way == GIVE and job.pool == taker.pool:
             return "it is of the same pool"
         return self._gives(members, pool, bool(by_slice)) if way == GIVE else ""
+
+    def _why_not_for_daemon(self, task: Task, members: tuple[Task, ...], way: int, by_slice: int) -> str:
+        """Who leaves for a daemon: of its own pool anybody, of others what is above their entitlement; or who has a
+        place elsewhere, or has run for its slice.
+        """
+        job, taker = self._units.jobs[task[0]], self._units.jobs[self._unit.job_id]
+        if by_slice and not self._slice_over(members):
+            return "its slice isn't over"
+        if way == OWN:
+            return "" if job.pool == taker.pool else "it is of another pool"
+        if way != GIVE:
+            return "" if way == MOVE or self._slice_over(members) else "its slice isn't over"
+        entitled = self._entitled.get(job.pool, {})
+        need = self._units.needs(self._unit.tasks())
+        giver = Giver(self._placed(job.pool), entitled, self._within(job.pool, entitled))
+        why = why_not(
+            self._units.needs(members), giver, Taker(need, Counter(), need, True), self._taken, bool(by_slice)
+        )
+        self._taken.update(self._units.needs(members))
+        return why
+
+    def _within(self, pool: str, entitled: dict[str, int]) -> dict[str, int]:
+        """The part of its entitlement that is within its reservation."""
+        defined = self._pools.defined.get(pool)
+        reserved = defined.reservation if defined is not None else {}
+        return {name: min(amount, entitled.get(name, 0)) for name, amount in reserved.items()}
 
     def _slice_over(self, members: tuple[Task, ...]) -> bool:
         used = max(self._units.slices[each] for each in members)
@@ -254,16 +282,11 @@ class _Order:
         return ""
 
     def _gives(self, members: tuple[Task, ...], pool: str, by_slice: bool) -> str:
-        entitled, reserved = self._entitled.get(pool), self._pools.defined.get(pool)
-        mine = self._entitled.get(self._event.for_pool)
+        entitled, mine = self._entitled.get(pool), self._entitled.get(self._event.for_pool)
         if entitled is None or mine is None:
             return "its pool, or that of the gang, was told nothing of what it may use"
-        within = {
-            name: min(amount, entitled.get(name, 0))
-            for name, amount in (reserved.reservation if reserved is not None else {}).items()
-        }
         victim = self._units.needs(members)
-        giver = Giver(self._placed(pool), entitled, within)
+        giver = Giver(self._placed(pool), entitled, self._within(pool, entitled))
         need = self._units.needs(self._unit.tasks())
         taker = Taker(need, self._placed(self._event.for_pool), mine, self._below_reservation)
         why = why_not(victim, giver, taker, self._taken, by_slice)

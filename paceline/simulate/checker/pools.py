@@ -86,7 +86,7 @@ class Pools:
             for name, asked in _largest(job).items():
                 if name in pool.limit and pool.limit[name] < held.get(name, 0) + asked:
                     return False
-                if not job.preemptible and pool.reservation.get(name, 0) < non_preemptible.get(name, 0) + asked:
+                if self.is_firm(job) and pool.reservation.get(name, 0) < non_preemptible.get(name, 0) + asked:
                     return False
         return True
 
@@ -94,11 +94,21 @@ class Pools:
         """Whether a pool, or one above it, admits nothing."""
         return any(each in self.defined and self.defined[each].closed for each in upwards(path))
 
+    def _shared(self) -> dict[str, int]:
+        """What pools share: what the cell has without what daemons hold."""
+        daemons = self.units.needs(task for task in self.units.held if self.units.jobs[task[0]].kind == "daemon")
+        return {name: max(0, amount - daemons[name]) for name, amount in self._capacity.items()}
+
+    @staticmethod
+    def is_firm(job: JobAccepted) -> bool:
+        """Whether a job stays within the reservation of its pool."""
+        return not job.preemptible and job.kind != "daemon"
+
     def _count(self, task: Task, sign: int) -> None:
         job = self.units.jobs[task[0]]
         for path in upwards(job.pool):
             held = ((self.allocated, self._grown), (self._non_preemptible, self._non_preemptible_grown))
-            for counted, grown in held[:1] if job.preemptible else held:
+            for counted, grown in held if self.is_firm(job) else held[:1]:
                 amounts = counted.setdefault(path, {})
                 for name, need in self.units.need(task).items():
                     amounts[name] = amounts.get(name, 0) + sign * need
@@ -141,7 +151,7 @@ class Pools:
             )
             for path, pool in self.defined.items()
         }
-        for fault in faults(pools, self._capacity):
+        for fault in faults(pools, self._shared()):
             raise Violation(f"{round_} says entitlements that aren't fair: {fault}")
 
     def _check_gangs(self, admitted: set[Task], round_: Round) -> None:

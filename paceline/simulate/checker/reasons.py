@@ -56,7 +56,7 @@ class Reasons:
                 what = f"{round_} tells {task} {event.code}"
                 if event.pool != job.pool or event.at not in ("/", *upwards(job.pool)):
                     raise Violation(f"{what} of {event.pool} at {event.at}, it is in {job.pool}")
-                if event.firm == job.preemptible or event.controllers != (job.controller and task[1] == 0):
+                if event.firm != self._pools.is_firm(job) or event.controllers != (job.controller and task[1] == 0):
                     raise Violation(f"{what}, as of another class")
         if event.job_ids and (why := self._contradicts(event)):
             raise Violation(f"{round_} tells {event.job_ids[0]} {event.code}, and {why}: {event}")
@@ -82,9 +82,9 @@ class Reasons:
                 return "it was evaluated"
         return ""
 
-    def _lines(self) -> dict[tuple[str, bool], Counter[int]]:
+    def _lines(self) -> dict[tuple[str, str], Counter[int]]:
         """Of each class of each pool how many gangs wait, or are borrowed and keep their place, by priority."""
-        lines: dict[tuple[str, bool], Counter[int]] = {}
+        lines: dict[tuple[str, str], Counter[int]] = {}
         borrowed = (task for task, held in self._units.held.items() if not held.entitled)
         for task in (*self._units.queued, *borrowed):
             if task not in self._units.gangs or self._units.unit(task)[:1] == (task,):
@@ -94,9 +94,9 @@ class Reasons:
                 lines[line][self._units.priority[task[0]]] += 1
         return lines
 
-    def _line(self, task: Task) -> tuple[str, bool]:
+    def _line(self, task: Task) -> tuple[str, str]:
         job = self._units.jobs[task[0]]
-        return job.pool, job.preemptible
+        return job.pool, "daemon" if job.kind == "daemon" else "soft" if job.preemptible else "firm"
 
 
 def _exceeds(asked: Amounts, allocated: Amounts, most: Amounts, default: int | None = None) -> bool:

@@ -53,6 +53,8 @@ class Serving:
         self._kept = {task for unit in (*self._plans.plans, *self._plans.reserved) for task in unit.tasks()}
 
     def _is_plain(self, task: Task) -> bool:
+        if self._units.jobs[task[0]].kind == "daemon":  # these go first
+            return False
         alone = task not in self._units.gangs and task not in self._kept
         alone = alone and task not in self._units.parking and task not in self._units.parked
         return alone and task in self._numbers and not shape_of(self._units.jobs[task[0]], task[1]).ports

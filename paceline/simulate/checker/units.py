@@ -102,11 +102,14 @@ class Units:
         return task in self.leaving and now < self._overdue_ms[task]
 
     def placed(self, pool: str, now: int) -> Counter[str]:
-        """What runs of a pool and those below it have places for and aren't leaving."""
+        """What runs of a pool and those below it have places for and aren't leaving, those of daemons aside."""
         return self.needs(
             task
             for task, held in self.held.items()
-            if held.placed_ms and not self.is_leaving(task, now) and _within(self.jobs[task[0]].pool, pool)
+            if held.placed_ms
+            and not self.is_leaving(task, now)
+            and _within(self.jobs[task[0]].pool, pool)
+            and self.jobs[task[0]].kind != "daemon"
         )
 
     def displaced(self, task: Task, now: int) -> list[int]:

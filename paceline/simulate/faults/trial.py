@@ -290,7 +290,7 @@ class Trial:
             process.clock.turn(rate=1)
         for process in self.processes[::2]:
             process.start()
-        self._stop([job_id for job_id, kind in self._jobs().items() if kind == "stateless"], "service")
+        self._stop([job_id for job_id, kind in self._jobs().items() if kind != "batch"], "service")
         if self._until_idle():
             self.checker.stalled()
         elif self._longest_ms() < REST_MS // 2:

@@ -68,6 +68,8 @@ WAITS = (
     Code.NO_HOST_FITS,
     Code.GANG_INCOMPLETE,
     Code.NO_HOSTS,
+    Code.BOUND_HOST_BUSY,
+    Code.BOUND_HOST_LOST,
     Code.HOSTS_RESERVED,
     Code.HELD_FOR_OTHERS,
     Code.WAITING_FOR_HOST,

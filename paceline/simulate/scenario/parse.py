@@ -87,7 +87,7 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
     yield from _check_losses(scenario, document)
     yield from _check_names(scenario, document, seen, hosts)
     yield from _check_times(scenario, document, own)
-    services = {job.job_id for *_, job in submitted if job.kind == "stateless"} - {e.stop for e in scenario.events}
+    services = {job.job_id for *_, job in submitted if job.kind != "batch"} - {e.stop for e in scenario.events}
     if services and scenario.end is None:
         yield document.fault("", f"needs `end`: {', '.join(sorted(map(str, services)))} never ends by itself")
 

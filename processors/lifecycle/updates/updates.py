@@ -144,11 +144,15 @@ class Updates:
         return there
 
     def lacking(self, job_id: str, instances: int) -> int:
-        """How many instances a job is to get to have so many."""
+        """How many instances a job is to get to have so many; a daemon gets its own by hosts."""
+        if self._jobs.table[job_id].kind == "daemon":
+            return 0
         return instances - int(np.count_nonzero(self.there(job_id)[:instances]))
 
     def missing(self, job_id: str, instances: int) -> I64:
-        """Which of so many instances a job hasn't, not even such as are about to go."""
+        """Which of so many instances a job hasn't, not even such as are about to go; a daemon lacks none here."""
+        if self._jobs.table[job_id].kind == "daemon":
+            return np.zeros(0, dtype=np.int64)
         state = self.column(job_id, "state")[:instances]
         holes = np.flatnonzero((state == TaskState.NONE) & (self.column(job_id, "goal")[:instances] != Goal.REMOVE))
         return np.concatenate((holes, np.arange(len(state), instances)))

@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from events.acceptance import digest
+from events.bounds import INSTANCES_MAX
 from events.columns import I64, ints, longs, pack_ints, pack_longs, spread
 from events.records.parts import Constraint, TaskShape
 from events.resources import in_order
@@ -18,6 +19,8 @@ KEPT = 10
 """So many newest versions are kept, and those that runs are of."""
 FIXED = ("pool", "kind", "preemptible", "controller", "on_preempt", "gang_min")
 """Fields that no update changes."""
+OF_DAEMON = ("constraints",)
+"""Nor of a daemon: placement keeps who matches it."""
 OF_BATCH = ("instances", "priority", "max_runtime_ms", "update", "description", "labels", "owner")
 """Fields that an update of a batch job may change."""
 FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
@@ -42,7 +45,7 @@ def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         count=job.override_count,
         override=job.override,
         rules=run_rules(job),
-        instances=job.instances,
+        instances=INSTANCES_MAX if job.kind == "daemon" else job.instances,
         priority=job.priority,
         max_unavailable=job.max_unavailable,
         policy=job.update or PolicyRow(),
@@ -82,7 +85,8 @@ def task_shape(asks: AskedRow) -> TaskShape:
 def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
     """The first field that differs and must not; empty: there is none."""
     changed = [name for name in FIELDS if before.fields.get(name) != after.fields.get(name)]
-    allowed = OF_BATCH if kind == "batch" else [name for name in FIELDS if name not in FIXED]
+    fixed = FIXED + OF_DAEMON if kind == "daemon" else FIXED
+    allowed = OF_BATCH if kind == "batch" else [name for name in FIELDS if name not in fixed]
     return next((name for name in changed if name not in allowed), "")
 
 

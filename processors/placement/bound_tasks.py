@@ -1,0 +1,52 @@
+"""Tasks that may run on one host alone: whether they find room there, and why not."""
+
+import numpy as np
+
+from events.codes import Code
+from events.columns import I64, distinct
+from events.records.placement import GangsUnplaced
+from processors.placement.cluster_view import ClusterView, ShapeView
+from processors.placement.explain import LASTING, counts_of, hosts_reasons, nearest
+from processors.placement.hosts import Phase
+from processors.placement.packing import Mask, fits
+
+MANY = 1 << 31
+
+
+def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
+    """Which of as many tasks find room on their hosts (-1: gone), those before others first; nothing is put there."""
+    known = np.where(hosts >= 0, hosts, 0)
+    order = np.argsort(hosts, kind="stable")
+    starts = np.flatnonzero(np.diff(hosts[order], prepend=-2))
+    turn = np.empty(len(hosts), dtype=np.int64)
+    turn[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
+    found: Mask = (hosts >= 0) & shape.open[known] & (fits(view.free, shape.need, known, MANY) > turn)
+    return found
+
+
+def codes(view: ClusterView, shape: ShapeView, hosts: I64) -> I64:
+    """Why tasks of a shape find no room on their hosts: indexes of `BOUND_CODES`."""
+    known = np.where(hosts >= 0, hosts, 0)
+    lost = (hosts < 0) | (view.hosts.phase[known] == Phase.LOST)
+    never = fits(view.hosts.capacity, shape.need, known, 1) == 0
+    reasons = [lost, (shape.unmet[known] >= 0) & view.hosts.counts[known], never & view.hosts.counts[known]]
+    return np.select(reasons, range(len(reasons)), len(reasons)).astype(np.int64)
+
+
+def explanation(view: ClusterView, shape: ShapeView, hosts: I64, code: Code) -> GangsUnplaced:
+    """Why tasks of a shape find no room on their hosts; of which job they are, whoever asks for it says."""
+    among = distinct(hosts[hosts >= 0])
+    left = view.hosts.capacity if code in LASTING else view.free
+    reasons = hosts_reasons(view, shape, code, left, view.kept)
+    return GangsUnplaced(
+        job_id="",
+        code=code,
+        tasks=0,
+        instance=0,
+        run=0,
+        need=view.hosts.kinds.amounts(shape.need[:-1]),
+        ports=shape.need[-1],
+        hosts_considered=len(among),
+        hosts_by_reason=counts_of(view, shape, reasons[among]),
+        nearest=nearest(view, shape, left, among),
+    )

@@ -1,0 +1,126 @@
+"""Which hosts match the constraints of each daemon, as far as lifecycle knows: it gives each host one task.
+
+What a host offered last counts, also while it is silent or returning; one that is lost goes on as it was said.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from events.codes import ENDED_JOBS
+from events.columns import Names, ints, pack_ints, pack_longs
+from events.records.hosts import HostOffered
+from events.records.lifecycle import JobAccepted, JobChanged
+from events.records.placement import HostRemoved, MatchingHostsChanged
+from processors.placement.budget import Budget
+from processors.placement.hosts import Hosts
+from processors.placement.rows import CellRow
+from processors.state.causes import CurrentInput, recorded
+from processors.state.record_rows import ConstraintRow, row_of
+from processors.state.table import Table, struct_table
+
+Mask = NDArray[np.bool_]
+
+
+class Matching:
+    """Two tables: the constraints of daemons, and the hosts that were said to match, by job and host."""
+
+    def __init__(self, hosts: Hosts, cell: Table[str, CellRow], current: CurrentInput) -> None:
+        self.table: Table[str, tuple[ConstraintRow, ...]] = struct_table("daemons", tuple[ConstraintRow, ...])
+        self.said: Table[tuple[str, str], int] = struct_table("matches", int, tuple[str, str])
+        self._hosts = hosts
+        self._cell = cell
+        self._input = current
+        self._matches: dict[str, Mask] = {}
+        """By job, whether each host was said to match, by its number."""
+        self._news = True
+        """Whether hosts or daemons have changed since nothing was to be said."""
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self._matches = {job_id: self._none() for job_id in self.table}
+        for job_id, host_id in self.said:
+            self._matches[job_id][self._hosts.table[host_id].number] = True
+        self._news = True
+
+    def accepted(self, event: JobAccepted, now: int) -> None:
+        """A daemon wants a task on each host that matches."""
+        if event.kind == "daemon" and event.job_id not in self.table:
+            constraints = event.shapes[0].constraints
+            self.table.put(event.job_id, tuple(row_of(ConstraintRow, each) for each in constraints))
+            self._matches[event.job_id] = self._none()
+            self._changed()
+
+    def offered(self, event: HostOffered, now: int) -> None:
+        """A host may have other attributes."""
+        if self.table:
+            self._changed()
+
+    def job_changed(self, event: JobChanged, now: int) -> None:
+        """A daemon has ended."""
+        if event.job_id in self.table and event.state in ENDED_JOBS:
+            self.table.remove(event.job_id)
+            numbers = np.flatnonzero(self._matches.pop(event.job_id)).tolist()
+            for number in numbers:
+                self.said.remove((event.job_id, self._hosts.ids[number]))
+
+    def host_removed(self, event: HostRemoved, now: int) -> None:
+        """A host is forgotten, as lifecycle hears too; to be called while it still has its number."""
+        number = self._hosts.table[event.host_id].number
+        for job_id, matches in self._matches.items():
+            if number < len(matches) and matches[number]:
+                matches[number] = False
+                self.said.remove((job_id, event.host_id))
+
+    def matching(self, event: MatchingHostsChanged, now: int) -> None:
+        """It was said which hosts match."""
+        columns = (ints(column).tolist() for column in (event.job, event.host, event.matches))
+        for job, host, matches in zip(*columns, strict=True):
+            job_id, host_id = event.job_ids[job], event.host_ids[host]
+            self._wide(job_id)[self._hosts.table[host_id].number] = matches == 1
+            if matches:
+                self.said.put((job_id, host_id), 1)
+            else:
+                self.said.remove((job_id, host_id))
+
+    def decide(self, budget: Budget) -> MatchingHostsChanged | None:
+        """The hosts that match now and didn't, or the other way round, as far as the budget goes."""
+        if not self._news:
+            return None
+        jobs, hosts = Names(), Names()
+        rows: list[tuple[int, int, int]] = []
+        for job_id, constraints in sorted(self.table.items()):
+            said = self._wide(job_id)
+            matches = np.where(self._hosts.counts, self._hosts.constraints.column(constraints) < 0, said)
+            for number in np.flatnonzero(matches != said).tolist():
+                if not budget.holds(1):
+                    break
+                budget.spend(1)
+                rows.append((jobs[job_id], hosts[self._hosts.ids[number]], int(matches[number])))
+        if not rows:
+            self._news = budget.cut
+            return None
+        job, host, matching = (pack_ints(column) for column in zip(*rows, strict=True))
+        return MatchingHostsChanged(
+            job_ids=jobs.all(),
+            host_ids=hosts.all(),
+            host_session=pack_longs([self._hosts.table[host_id].session for host_id in hosts.all()]),
+            job=job,
+            host=host,
+            matches=matching,
+            cause=recorded(self._cell["cell"].matching_by),
+        )
+
+    def _changed(self) -> None:
+        self._news = True
+        self._cell.change("cell").matching_by = self._input.cause
+
+    def _none(self) -> Mask:
+        return np.zeros(len(self._hosts.ids), dtype=np.bool_)
+
+    def _wide(self, job_id: str) -> Mask:
+        """The mask of a job, as long as there are hosts; to change."""
+        matches, hosts = self._matches[job_id], len(self._hosts.ids)
+        if len(matches) != hosts:
+            more = np.zeros(max(0, hosts - len(matches)), dtype=np.bool_)
+            matches = self._matches[job_id] = np.append(matches[:hosts], more)
+        return matches
