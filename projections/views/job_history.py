@@ -108,7 +108,7 @@ def _of_many(event: Any) -> list[tuple[str, dict[str, Any]]]:
         out.append((event.job_ids[index], detail))
     if isinstance(event, GangsAdmitted | AdmissionsRanked):
         _add_borrowed(event, job, count, out, found.tolist())
-    if hasattr(event, "host_ids"):
+    if hasattr(event, "host"):
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
         _add_outcomes(event, job, out, found.tolist())
