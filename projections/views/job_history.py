@@ -4,13 +4,31 @@ from typing import Any
 
 import numpy as np
 
-from events.codes import Outcome, Way
-from events.columns import ints
+from events.codes import Outcome, RunCause, UpdateStep, Way
+from events.columns import I32, ints
 from events.instance_changes import instance_change
+from events.instance_ranges import write_ranges
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered, RightsSet
-from events.records.jobs import JobStopRequested, JobSubmitted
-from events.records.lifecycle import InstancesChanged, JobAccepted, JobRejected, JobsForgotten, RunsEnded
+from events.records.jobs import (
+    JobActionRequested,
+    JobPriorityRequested,
+    JobStopRequested,
+    JobSubmitted,
+    JobUpdateRequested,
+)
+from events.records.lifecycle import (
+    InstancesChanged,
+    InstancesReturned,
+    InstancesTaken,
+    JobAccepted,
+    JobRejected,
+    JobsForgotten,
+    RunsEnded,
+    RunsStopping,
+    UpdateProgressed,
+    UpdateStarted,
+)
 from events.records.parts import Cause
 from events.records.placement import PreemptionAsked
 from events.topics import JOBS, RANK
@@ -20,6 +38,9 @@ from projections.views.rows import JobRow, to_json
 
 HOSTS_SHOWN = 3
 JOBS_SHOWN = 3
+RANGES_SHOWN = 20
+Details = list[tuple[str, dict[str, Any]]]
+Command = JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested
 ANSWERS = (JobAccepted, JobRejected)
 _LEFT_OUT = frozenset(("job_id", "jobs_offset", "shapes", "hosts_by_reason", "nearest", "need"))
 
@@ -60,11 +81,15 @@ def strike(cache: Cache, job_id: str, offset: int) -> None:
     cache.history.connection.exec_driver_sql(text, (job_id, RANK[JOBS.name], offset))
 
 
-def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
+def _details(event: Event) -> Details:
     if isinstance(event, JobSubmitted):
         return [(event.job_id, {"pool": event.pool, "instances": event.instances, "owner": event.owner})]
-    if isinstance(event, JobStopRequested):
-        return [(event.job_id, {"command_id": event.command_id, "reason": event.reason})]
+    if isinstance(event, JobStopRequested | JobActionRequested | JobUpdateRequested | JobPriorityRequested):
+        return [(event.job_id, _of_command(event))]
+    if isinstance(event, UpdateStarted):
+        return [(event.job_id, _of_update(event))]
+    if isinstance(event, InstancesTaken | InstancesReturned | UpdateProgressed):
+        return [(event.job_id, _of_steps(event))]
     if isinstance(event, JobsForgotten | RightsSet):
         return []
     if isinstance(event, PreemptionsOrdered):
@@ -85,6 +110,41 @@ def _details(event: Event) -> list[tuple[str, dict[str, Any]]]:
     return []
 
 
+def _of_command(event: Command) -> dict[str, Any]:
+    """What a user asks for; what was left out is not shown."""
+    names = ("action", "priority", "batch", "version", "force", "expected_version", "reason", "data", "command_id")
+    found = {name: value for name in names if (value := getattr(event, name, None))}
+    if isinstance(event, JobStopRequested | JobActionRequested) and event.first:
+        found["instances"] = _ranges_text(ints(event.first), ints(event.count))
+    return found
+
+
+def _of_update(event: UpdateStarted) -> dict[str, Any]:
+    names = ("number", "kind", "from_version", "version", "like", "added", "updated", "removed", "unchanged", "paused")
+    found = {name: value for name in names if (value := getattr(event, name))}
+    policy = {name: value for name in event.policy.__struct_fields__ if (value := getattr(event.policy, name))}
+    cause = {"cause": _cause_text(event.cause)} if event.cause is not None else {}
+    return {**found, "policy": policy, **cause}
+
+
+def _of_steps(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> dict[str, Any]:
+    """Which instances of an update have gone a step further, by step where there are several."""
+    first, count = ints(event.first), ints(event.count)
+    if not isinstance(event, UpdateProgressed):
+        return {"number": event.number, "instances": _ranges_text(first, count)}
+    step = ints(event.step)
+    by_step = {each.name.lower(): _ranges_text(first[step == each], count[step == each]) for each in UpdateStep}
+    counts = {"pending": event.pending, "in_flight": event.flight, "done": event.done, "failed": event.bad}
+    moved = {f"now_{name}": text for name, text in by_step.items() if text}
+    return {"number": event.number, **moved, "counts": counts, **({"waits": True} if event.waits else {})}
+
+
+def _ranges_text(first: Any, count: Any) -> str:
+    """Ranges of instances, the first of them."""
+    shown = write_ranges(zip(first[:RANGES_SHOWN].tolist(), count[:RANGES_SHOWN].tolist(), strict=True))
+    return shown if len(first) <= RANGES_SHOWN else f"{shown} and {int(count[RANGES_SHOWN:].sum())} more"
+
+
 def _cause_text(cause: Cause) -> str:
     """Where what led to a decision stands."""
     if cause.topic:
@@ -92,7 +152,7 @@ def _cause_text(cause: Cause) -> str:
     return f"round {cause.round} of {cause.machine}" if cause.machine else "time"
 
 
-def _of_many(event: Any) -> list[tuple[str, dict[str, Any]]]:
+def _of_many(event: Any) -> Details:
     """The details of a record with columns over tasks or ranges of tasks: how many, and the first of each job."""
     job = ints(event.job)
     count = ints(event.count) if hasattr(event, "count") else np.ones(len(job), dtype=np.int32)
@@ -101,7 +161,7 @@ def _of_many(event: Any) -> list[tuple[str, dict[str, Any]]]:
     found, first = np.unique(job, return_index=True)
     instance = ints(event.first if hasattr(event, "first") else event.instance)[first].tolist()
     run = ints(event.run)[first].tolist()
-    out: list[tuple[str, dict[str, Any]]] = []
+    out: Details = []
     for at, index in enumerate(found.tolist()):
         detail = {"tasks": int(tasks[index]), "instance": instance[at], "run": run[at]}
         detail |= {name: getattr(event, name) for name in ("code", "at") if hasattr(event, name)}
@@ -111,14 +171,16 @@ def _of_many(event: Any) -> list[tuple[str, dict[str, Any]]]:
     if hasattr(event, "host"):
         _add_hosts(event, job, out)
     if isinstance(event, RunsEnded):
-        _add_outcomes(event, job, out, found.tolist())
+        _add_counts("outcomes", Outcome, ints(event.outcome), job, out, found.tolist())
+    if isinstance(event, RunsEnded | RunsStopping) and event.why:
+        _add_counts("why", RunCause, ints(event.why), job, out, found.tolist())
     return out
 
 
-def _of_order(event: PreemptionsOrdered) -> list[tuple[str, dict[str, Any]]]:
+def _of_order(event: PreemptionsOrdered) -> Details:
     """Each victim is told for whom it leaves, and the winner who leaves for it."""
     job, pool, way = ints(event.job), ints(event.from_pool), ints(event.way)
-    out: list[tuple[str, dict[str, Any]]] = []
+    out: Details = []
     shared = {"order": event.order, "code": event.code, "for_job": event.for_job, "for_pool": event.for_pool}
     for index, job_id in enumerate(event.job_ids):
         mine = np.flatnonzero(job == index)
@@ -139,7 +201,7 @@ def _of_ask(event: PreemptionAsked) -> dict[str, Any]:
     return {**unit, **asked, "hosts": event.host_ids[:HOSTS_SHOWN]}
 
 
-def _add_borrowed(event: Any, job: Any, count: Any, out: list[tuple[str, dict[str, Any]]], found: list[int]) -> None:
+def _add_borrowed(event: Any, job: Any, count: Any, out: Details, found: list[int]) -> None:
     """How many of the tasks of each job are beyond the entitlement of their pool."""
     if not event.entitled:
         return
@@ -148,7 +210,7 @@ def _add_borrowed(event: Any, job: Any, count: Any, out: list[tuple[str, dict[st
         detail["borrowed"] = int(borrowed[index])
 
 
-def _add_hosts(event: Any, job: Any, out: list[tuple[str, dict[str, Any]]]) -> None:
+def _add_hosts(event: Any, job: Any, out: Details) -> None:
     order = np.argsort(job, kind="stable")
     host = ints(event.host)[order].tolist()
     start = 0
@@ -158,10 +220,13 @@ def _add_hosts(event: Any, job: Any, out: list[tuple[str, dict[str, Any]]]) -> N
         start += detail["tasks"]
 
 
-def _add_outcomes(event: RunsEnded, job: Any, out: list[tuple[str, dict[str, Any]]], found: list[int]) -> None:
-    kinds = len(Outcome) + 1
-    counts = np.bincount(job * kinds + ints(event.outcome), minlength=len(event.job_ids) * kinds).tolist()
+def _add_counts(
+    name: str, kinds: type[Outcome] | type[RunCause], column: I32, job: I32, out: Details, found: list[int]
+) -> None:
+    """How many of the tasks of each job have which number in a column, by its name."""
+    width = max(kinds) + 1
+    counts = np.bincount(job * width + column, minlength=(int(job.max(initial=0)) + 1) * width).tolist()
     for (_, detail), index in zip(out, found, strict=True):
-        detail["outcomes"] = {
-            kind.name: counts[index * kinds + kind] for kind in Outcome if counts[index * kinds + kind]
-        }
+        told = {kind.name: counts[index * width + kind] for kind in kinds if kind and counts[index * width + kind]}
+        if told:
+            detail[name] = told

@@ -178,7 +178,7 @@ def test_the_history_of_a_job(cli, cell):
     cell.answer("GET", "/v1/jobs/a/history", {"events": events, "next_page_token": ""})
     assert cli("job", "history", "a") == (0, """\
 AT         WHO        ROUND  EVENT         DETAIL
-3m12s ago  -              -  JobSubmitted  pool /maps
+3m12s ago  user           -  JobSubmitted  pool /maps
 1s ago     lifecycle      3  RunsOrdered   hosts h1 h2, run 1
 """, "")  # fmt: skip
 

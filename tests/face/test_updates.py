@@ -19,7 +19,13 @@ def update(number: int = 2, state: str = "ROLLING", **more):
 
 
 ENDED = {"steps": {"pending": 0, "in_flight": 0, "done": 3}}
-ANSWER = {"code": "DONE", "message": "", "version": 2, "position": "paceline.jobs:9", "update": update()}
+ANSWER = {
+    "code": "DONE",
+    "message": "update 2 takes 3 instances to version 2",
+    "version": 2,
+    "position": "paceline.jobs:9",
+    "update": update(),
+}
 
 
 def file(tmp_path, text="job_id: web\npool: /p\nkind: stateless\ncommand: [ls]\n") -> str:
@@ -32,7 +38,7 @@ def test_a_job_is_updated_from_its_file(cli, cell, tmp_path):
     cell.answer("POST", "/v1/jobs/web/updates", ANSWER)
     code, out, err = cli("job", "update", file(tmp_path), "--batch", "1", "--roll-back", "--reason", "release",
                          "--expected-version", "1")  # fmt: skip
-    assert (code, out) == (0, "job web version 2, update 2: 3 updated instances\n")
+    assert (code, out) == (0, "job web update 2 takes 3 instances to version 2\n")
     assert err == "follow with: paceline job updates web\n"
     [asked] = cell.writes()
     assert asked.body["spec"] == {
@@ -97,7 +103,7 @@ def test_a_dry_run_shows_what_would_change(cli, cell, tmp_path):
     code, out, _ = cli("job", "update", file(tmp_path), "--dry-run")
     assert (code, cell.writes()) == (0, [])
     assert [line.split() for line in out.splitlines()] == [
-        ["job", "web:", "2", "changes"],
+        ["job", "web:", "2", "fields", "would", "change"],
         ["FIELD", "FROM", "TO"],
         ["/command", '["ls"]', '["ls",', '"-l"]'],
         ["/owner", "-", "x"],

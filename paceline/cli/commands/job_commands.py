@@ -73,12 +73,7 @@ def said_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def told(answer: "JobAnswer", otherwise: str) -> str:
     """What an answer says of a job."""
-    update = answer.get("update")
-    if update is None:
-        return answer.get("message") or otherwise
-    counts = ", ".join(f"{count} {what}" for what, count in update["instances"].items() if count)
-    text = f"version {update['version']}, update {update['number']}: {counts or 'no'} instances"
-    return f"{text}; {answer['message']}" if answer.get("message") else text
+    return answer.get("message") or otherwise
 
 
 def _act(client: "Client", ids: tuple[str, ...], form: str, otherwise: str, call: Callable[[str], "JobAnswer"]) -> None:

@@ -88,7 +88,9 @@ def update(
         with answers(form, len(specs)) as report:
             for job_id, spec in specs.items():
                 checked = client.check_update(job_id, spec)
-                report(checked, job_id, f"job {job_id}: {len(checked['changes'])} changes")
+                count = len(checked["changes"])
+                text = f"{count} field{'s' * (count != 1)} would change" if count else "nothing would change"
+                report(checked, job_id, f"job {job_id}: {text}")
                 if form == "table":
                     print_changes(checked["changes"], TableOptions())
         return 0

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 VICTIMS_SHOWN = 5
 """Jobs that an explanation names of those preempted for another."""
+SPEAKERS = {
+    "paceline.jobs": "user",
+    "paceline.pools": "operator",
+    "paceline.hosts": "gateway",
+    "paceline.tasks": "agent",
+}
+"""Who says what is in the topics of facts."""
+_UNSET = (0, False, "0ms")
 _OF_ONE_ORDER = frozenset(("order", "instance", "run", "hosts", "spared"))
 _TIMES = frozenset(("until_ms", "not_before_ms"))
 
@@ -186,7 +194,10 @@ def print_update(body: "Update", steps: "list[dict[str, Any]]", zone: str, shape
             ("kind", body["kind"]),
             ("versions", f"{body['from_version']} → {body['version']}"),
             ("instances", words({name: count for name, count in body["instances"].items() if count})),
-            ("policy", words({name: value for name, value in body["policy"].items() if value not in (0, False, "0s")})),
+            (
+                "policy",
+                words({name: value for name, value in body["policy"].items() if value not in (0, False, "0ms")}),
+            ),
             ("reason", body["reason"] or None),
             ("started", when(body["started_at"], zone)),
             ("ended", when(body["ended_at"], zone)),
@@ -210,7 +221,7 @@ def print_history(rows: "list[HistoryEntry]", zone: str, shape: TableOptions) ->
         list(_ranged(rows)),
         [
             Column("AT", lambda each: when(each["at"], zone), order=lambda each: each["at"]),
-            Column("WHO", lambda each: each["machine"]),
+            Column("WHO", lambda each: each["machine"] or SPEAKERS.get(each["position"].rpartition(":")[0])),
             Column("ROUND", lambda each: each["round"], right=True),
             Column("EVENT", lambda each: each["event"]),
             Column("DETAIL", lambda each: words(_readable(each["detail"], zone))),
