@@ -195,6 +195,14 @@ def when(text: str | None, zone: str = "") -> str:
     return f"{span((now() - at).total_seconds())} ago"
 
 
+def ahead(text: str | None, zone: str = "") -> str:
+    """An RFC 3339 time that is still to come, as `when` has it."""
+    if text is None or zone:
+        return when(text, zone)
+    left = (datetime.fromisoformat(text) - now()).total_seconds()
+    return f"in {span(left)}" if left > 0 else "now"
+
+
 def span(seconds: float) -> str:
     """3m12s, from the two largest units."""
     remaining = max(0, int(seconds))

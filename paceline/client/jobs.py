@@ -62,6 +62,10 @@ class JobRequests(Requests):
         """The tasks of a job, in the order of their instances."""
         return self._all(path_of("jobs", job_id, "tasks"), "tasks", {"state": state, "page_size": PAGE})
 
+    def throttled(self) -> Iterator[Task]:
+        """Tasks of all jobs that wait before they are run again, each with its `job_id`."""
+        return self._all("/v1/throttled-tasks", "tasks", {"page_size": PAGE})
+
     def explanation(self, job_id: str) -> Explanation:
         """Why a job is where it is."""
         return cast(Explanation, self._get(path_of("jobs", job_id, "explanation")))

@@ -45,6 +45,8 @@ class Job(TypedDict):
     version: NotRequired[int | None]
     update: NotRequired["Update | None"]
     """The newest."""
+    next_wake_up: NotRequired[dict[str, str] | None]
+    """When something happens to it by itself next, `at`, and `why`; null: nothing waits for a time."""
     spec: NotRequired[dict[str, Any]]
     repeated: NotRequired[bool]
     cell: NotRequired[int]
@@ -71,6 +73,11 @@ class Task(TypedDict):
     """That of its last run."""
     update: NotRequired[str | None]
     """How far the newest update is with it: PENDING, FLIGHT, DONE or BAD."""
+    failures: NotRequired[int]
+    next_run_at: NotRequired[str | None]
+    """When it is run again at the earliest, where it waits for a time."""
+    job_id: NotRequired[str]
+    pool: NotRequired[str]
 
 
 Amounts = dict[str, float | str]

@@ -18,10 +18,12 @@ from projections.api.jobs import JobsQuery, JobsRequest
 from projections.api.pool_views import PoolPlan, plan_json
 from projections.api.problems import Problem, wrong_cell
 from projections.api.system import lag_of
+from projections.api.throttled import FIRST
 from projections.queries import entities, pool_tree
 from projections.queries.job_list import page_text
 from projections.queries.pages import RowsPage
 from projections.queries.resources import kinds_json, kinds_of
+from projections.queries.throttled import throttled
 from projections.views.reader import reached, write_positions
 
 R = TypeVar("R")
@@ -123,6 +125,12 @@ def _lists(router: APIRouter, cells: Callable[..., Any]) -> None:
         at = page_starts(page, str, "hosts")
         return await read(lambda found: _hosts(found, page, at))  # type: ignore[no-any-return]
 
+    @router.get("/v1/throttled-tasks")
+    async def throttled_tasks(read: Annotated[Any, Depends(cells)], page: Pages) -> Response:
+        """Tasks of all cells that wait before they are run again, by job."""
+        at = page_starts(page, tuple[Place, Place], "throttled")
+        return await read(lambda found: _throttled(found, page, at))  # type: ignore[no-any-return]
+
     @router.get("/v1/pools")
     async def pools(read: Annotated[Any, Depends(cells)]) -> Response:
         """Pools of all cells, by path, and what each cell has."""
@@ -163,6 +171,17 @@ def _hosts(found: Cells, page: Paging, at: dict[int, str]) -> dict[str, Any]:
     kinds = {cell: kinds_of(each.connection) for cell, each in found.items()}
     shown = [{**entities.host_json(row, kinds[cell]), "cell": cell} for cell, row in taken]
     return {"hosts": shown, "next_page_token": token}
+
+
+def _throttled(found: Cells, page: Paging, at: dict[int, tuple[int, int]]) -> dict[str, Any]:
+    rows = {cell: throttled(each.connection, page.size, at.get(cell, FIRST)) for cell, each in found.items()}
+
+    def place(task: dict[str, Any]) -> tuple[int, int]:
+        return task["number"], task["instance"]
+
+    taken = spliced(rows, page.size, place)
+    token = next_page_token(rows, taken, at, place, "throttled")
+    return {"tasks": [{**task, "cell": cell} for cell, task in taken], "next_page_token": token}
 
 
 def _pools(found: Cells) -> dict[str, Any]:

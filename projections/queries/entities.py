@@ -12,6 +12,7 @@ from events.topics import ALL
 from projections.queries import explain, situations, versions
 from projections.queries.pages import Json, Page, RowsPage, rows_of, some
 from projections.queries.resources import kinds_of, offered_json
+from projections.queries.wake_ups import next_wake_up
 from projections.record_json import at
 from projections.views import tables
 from projections.views.rows import AnswerRow, HostRow, JobRow, amounts_in
@@ -45,8 +46,10 @@ def jobs_json(connection: Connection, rows: Sequence[JobRow]) -> list[Json]:
 def job_json(connection: Connection, row: JobRow) -> Json:
     """A job as the API shows it, with its spec."""
     headline = explanation(connection, row)["headline"]
+    update = versions.newest_updates(connection, [row]).get(row.job_id)
     return {
-        **_job_json(row, headline, versions.newest_updates(connection, [row]).get(row.job_id)),
+        **_job_json(row, headline, update),
+        "next_wake_up": next_wake_up(connection, row, update),
         "spec": versions.spec_of(connection, row.offset),
     }
 

@@ -18,7 +18,8 @@ from projections.views.cache import TASK_COLUMNS
 from projections.views.rows import HostRow, JobRow
 from projections.views.waiting import Standing
 
-_COLUMN = {name: place for place, name in enumerate(TASK_COLUMNS)}
+TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
+"""Where each column of tasks stands."""
 
 
 def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page:
@@ -46,7 +47,7 @@ def host_tasks(connection: Connection, host: HostRow, size: int, first: int) -> 
     query = select(blocks.block, blocks.data).where(blocks.live > 0, blocks.block >= first // BLOCK)
     for number, data in connection.execute(query.order_by(blocks.block)) if host.number else ():
         held = unpack(data, len(TASK_COLUMNS))
-        wanted = (held[_COLUMN["host"]] == host.number) & np.isin(held[0], LIVE_TASKS)
+        wanted = (held[TASK_PLACES["host"]] == host.number) & np.isin(held[0], LIVE_TASKS)
         for place in np.flatnonzero(wanted).tolist():
             if number * BLOCK + place >= first:
                 slots.append(number * BLOCK + place)
@@ -86,7 +87,7 @@ def waiting_columns(connection: Connection, job: JobRow) -> tuple[I32, I32]:
     """Of the tasks of a job that are queued, what they wait for (`views/waiting.py`), and the second since when."""
     found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 and job.queued else 0))
     queued = found[:, found[0] == TaskState.QUEUED]
-    return queued[_COLUMN["standing"]], queued[_COLUMN["since_s"]]
+    return queued[TASK_PLACES["standing"]], queued[TASK_PLACES["since_s"]]
 
 
 def waiting_ranges(connection: Connection, job: JobRow, standing: int, most: int) -> list[tuple[int, int, int]]:
@@ -94,13 +95,13 @@ def waiting_ranges(connection: Connection, job: JobRow, standing: int, most: int
     one unit; of tasks that are admitted alone, neighbours stand together.
     """
     found = columns_of(connection, job, np.arange(job.instances if job.base >= 0 else 0))
-    mine = (found[0] == TaskState.QUEUED) & (found[_COLUMN["standing"]] == standing)
+    mine = (found[0] == TaskState.QUEUED) & (found[TASK_PLACES["standing"]] == standing)
     instances = np.flatnonzero(mine)
     gang = instances < job.gang_min
     parts = [instances[gang]] if gang.any() else []
     alone = instances[~gang]
     parts += np.split(alone, np.flatnonzero(np.diff(alone) != 1) + 1) if len(alone) else []
-    since = found[_COLUMN["since_s"]]
+    since = found[TASK_PLACES["since_s"]]
     return [(int(part[0]), len(part), int(since[part].min())) for part in parts[:most]]
 
 
@@ -132,15 +133,16 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     if instances:
         reported = reported.where(reasons.instance.between(instances[0], instances[-1]))
     texts = {(instance, run): text for instance, run, text in connection.execute(reported)}
-    numbers = {item["columns"][_COLUMN["host"]] for item in items}
+    numbers = {item["columns"][TASK_PLACES["host"]] for item in items}
     names = _host_names(connection, numbers)
     ports = _ports(connection, job, instances)
     specs = own_specs(connection, job, instances)
-    preempted = any(item["columns"][_COLUMN["outcome"]] == Outcome.PREEMPTED for item in items)
+    preempted = any(item["columns"][TASK_PLACES["outcome"]] == Outcome.PREEMPTED for item in items)
     winners = _winners(connection, job) if preempted else {}
     out = []
     for item in items:
-        state, run, host, exit_code, outcome, _, standing, since_s, version, update, step = item["columns"]
+        held = dict(zip(TASK_COLUMNS, item["columns"], strict=True))
+        state, run, host, outcome, step = (held[name] for name in ("state", "run", "host", "outcome", "step"))
         last = item["instance"], run - (state == TaskState.QUEUED)
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
@@ -150,15 +152,17 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "run": run,
                 "host_id": names.get(host) if on_host else None,
                 "ports": [port for port in ports.get(item["instance"], ()) if port] if on_host else [],
-                "exit_code": exit_code if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
+                "exit_code": held["exit_code"] if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
                 "outcome": Outcome(outcome).name if outcome else None,
                 "reason": texts.get((item["instance"], run))
                 or (winners.get(last) if outcome == Outcome.PREEMPTED else None),
-                "admission": Standing(standing).name if standing < 0 else None,
-                "since": at(since_s * 1000),
+                "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
+                "since": at(held["since_s"] * 1000),
+                "failures": held["failures"],
+                "next_run_at": at(held["due_s"] * 1000),
                 "spec": specs.get(item["instance"]),
-                "version": version or None,
-                "update": UpdateStep(step).name if step and update == job.update else None,
+                "version": held["version"] or None,
+                "update": UpdateStep(step).name if step and held["update"] == job.update else None,
             }
         )
     return out

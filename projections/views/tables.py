@@ -24,7 +24,7 @@ from sqlalchemy import (
 from events.topics import RANK, TASKS
 from projections.views import rows, sharing_rows, update_rows
 
-FORMAT = "13"
+FORMAT = "14"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -78,6 +78,7 @@ Index("submissions_by_job", submissions.c.job_id)
 Index("history_of_tasks", history.c.offset, sqlite_where=history.c.topic == RANK[TASKS.name])
 Index("task_reasons_by_offset", task_reasons.c.offset)
 Index("jobs_by_state", jobs.c.state, jobs.c.number)
+Index("throttled_jobs", jobs.c.number, sqlite_where=jobs.c.backoff > 0)
 Index("jobs_by_pool", jobs.c.pool, jobs.c.number)
 Index("rounds_by_position", rounds.c.machine, rounds.c.position)
 Index("waiting_blocks", task_blocks.c.block, sqlite_where=task_blocks.c.waiting > 0)

@@ -195,7 +195,7 @@ class TaskFold:
         named = NamedTasks(rows, of, instance, tasks.place(bases[of] + instance), np.arange(len(of)))
         self._keep_runs(named)
         tasks["run"][named.places] = np.repeat(run, count)
-        tasks["host"][named.places] = 0
+        tasks["host"][named.places] = tasks["due_s"][named.places] = 0
         kept = np.repeat(ints(event.admitted).astype(np.int64), count)
         self._move(moment, named, TaskState.QUEUED, kept)
 
@@ -284,7 +284,10 @@ class TaskFold:
         tasks["run"][named.places] = ints(event.run)[named.at]
         tasks["exit_code"][named.places] = ints(event.exit_code)[named.at]
         tasks["outcome"][named.places] = outcome
-        self._move(moment, named, some(event.next, size, TaskState.BACKOFF)[named.at])
+        after, wait_ms = some(event.next, size, TaskState.BACKOFF)[named.at], some(event.wait_ms, size)[named.at]
+        due_s = -(-(moment.now + wait_ms.astype(np.int64)) // 1000)
+        tasks["due_s"][named.places] = np.where((after == TaskState.BACKOFF) & (wait_ms > 0), due_s, 0)
+        self._move(moment, named, after)
 
     @staticmethod
     def _note_failures(named: NamedTasks, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:

@@ -217,3 +217,17 @@ def test_a_service_is_waited_for_until_it_is_healthy(cli, cell):
         cell.answer("GET", "/v1/jobs/a", shown)
     code, _, _ = cli("job", "wait", "a", "--for", "healthy", "--timeout", "30s")
     assert (code, len(cell.asked)) == (0, 3)
+
+
+def test_tasks_that_wait_say_when_they_are_run_again(cli, cell):
+    task = {"instance": 3, "run": 4, "failures": 3, "exit_code": 7, "outcome": "FAILED", "job_id": "a", "pool": "/p",
+            "since": "2026-08-21T10:44:10.000Z", "next_run_at": "2026-08-21T10:45:00.000Z"}  # fmt: skip
+    cell.answer("GET", "/v1/throttled-tasks", {"tasks": [task], "next_page_token": ""})
+    _, out, _ = cli("job", "throttled")
+    assert [line.split() for line in out.splitlines()] == [
+        ["JOB", "TASK", "RUN", "FAILURES", "EXIT", "OUTCOME", "SINCE", "AGAIN"],
+        ["a", "3", "4", "3", "7", "FAILED", "9s", "ago", "in", "41s"],
+    ]
+    assert cli("job", "throttled", "-o", "name")[1] == "a/3\n"
+    cell.answer("GET", "/v1/jobs/a", job(next_wake_up={"at": task["next_run_at"], "why": "task 3 is run again"}))
+    assert "\nnext       in 41s: task 3 is run again\n" in cli("job", "get", "a")[1]

@@ -87,8 +87,8 @@ def test_tasks_by_state_over_several_blocks(api):
     task = api.get("/v1/jobs/a/tasks?state=ordered&page_size=1")
     assert task["tasks"] == [{"instance": 3, "state": "ORDERED", "run": 1, "host_id": "h1", "ports": [1, 2],
                               "exit_code": None, "outcome": None, "reason": None, "admission": None,
-                              "since": "2023-11-14T22:13:20.000Z", "spec": None, "version": 1,
-                              "update": None}]  # fmt: skip
+                              "since": "2023-11-14T22:13:20.000Z", "failures": 0, "next_run_at": None,
+                              "spec": None, "version": 1, "update": None}]  # fmt: skip
     rest = api.get(f"/v1/jobs/a/tasks?state=ordered&page_size=1&page_token={task['next_page_token']}")
     assert [(each["instance"], each["ports"]) for each in rest["tasks"]] == [(1199, [5, 6])]
     assert rest["next_page_token"] == ""
@@ -260,6 +260,7 @@ def test_lists_leave_specs_to_the_jobs_themselves(api):
     (listed,) = api.get("/v1/jobs")["jobs"]
     one = api.get("/v1/jobs/a")
     assert one.pop("spec")["env"] == {"A": "x" * 1000}
+    assert one.pop("next_wake_up") is None
     assert listed == one
     assert listed["labels"] == {"team": "maps"}
 

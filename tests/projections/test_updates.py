@@ -2,16 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from events.codec import decode, encode
-from events.codes import UpdateStep
+from events.codes import Counts, Outcome, TaskState, UpdateStep
 from events.columns import pack_ints
 from events.records.jobs import JobActionRequested, JobStopRequested, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesTaken,
     RunsAvailable,
+    RunsEnded,
     RunsOrdered,
     UpdateEnded,
     UpdatePaused,
@@ -296,3 +298,41 @@ def test_a_refused_command_is_a_problem_with_its_code(service):
     told = service.client.post("/v1/jobs/a/pauses?wait=30s", json={"expected_version": 9})
     assert service.problem(told, 409, "VERSION_CONFLICT")["detail"] == "it has 1"
     assert not dump(service.projector.views.engine)["commands"]
+
+
+def backing_off(job_id: str, instance: int, wait_ms: int) -> RunsEnded:
+    end = ended(job_id, (instance,), Outcome.FAILED, exit_code=7)
+    more = {"next": TaskState.BACKOFF, "counts_as": Counts.TASK, "failures": 2, "wait_ms": wait_ms}
+    return msgspec.structs.replace(end, **{name: pack_ints([value]) for name, value in more.items()})
+
+
+def test_tasks_that_wait_for_their_next_run_are_listed_over_all_jobs(service):
+    service.cell.accept("b", instances=2)
+    service.cell.run("b", (0, 1))
+    service.cell.decide("lifecycle", backing_off("a", 2, 5000), backing_off("b", 1, 0), backing_off("b", 0, 1500))
+    service.fold()
+    found = service.get("/v1/throttled-tasks")["tasks"]
+    assert [(each["job_id"], each["instance"], each["failures"], each["exit_code"]) for each in found] == [
+        ("a", 2, 2, 7),
+        ("b", 0, 2, 7),
+    ]
+    assert [each["next_run_at"] for each in found] == ["2023-11-14T22:13:25.000Z", "2023-11-14T22:13:22.000Z"]
+    page = service.get("/v1/throttled-tasks?page_size=1")
+    assert [each["job_id"] for each in page["tasks"]] == ["a"]
+    rest = service.get(f"/v1/throttled-tasks?page_token={page['next_page_token']}")
+    assert ([each["job_id"] for each in rest["tasks"]], rest["next_page_token"]) == (["b"], "")
+    wake = service.get("/v1/jobs/a")["next_wake_up"]
+    assert wake == {"at": "2023-11-14T22:13:25.000Z", "why": "task 2 is run again"}
+    service.cell.decide("lifecycle", queued("a", (2,), 2), queued("b", (0,), 2))
+    service.fold()
+    assert service.get("/v1/throttled-tasks")["tasks"] == []
+    assert service.get("/v1/jobs/a")["next_wake_up"] is None
+
+
+def test_a_canary_that_goes_on_by_itself_says_when(service):
+    update_of(service, policy=UpdatePolicy(canary=1, promote_after_ms=60_000))
+    done = progressed(1, 0, UpdateStep.DONE, pending=2, done=1, waits=True)
+    service.cell.decide("lifecycle", taken(1, 0), done)
+    service.fold()
+    wake = service.get("/v1/jobs/a")["next_wake_up"]
+    assert wake == {"at": "2023-11-14T22:14:20.000Z", "why": "update 1 goes on from its canary"}

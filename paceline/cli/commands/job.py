@@ -20,7 +20,7 @@ from paceline.cli.commands.common import (
 )
 from paceline.cli.commands.job_commands import ID, IDS, TIMEOUT
 from paceline.cli.commands.job_explain import explain
-from paceline.cli.commands.job_views import print_history, print_job, print_tasks
+from paceline.cli.commands.job_views import print_history, print_job, print_tasks, print_throttled
 from paceline.cli.progress import wait_and_report
 from paceline.client.errors import PacelineError
 from paceline.client.models import GOALS
@@ -223,6 +223,19 @@ def tasks(client: "Client", job_id: str, state: str | None, form: str, shape: Ta
     rows = list(client.tasks(job_id, state))
     body = {"tasks": rows, "next_page_token": ""}
     show(form, body, (f"{job_id}/{each['instance']}" for each in rows), lambda: print_tasks(rows, shape))
+
+
+@job.command(epilog=examples("paceline job throttled", "paceline job throttled --sort=-failures"))
+@zone_option
+@list_options
+@cell_option
+@with_client
+def throttled(client: "Client", zone: str, form: str, shape: TableOptions) -> None:
+    """List the tasks of all jobs that wait before they are run again, and until when."""
+    rows = list(client.throttled())
+    body = {"tasks": rows, "next_page_token": ""}
+    names = (f"{each['job_id']}/{each['instance']}" for each in rows)
+    show(form, body, names, lambda: print_throttled(rows, zone, shape))
 
 
 @job.command(epilog=examples("paceline job history tiles-1f0c --utc", "paceline job history tiles-1f0c -o json"))

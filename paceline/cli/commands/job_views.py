@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from events.instance_ranges import write_ranges
+from paceline.cli.commands.common import cell_column
 from paceline.cli.update_progress import progress_of
-from paceline.output import Column, TableOptions, facts, note, say, table, when, words
+from paceline.output import Column, TableOptions, ahead, facts, note, say, table, when, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ _TIMES = frozenset(("until_ms", "not_before_ms"))
 
 def print_job(body: "Job", zone: str) -> None:
     """A job, a line for each field."""
-    reason, update = body.get("reason"), body.get("update")
+    reason, update, wake = body.get("reason"), body.get("update"), body.get("next_wake_up")
     facts(
         (
             ("job", body["job_id"]),
@@ -45,6 +46,7 @@ def print_job(body: "Job", zone: str) -> None:
             ("version", body.get("version")),
             *([("update", progress_of(update))] if update is not None else []),
             ("tasks", words({state: count for state, count in (body.get("tasks") or {}).items() if count})),
+            *([("next", f"{ahead(wake['at'], zone)}: {wake['why']}")] if wake else []),
             ("submitted", when(body.get("submitted_at"), zone)),
             ("started", when(body.get("started_at"), zone)),
             ("ended", when(body.get("ended_at"), zone)),
@@ -67,6 +69,25 @@ def print_tasks(rows: "list[Task]", shape: TableOptions) -> None:
             Column("EXIT", lambda each: each["exit_code"], right=True),
             Column("OUTCOME", lambda each: each["outcome"]),
             Column("REASON", lambda each: each["reason"]),
+        ],
+        shape,
+    )
+
+
+def print_throttled(rows: "list[Task]", zone: str, shape: TableOptions) -> None:
+    """Tasks that wait before they are run again, of all jobs."""
+    table(
+        rows,
+        [
+            Column("JOB", lambda each: each["job_id"]),
+            Column("TASK", lambda each: each["instance"], right=True),
+            Column("RUN", lambda each: each["run"], right=True),
+            Column("FAILURES", lambda each: each["failures"], right=True),
+            Column("EXIT", lambda each: each["exit_code"], right=True),
+            Column("OUTCOME", lambda each: each["outcome"]),
+            Column("SINCE", lambda each: when(each["since"], zone), order=lambda each: each["since"]),
+            Column("AGAIN", lambda each: ahead(each["next_run_at"], zone), order=lambda each: each["next_run_at"]),
+            *cell_column(rows),
         ],
         shape,
     )

@@ -1,0 +1,31 @@
+"""The route of tasks that wait before they are run again."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from sqlalchemy import Connection
+
+from projections.api.context import Context, Pages, Place, Reading, next_token
+from projections.queries.throttled import throttled
+
+FIRST = (0, -1)
+"""Before the first task of the first job."""
+
+
+def routes(_: Context) -> APIRouter:
+    """The route of /v1/throttled-tasks."""
+    router = APIRouter(prefix="/v1/throttled-tasks", tags=["jobs"])
+
+    @router.get("")
+    async def tasks(read: Reading, page: Pages) -> Response:
+        """Tasks of all jobs that wait before they are run again, by job, with the time of the next run."""
+        after = page.after(tuple[Place, Place], "throttled") or FIRST
+
+        def look(connection: Connection) -> dict[str, Any]:
+            found = throttled(connection, page.size, after)
+            last = (found.rows[-1]["number"], found.rows[-1]["instance"]) if found.more else None
+            return {"tasks": found.rows, "next_page_token": next_token(last, "throttled")}
+
+        return await read(look)
+
+    return router

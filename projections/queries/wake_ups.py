@@ -1,0 +1,28 @@
+"""When something happens to a job by itself next, and what."""
+
+import msgspec
+from sqlalchemy import Connection
+
+from projections.queries.pages import Json
+from projections.queries.throttled import next_due
+from projections.record_json import at
+from projections.views.rows import JobRow
+from projections.views.update_rows import UpdateRow
+from projections.views.updates import CANARY
+
+
+def next_wake_up(connection: Connection, job: JobRow, update: UpdateRow | None) -> Json | None:
+    """The time of it and a sentence; None: nothing waits for a time."""
+    found: list[tuple[int, str]] = []
+    if (due := next_due(connection, job)) is not None:
+        at_ms, instance, tasks = due
+        others = f", {tasks - 1} more wait for their time" if tasks > 1 else ""
+        found.append((at_ms, f"task {instance} is run again{others}"))
+    if update is not None and update.state == CANARY and not update.paused:
+        promote_after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
+        if promote_after:
+            found.append((update.moved_ms + promote_after, f"update {update.number} goes on from its canary"))
+    if not found:
+        return None
+    at_ms, why = min(found)
+    return {"at": at(at_ms), "why": why}
