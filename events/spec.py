@@ -32,6 +32,7 @@ from events.spec_overrides import Override, check_overrides, overrides_body, res
 from events.spec_parts import (
     Command,
     Constraint,
+    Controller,
     Env,
     Gang,
     Int32,
@@ -97,10 +98,11 @@ class JobSpec(Spec):
         "daemons, which are never preempted.",
     )
     gang: Gang = Field(default=Gang(), description="Tasks that run together or not at all.")
-    controller: bool = Field(
+    controller: bool | Controller = Field(
         default=False,
         validate_default=True,
-        description="Instance 0 is the controller of a batch job: it is admitted alone, and asked to leave last.",
+        description="Instance 0 is the controller of a batch job: it is admitted alone, asked to leave last, and the "
+        "job ends with it.",
     )
     on_preempt: Literal["requeue", "fail"] = Field(
         default="requeue",
@@ -112,6 +114,11 @@ class JobSpec(Spec):
         default=None,
         validate_default=True,
         description="How long a task of a batch job may run; it is stopped then, and not run again.",
+    )
+    max_running: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] | None = Field(
+        default=None,
+        validate_default=True,
+        description="So many tasks of a batch job are queued or run at a time; the others wait, by instance.",
     )
     start_deadline: SomeMilliseconds = Field(
         default=600_000,
@@ -176,12 +183,12 @@ class JobSpec(Spec):
 
     @field_validator("controller")
     @classmethod
-    def _alone(cls, controller: bool, info: ValidationInfo) -> bool:
+    def _alone(cls, controller: bool | Controller, info: ValidationInfo) -> bool | Controller:
         if controller and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("controller", "is for batch jobs only")
         if controller and "gang" in info.data and info.data["gang"].min > 1:
             raise PydanticCustomError("controller", "excludes a gang: a controller is admitted alone")
-        return controller
+        return True if controller == Controller() else controller
 
     @field_validator("on_preempt")
     @classmethod
@@ -189,6 +196,17 @@ class JobSpec(Spec):
         if on_preempt == "fail" and info.data.get("kind", "batch") != "batch":
             raise PydanticCustomError("on_preempt", "fail is for batch jobs only: a service is queued again")
         return on_preempt
+
+    @field_validator("max_running")
+    @classmethod
+    def _for_batch(cls, max_running: int | None, info: ValidationInfo) -> int | None:
+        if max_running is None:
+            return None
+        if info.data.get("kind", "batch") != "batch":
+            raise PydanticCustomError("max_running", "is for batch jobs only")
+        if "gang" in info.data and max_running < (members := info.data["gang"].min):
+            raise PydanticCustomError("max_running", "is less than the {members} of the gang", {"members": members})
+        return max_running
 
     @field_validator("max_runtime")
     @classmethod
@@ -255,12 +273,14 @@ class JobSpec(Spec):
             ports=tuple(self.ports),
             priority=self.priority,
             preemptible=self.preemptible and self.kind != "daemon",
-            controller=self.controller,
+            controller=self.controller is not False,
+            on_controller_end=self.controller.on_end if isinstance(self.controller, Controller) else "end",
             on_preempt=self.on_preempt,
             gang_min=self.gang.min,
             retries_max=self.retries.max,
             retries_system=self.retries.system,
             max_runtime_ms=self.max_runtime or 0,
+            max_running=self.max_running or 0,
             start_deadline_ms=self.start_deadline,
             constraints=constraint_parts(self.constraints),
             strategy=self.strategy,
@@ -311,9 +331,10 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "priority": event.priority,
         "preemptible": event.preemptible,
         "gang": {"min": event.gang_min},
-        "controller": event.controller,
+        "controller": {"on_end": event.on_controller_end} if event.on_controller_end != "end" else event.controller,
         "on_preempt": event.on_preempt,
         "retries": {"max": event.retries_max, "system": event.retries_system},
+        "max_running": event.max_running or None,
         "start_deadline": write_ms(event.start_deadline_ms),
         "max_runtime": write_ms(event.max_runtime_ms) if event.max_runtime_ms else None,
         "constraints": constraints_body(event.constraints),

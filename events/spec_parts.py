@@ -152,6 +152,16 @@ class Gang(Spec):
     min: Annotated[int, Field(ge=0, le=GANG_MAX)] = Field(default=0, description="Size of the gang; 0 and 1: none.")
 
 
+class Controller(Spec):
+    """Instance 0 leads a batch job."""
+
+    on_end: Literal["end", "wait"] = Field(
+        default="end",
+        description="end: with it the job ends, and the other tasks are stopped; wait: the job ends when all have "
+        "ended. Either way the outcome of the controller is that of the job.",
+    )
+
+
 class Retries(Spec):
     """Further runs of tasks of a batch job that fail, by whose failure it is."""
 

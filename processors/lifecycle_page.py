@@ -152,6 +152,8 @@ def _condition(rule: Rule) -> str:
         found.append("verdict " + " or ".join(verdict.name for verdict in rule.verdicts))
     if rule.sla is not None:
         found.append("an SLA" if rule.sla else "no SLA")
+    if rule.gated is not None:
+        found.append("its job doesn't say when")
     if rule.waits is not None:
         found.append("its deadline has passed")
     return ", ".join(found) or "always"

@@ -146,6 +146,11 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     controller: bool = False
     """Whether instance 0 is the controller of the job: a gang of one of its own."""
 
+    on_controller_end: str = "end"
+    """end: the job ends with its controller; wait: when all its tasks have ended. Either way with the outcome of the
+    controller.
+    """
+
     on_preempt: str = "requeue"
     """What becomes of a task that is preempted: requeue or fail."""
 
@@ -162,6 +167,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     """A run of a batch job that has been available for so long is stopped, and its task is not run again; 0: it may
     run for ever.
     """
+
+    max_running: int = 0
+    """So many tasks of a batch job are queued or run at a time; 0: all."""
 
     start_deadline_ms: int = 600000
     """A run that is not ready so long after its order is stopped, and has failed. Of a simulated job it begins when

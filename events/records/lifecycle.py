@@ -176,6 +176,10 @@ class InstancesChanged(Event, frozen=True, kw_only=True):
     host_ids: tuple[str, ...] = ()
     """Of a daemon: the hosts of the instances that are added, in their order."""
 
+    waits: bool = False
+    """Whether the instances that are added wait for their first run until the job has room for them (max_running).
+    """
+
 
 class InstancesReturned(Event, frozen=True, kw_only=True):
     """Instances that an update had taken and gives back: they go on as they are until it takes them again."""
@@ -270,6 +274,9 @@ class JobAccepted(Event, frozen=True, kw_only=True):
 
     gang_min: int = 0
     """Size of the gang of the first instances; 0: none."""
+
+    max_running: int = 0
+    """So many tasks are queued or run at a time, the others wait before their first run; 0: all."""
 
     max_unavailable: int | None = None
     """SLA; null: none."""

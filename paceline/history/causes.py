@@ -125,6 +125,10 @@ def _or_its_gang(log: "Causes", location: Location, run: Run) -> bool:
     return run in log.named(location) or _ends_its_gang(log, location, run)
 
 
+def _ends_its_controller(log: "Causes", location: Location, run: Run) -> bool:
+    return any(job_id == run[0] and not at for job_id, at, _ in log.named(location))
+
+
 def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
     return _ends_its_gang(log, location, (run[0], run[1], run[2] - 1))
 
@@ -139,6 +143,7 @@ STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
 JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
 OVERDUE = Tie((RunsOverdue,), _or_its_gang)
+CONTROLLER_ENDED = Tie((RunsEnded,), _ends_its_controller)
 GANG_ENDED = Tie((RunsEnded,), _ends_its_gang)
 TIES: dict[type[Event], tuple[Tie, ...]] = {
     GangsQueued: (
@@ -170,6 +175,7 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.NONE: (REPORTED,),
     RunCause.STOP: (JOB_STOPPED,),
+    RunCause.JOB_END: (CONTROLLER_ENDED,),
     RunCause.RUN_LIMIT: (OVERDUE,),
     RunCause.HEALTH: (UNHEALTHY,),
     RunCause.START_LATE: (OVERDUE,),

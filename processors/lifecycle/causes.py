@@ -70,7 +70,7 @@ class CauseRule(NamedTuple):
 CAUSE_RULES = (
     CauseRule(EndCause.REMOVE, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.STOP, CauseKind.UNPLANNED, Outcome.STOPPED),
-    CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED),
+    CauseRule(EndCause.JOB_END, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.RUN_LIMIT, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.HEALTH, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),
     CauseRule(EndCause.START_LATE, CauseKind.UNPLANNED, Outcome.FAILED, keeps=True),

@@ -138,8 +138,9 @@ class CommandAnswers:
             if answer is not None:
                 self.answered += 1
                 yield answer
-        if fresh := [(job, run) for job, run in self._fresh if job.instances]:
-            yield first_queued(fresh)
+        queued = [(job, run) for job, run in self._fresh if job.gang_min > 1 or (job.instances and not job.max_running)]
+        if queued:
+            yield first_queued(queued)
         yield from self._priorities
         yield from self._wanted
 
@@ -364,6 +365,7 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
         preemptible=job.preemptible,
         controller=job.controller,
         gang_min=job.gang_min if job.gang_min > 1 else 0,
+        max_running=job.max_running,
         max_unavailable=job.max_unavailable,
         first_run=first_run,
         first=shapes.first,
@@ -373,13 +375,17 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
 
 
 def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
-    """All gangs of jobs at their first run: of each job its gang or its controller as one, the others as a range."""
+    """All gangs of jobs at their first run: of each job its gang or its controller as one, the others as a range. Those
+    of a job with `max_running` go by its gate, its gang aside.
+    """
     parts: list[tuple[int, int, int, int, int]] = []
     for number, (job, first_run) in enumerate(jobs):
         members = job.gang_min if job.gang_min > 1 else 0
         if members:
             parts.append((number, 0, members, first_run, 1))
-        elif job.controller:
+        if job.max_running:
+            continue
+        if job.controller:
             parts.append((number, 0, 1, first_run, 0))
         alone = members or int(job.controller)
         if alone < job.instances:

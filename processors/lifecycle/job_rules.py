@@ -1,5 +1,6 @@
 """What follows from the specification of a job for its runs, and from its row for its state and its tasks."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from events.codes import ENDED_TASKS, JobState, TaskState
@@ -19,7 +20,11 @@ def run_rules(job: SubmittedRow) -> dict[str, Any]:
         "start_deadline_ms": job.start_deadline_ms + (job.simulated.ready_ms if job.simulated else 0),
         "stop_deadline_ms": max(graces) + STOP_LATE_MS,
         "retries_system": job.retries_system,
+        "max_running": job.max_running,
     }
+
+
+_OF_CONTROLLER: Mapping[int, JobState] = {TaskState.SUCCEEDED: JobState.SUCCEEDED, TaskState.FAILED: JobState.FAILED}
 
 
 def job_state(row: JobRow) -> JobState:
@@ -28,6 +33,8 @@ def job_state(row: JobRow) -> JobState:
     if not total:
         return JobState.KILLED if row.stopping else JobState.PENDING
     succeeded, failed, killed = (counts[state] for state in ENDED_TASKS)
+    if row.controller and succeeded + failed + killed >= total:
+        return _OF_CONTROLLER.get(row.controller_state, JobState.KILLED)
     if succeeded >= total:
         return JobState.SUCCEEDED
     if succeeded + failed >= total:
@@ -45,5 +52,6 @@ def traits(row: JobRow, gang: bool) -> int:
     found |= Trait.SLA if row.max_unavailable is not None else Trait(0)
     found |= Trait.GANG if gang else Trait(0)
     found |= Trait.PREEMPT_FAILS if row.preempt_fails else Trait(0)
+    found |= Trait.GATED if row.gated else Trait(0)
     found |= Trait.HEALTH if row.health else Trait(0)
-    return int(found) | min(row.retries_max, 1 << 23) << RETRIES_SHIFT
+    return int(found) | min(row.retries_max, 1 << 22) << RETRIES_SHIFT

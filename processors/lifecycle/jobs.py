@@ -11,7 +11,7 @@ import numpy as np
 from events.acceptance import digest
 from events.bounds import RUN_MAX
 from events.cell_settings import Settings
-from events.codes import ENDED_JOBS, Counts, JobState, Outcome, TaskState
+from events.codes import ENDED_JOBS, ENDED_TASKS, Counts, JobState, Outcome, TaskState
 from events.columns import I32, I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
@@ -69,6 +69,8 @@ class Jobs:
         """Pools that are gone and have open jobs, by path."""
         self._touched: dict[str, None] = {}
         self._gangs: dict[str, None] = {}
+        self.gates: dict[str, None] = {}
+        """Gated jobs that have changed."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.table.values()))
 
     def restored(self) -> None:
@@ -77,6 +79,7 @@ class Jobs:
         self.at.update({row.base: job_id for job_id, row in self.table.items()})
         self._touched = dict.fromkeys(sorted(self.table))
         self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
+        self.gates = {job_id: None for job_id in self.table if self.table[job_id].gated}
         self._numbers.restored()
         self.open_tasks = sum(row.tasks for row in self.table.values())
         self.removed_pools.clear()
@@ -115,6 +118,7 @@ class Jobs:
             run_floor=event.first_run - 1,
             priority=event.priority,
             preempt_fails=job.on_preempt == "fail",
+            controller=job.on_controller_end if job.controller else "",
             **run_rules(job),
         )
         row.counts[TaskState.NONE] = event.instances
@@ -128,9 +132,35 @@ class Jobs:
             arena.fill("traits", base, event.gang_min, traits(row, gang=True))
         if event.controller:
             arena.fill("traits", base, 1, traits(row, gang=False) | int(Trait.CONTROLLER))
+        if row.gated:
+            self._wait_at_gate(event.job_id, np.arange(base + event.gang_min, base + event.instances), event.first_run)
         pool = self._pools.change(event.pool)
         pool.open_jobs += 1
         pool.open_tasks += event.instances
+
+    def _wait_at_gate(self, job_id: str, slots: I64, run: int) -> None:
+        """Tasks that are new wait for their first run."""
+        if len(slots):
+            self._tasks.arena.set("run", slots, run)
+            self.move(slots, TaskState.BACKOFF)
+        self.gates[job_id] = None
+
+    def gate_changed(self, job_id: str) -> None:
+        """A job may have another gate now, or none."""
+        row, arena = self.table[job_id], self._tasks.arena
+        slots = np.arange(row.base, row.base + row.instances)
+        traits = arena["traits"][slots]
+        gated = int(Trait.GATED) if row.gated else 0
+        if not len(slots) or int(traits[0]) & Trait.GATED != gated:
+            arena.set("traits", slots, traits & ~Trait.GATED | gated)
+            self._tasks.wait(slots, arena["due"][slots])
+            self._tasks.touch(slots)
+        self.gates[job_id] = None
+
+    def changed_gates(self) -> list[str]:
+        """The gated jobs that have changed since this was asked last."""
+        changed, self.gates = [*self.gates], {}
+        return changed
 
     def command_done(self, job_id: str, command_id: str) -> None:
         """A command that isn't harmless a second time is carried out: its repeat is known from now on."""
@@ -160,6 +190,8 @@ class Jobs:
         arena.put(start + added, traits=traits(row, gang=False), version=row.version, target=row.version)
         if row.stopping:
             arena.set("goal", self._tasks.record_event(TaskEvent.STOP, start + added), Goal.STOP)
+        if event.waits:
+            self._wait_at_gate(event.job_id, start + added, event.first_run)
         self._count_open(row, row.tasks - before)
         if job_state(row) != state:
             row.changed_by = self._tasks.input.cause
@@ -241,6 +273,16 @@ class Jobs:
         row = self.table[job_id]
         return np.arange(row.base, row.base + row.gang_min)
 
+    def controllers_over(self, slots: I64, state: I64) -> None:
+        """Tasks have ended, or wait for another run, among them perhaps controllers: with one its job ends."""
+        arena = self._tasks.arena
+        over = (arena["traits"][slots] & Trait.CONTROLLER != 0) & among(state, ENDED_TASKS)
+        for slot in slots[over].tolist():
+            row = self.table.change(self.at[slot])
+            row.controller_state = int(arena["state"][slot])
+            if row.controller == "end":
+                self._tasks.record_event(TaskEvent.JOB_END, np.arange(row.base + 1, row.base + row.instances))
+
     def with_gangs(self, slots: I64) -> I64:
         """These tasks, and all members of the gangs that they are of."""
         arena = self._tasks.arena
@@ -308,6 +350,8 @@ class Jobs:
             job_id = self.at[base]
             row = self.table.change(job_id)
             state = job_state(row)
+            if row.gated:
+                self.gates[job_id] = None
             row.counts = [old + by for old, by in zip(row.counts, difference, strict=True)]
             if job_state(row) != state:
                 row.changed_by = self._tasks.input.cause
@@ -353,6 +397,8 @@ class Jobs:
         del self.at[row.base]
         self._touched.pop(event.job_id, None)
         self._gangs.pop(event.job_id, None)
+        if row.gated:
+            self.gates[event.job_id] = None
         pool = self._pool_of(row)
         pool.open_jobs -= 1
         if not pool.open_jobs:

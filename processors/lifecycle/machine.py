@@ -41,6 +41,7 @@ from events.resources import Kinds
 from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact, ask_row
 from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
+from processors.lifecycle.gates import Gates
 from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.job_sla import sla_changed
 from processors.lifecycle.jobs import Jobs
@@ -48,7 +49,7 @@ from processors.lifecycle.lookups import among
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import ActionRow, AskRow, PriorityRow, StopRow, SubmittedRow, UpdateAskRow
-from processors.lifecycle.run_decisions import RunLookup, overdue, run_decisions
+from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
 from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_rules import moves, noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
@@ -101,6 +102,7 @@ class Lifecycle:
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
+        self._gates = Gates(self.tasks, self._jobs)
         self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
         self._lookup = RunLookup(
             job_id=self._jobs.at.__getitem__,
@@ -192,6 +194,7 @@ class Lifecycle:
         self._settings.restored()
         self._jobs.restored()
         self.daemons.restored()
+        self._gates.restored()
         self.orders.restored()
         self.updates.restored()
 
@@ -234,6 +237,10 @@ class Lifecycle:
             out += decisions
             decisions, remaining = self.orders.decide(remaining, self._lookup)
             out += decisions
+        waiting = self._gates.open(now if caught_up else 0, max(0, remaining))
+        if len(waiting):
+            out += queued(self.tasks.arena, waiting, self._lookup)
+            remaining -= len(waiting)
         if remaining > 0 and (added := self.daemons.decide(remaining)):
             return out + added  # what becomes of a job depends on the instances that it has
         out += (gangs := self._jobs.gang_decisions(max(0, remaining), now if caught_up else 0))
@@ -250,7 +257,7 @@ class Lifecycle:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = [self.tasks.next_due_ms(), self._jobs.next_due_ms()]
+        times = [self.tasks.next_due_ms(), self._jobs.next_due_ms(), self._gates.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
         times.append(self._update_decisions.next_due_ms())
@@ -396,6 +403,7 @@ class Lifecycle:
         before = self.tasks.arena["state"][slots].copy()
         state = self.tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
+        self._jobs.controllers_over(slots, state)
         self.ports.ended(slots)
 
     def _backoff(self, failures: I64) -> I64:

@@ -43,6 +43,12 @@ class JobRow(msgspec.Struct, array_like=True):
     preempt_fails: bool = False
     """A task that is preempted has failed, and its gang with it."""
     max_runtime_ms: int = 0
+    max_running: int = 0
+    """So many tasks are queued or run at a time; 0: all."""
+    controller: str = ""
+    """What its end means: end, wait; empty: there is none."""
+    controller_state: int = 0
+    """The state in which the controller has ended."""
     health: bool = False
     """Its runs have a health check, and are available once that has passed."""
     start_deadline_ms: int = 0
@@ -54,6 +60,11 @@ class JobRow(msgspec.Struct, array_like=True):
     version: int = 1
     updates: int = 0
     """How many updates it has had: the number of the last one."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether its tasks don't go to the queue by themselves."""
+        return self.max_running > 0
 
     @property
     def tasks(self) -> int:
@@ -168,11 +179,13 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     priority: int
     preemptible: bool
     controller: bool
+    on_controller_end: str
     on_preempt: str
     gang_min: int
     retries_max: int
     retries_system: int
     max_runtime_ms: int
+    max_running: int
     start_deadline_ms: int
     constraints: tuple[ConstraintRow, ...]
     strategy: str

@@ -132,7 +132,7 @@ def _named(kind: Callable[..., Event]) -> Writer:
     return lambda arena, slots, lookup: [kind(**packed(run_columns(arena, slots, lookup)))]
 
 
-def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
+def queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     """Gangs of one that are queued again, neighbours of one job, run, admission and host that they are bound to as one
     range; a controller is a range of its own.
     """
@@ -140,7 +140,7 @@ def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     admitted, pin = arena["admitted"][slots].astype(np.int64), arena["pin"][slots].astype(np.int64)
     shapes, shape = lookup.new_shapes(slots)
     first, count = ranges(columns, admitted, pin, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64), shape)
-    queued = GangsQueued(
+    gangs = GangsQueued(
         job_ids=columns.job_ids,
         job=pack_ints(columns.job[first]),
         first=pack_ints(columns.instance[first]),
@@ -152,7 +152,7 @@ def _queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
         shape=pack_ints(shape[first]) if shapes else b"",
         **_pins(pin[first], lookup),
     )
-    return [queued]
+    return [gangs]
 
 
 def _pins(pin: I64, lookup: RunLookup) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _stopping(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
 
 _RECORDS: dict[type[Event], Writer] = {
     RunsEnded: _ended,
-    GangsQueued: _queued,
+    GangsQueued: queued,
     RunsOrdered: _ordered,
     RunsStopping: _stopping,
     **{kind: _named(kind) for kind in (DisruptionAsked, DisruptionWithdrawn, RunsAvailable)},

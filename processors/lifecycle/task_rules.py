@@ -47,9 +47,10 @@ class Trait(IntFlag):
     PREEMPT_FAILS = 16
     CONTROLLER = 32
     HEALTH = 64
+    GATED = 128
 
 
-RETRIES_SHIFT = 7
+RETRIES_SHIFT = 8
 OWN_ENDS = (RunReport.EXITED, RunReport.NOT_STARTED, RunReport.VANISHED)
 """What is reported of runs that no stop reached."""
 _FLAGS = (False, True)
@@ -89,7 +90,7 @@ _REPORTS = table(REPORTS)
 
 
 def _rule_holds(
-    rule: Rule, state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool
+    rule: Rule, state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool, gated: bool
 ) -> bool:
     return (
         state in rule.states
@@ -98,16 +99,20 @@ def _rule_holds(
         and verdict in rule.verdicts
         and rule.sla in (None, sla)
         and rule.waits in (None, waits)
+        and rule.gated in (None, gated)
     )
 
 
-def rule_of(state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool) -> Rule | None:
+def rule_of(
+    state: int, report: Report, kind: CauseKind, verdict: SlaVerdict, sla: bool, waits: bool, gated: bool = False
+) -> Rule | None:
     """The rule by which a task in this state is decided on; None where nothing is to be decided."""
-    return next((rule for rule in RULES if _rule_holds(rule, state, report, kind, verdict, sla, waits)), None)
+    cell = (state, report, kind, verdict, sla, waits, gated)
+    return next((rule for rule in RULES if _rule_holds(rule, *cell)), None)
 
 
 def _decided() -> NDArray[np.uint8]:
-    cells = product(range(STATES), Report, CauseKind, SlaVerdict, _FLAGS, _FLAGS)
+    cells = product(range(STATES), Report, CauseKind, SlaVerdict, _FLAGS, _FLAGS, _FLAGS)
     rules = (rule_of(*cell) for cell in cells)
     return table(DECISIONS.index(rule.decision) + 1 if rule else 0 for rule in rules)
 
@@ -116,14 +121,15 @@ _DECIDED = _decided()
 
 
 def decided(arena: Arena, slots: I64, waits: Mask) -> Any:
-    """What is to be decided of tasks: for each 1 + its index in `DECISIONS`, 0 for nothing. `waits`: whose back-off is
+    """What is to be decided of tasks: for each 1 + its index in `DECISIONS`, 0 for nothing. `waits`: whose deadline is
     still to pass.
     """
     key = arena["state"][slots] * len(Report) + _REPORTS.take(arena["report"][slots])
     key = key * len(CauseKind) + KIND_OF.take(arena["causes"][slots])
     key = key * len(SlaVerdict) + arena["verdict"][slots]
-    key = key * 2 + ((arena["traits"][slots] & Trait.SLA) != 0)
-    return _DECIDED.take(key * 2 + waits)
+    for flag in (arena["traits"][slots] & Trait.SLA, waits, arena["traits"][slots] & Trait.GATED):
+        key = key * 2 + (flag != 0)
+    return _DECIDED.take(key)
 
 
 @cache

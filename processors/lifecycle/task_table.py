@@ -116,11 +116,11 @@ NOTES: Mapping[TaskEvent, str] = {
     TaskEvent.DEFERRED: "      -     -        -       -      -       v       v       -         -       -      -",
     TaskEvent.STARTED: "       -     -        -       -      -       s       -       -         -       -      -",
     TaskEvent.ENDED: "          -     -        -       -      -       r       r       r         -       -      -",
+    TaskEvent.JOB_END: "       -     c        x       c      c       c       c       c         -       -      -",
     TaskEvent.RUN_LIMIT: "     x     x        c       c      c       c       c       c         -       x      x",
     TaskEvent.START_LATE: "    x     x        x       x      x       c       x       x         x       x      x",
     TaskEvent.STOP_LATE: "     x     x        x       x      x       x       x       e         x       x      x",
     TaskEvent.REMOVE: "        x     c        c       c      c       c       c       c         -       -      -",
-    TaskEvent.JOB_END: "       X     C        C       C      C       C       C       C         X       X      X",
     TaskEvent.UNHEALTHY: "     -     -        -       -      -       c       c       -         -       -      -",
     TaskEvent.DRAIN: "         X     X        X       X      X       C       C       C         X       X      X",
     TaskEvent.UNDRAIN: "       X     X        X       X      X       W       W       X         X       X      X",
@@ -145,6 +145,7 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
     (TaskEvent.GANG_FAILED, TaskState.FAILED): "its gang has used its retries; no run of it is left",
     (TaskEvent.GANG_FAILED, TaskState.KILLED): "its job was stopped, and with it the whole gang",
     (TaskEvent.GANG_FAILED, TaskState.NONE): "members of a gang are there as long as their job",
+    (TaskEvent.JOB_END, GANG_WAIT): "a job with a controller has no gang",
     (TaskEvent.RUN_LIMIT, TaskState.NONE): "members of a gang are there as long as their job",
     (TaskEvent.RUN_LIMIT, TaskState.BACKOFF): "it is of a gang, of which another member runs, or runs itself",
     (TaskEvent.RUN_LIMIT, TaskState.FAILED): "no member of its gang runs, nor does it itself",
@@ -219,6 +220,8 @@ class Rule(NamedTuple):
     """Whether the job has an SLA."""
     waits: bool | None = None
     """Whether the deadline of the task is still to pass."""
+    gated: bool | None = None
+    """Whether the job says which of its tasks go to the queue."""
 
 
 _UP = (TaskState.ORDERED, TaskState.RUNNING)
@@ -230,7 +233,7 @@ _SAME = -1
 RULES: tuple[Rule, ...] = (
     Rule((PLACED, *LIVE_TASKS), RunsEnded, None, report=Report.ENDED),
     Rule((TaskState.BACKOFF, GANG_WAIT, TaskState.QUEUED, PLACED), RunsEnded, None, causes=_ANY),
-    Rule((TaskState.BACKOFF,), GangsQueued, TaskState.QUEUED, waits=False),
+    Rule((TaskState.BACKOFF,), GangsQueued, TaskState.QUEUED, waits=False, gated=False),
     Rule((PLACED,), RunsOrdered, TaskState.ORDERED),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.UNPLANNED,)),
     Rule(_UP, RunsStopping, TaskState.STOPPING, causes=(CauseKind.PLANNED,), sla=False),
@@ -256,6 +259,7 @@ class JobRule(NamedTuple):
 
 JOB_RULES: tuple[JobRule, ...] = (
     JobRule((TaskState.NONE,), "the job is accepted, or the instance added", GangsQueued, TaskState.QUEUED),
+    JobRule((TaskState.BACKOFF,), "the job has room for it (max_running)", GangsQueued, TaskState.QUEUED),
     JobRule((GANG_WAIT, TaskState.SUCCEEDED), "all members of a failed gang are over", GangsQueued, TaskState.QUEUED),
 )
 

@@ -159,15 +159,22 @@ class Tasks:
         """When the next deadline passes."""
         while self._due_heap:
             at = self._due_heap[0]
-            if any((self.arena["due"][slots] == at).any() for slots in self._due[at]):
+            if any(((self.arena["due"][slots] == at) & ~self._gated(slots)).any() for slots in self._due[at]):
                 return milliseconds(at)
             heapq.heappop(self._due_heap)
             self._due.pop(at, None)
         return None
 
+    def _gated(self, slots: I64) -> Mask:
+        """Of whose waits others take care (`gates.py`)."""
+        gated: Mask = (self.arena["state"][slots] == TaskState.BACKOFF) & (
+            self.arena["traits"][slots] & Trait.GATED != 0
+        )
+        return gated
+
     def _still_due(self, at: int) -> I64:
         slots = distinct(np.concatenate(self._due[at])) if at in self._due else np.zeros(0, dtype=np.int64)
-        still: I64 = slots[self.arena["due"][slots] == at]
+        still: I64 = slots[(self.arena["due"][slots] == at) & ~self._gated(slots)]
         return still
 
     def wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:

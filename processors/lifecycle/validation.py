@@ -75,6 +75,12 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
         yield "controller is for batch jobs"
     if job.controller and job.gang_min > 1:
         yield "controller and gang_min exclude each other: a controller is admitted alone"
+    if job.on_controller_end not in ("end", "wait"):
+        yield f"on_controller_end is {job.on_controller_end[:40]!r}, it must be end or wait"
+    if job.max_running and job.kind != "batch":
+        yield "max_running is for batch jobs"
+    if not (0 <= job.max_running <= INSTANCES_MAX and (not job.max_running or job.max_running >= job.gang_min)):
+        yield f"max_running is {job.max_running}, it must be 0, or at least gang_min and at most {INSTANCES_MAX}"
     if job.max_runtime_ms and job.kind != "batch":
         yield "max_runtime_ms is for batch jobs: a service runs until it is stopped"
     if job.on_preempt not in ("requeue", "fail"):

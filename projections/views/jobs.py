@@ -1,5 +1,6 @@
 """Folds the topic of jobs and what lifecycle decides of jobs into their rows."""
 
+import numpy as np
 from sqlalchemy import Connection
 
 from events.codec import decode
@@ -106,6 +107,8 @@ class JobFold:
         row.instances = row.slots = event.instances
         row.ports, row.gang_min = ports, event.gang_min
         row.need = to_json(event.shapes[0].resources)
+        if event.max_running:
+            self._tasks.wait_at_gate(moment, row, np.arange(row.gang_min, row.instances), row.first_run)
         self._use(row.pool, 1, event.instances)
 
     def _instances_changed(self, moment: RecordContext, event: InstancesChanged) -> None:

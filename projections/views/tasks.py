@@ -82,10 +82,14 @@ class TaskFold:
         self._remove(moment, row, removed)
         row.removed = event.instances - (row.tasks + len(added) - len(removed))
         row.instances = event.instances
-        if event.instances <= row.slots:
-            return
+        if event.instances > row.slots:
+            self._make_room(row, event.instances)
+        if event.waits:
+            self.wait_at_gate(moment, row, added, event.first_run)
+
+    def _make_room(self, row: JobRow, instances: int) -> None:
         last = (row.base + row.slots, row.port_base + row.slots * row.ports) == tuple(self._ends.values())
-        slots = event.instances if last else max(event.instances, room_to_grow(row.slots))
+        slots = instances if last else max(instances, room_to_grow(row.slots))
         more = slots - row.slots if last else slots
         base, port_base = self.take_slots(more, more * row.ports)
         if not last:
@@ -93,6 +97,13 @@ class TaskFold:
             self._cache.ports.move(row.port_base, row.slots * row.ports, port_base)
             row.base, row.port_base = base, port_base
         row.slots = slots
+
+    def wait_at_gate(self, moment: RecordContext, row: JobRow, instance: I64, run: int) -> None:
+        """New tasks wait for their first run until the job has room for them (max_running)."""
+        places = self._cache.tasks.place(row.base + instance)
+        named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
+        self._cache.tasks["run"][places] = run
+        self._move(moment, named, TaskState.BACKOFF)
 
     def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:
         tasks, count = self._cache.tasks, len(removed)

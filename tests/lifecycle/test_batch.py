@@ -6,7 +6,7 @@ from events.records.lifecycle import GangsQueued, JobChanged, JobRejected, RunsE
 from events.records.parts import Simulated
 from events.records.placement import HostLost
 from tests.lifecycle.harness import World
-from tests.machines import kinds, of, one, runs_of
+from tests.machines import kinds, of, one, ranges_of, runs_of
 
 A0, A1 = ("a", 0, 1), ("a", 1, 1)
 MINUTE = 60_000
@@ -176,3 +176,77 @@ def test_a_stop_that_is_not_obeyed_is_ordered_again_as_a_kill_until_it_is() -> N
         assert ints(one(said, RunsStopping).kill).tolist() == [1]
     world.report(RunReport.STOPPED, A0, exit_code=137)
     assert world.machine.state_of("a") == "KILLED"
+
+
+def led(world: World, **spec: object) -> None:
+    """A controller and two more, all running."""
+    world.submit("a", instances=3, controller=True, **spec)
+    started(world, A0, A1, ("a", 2, 1))
+
+
+def test_when_the_controller_is_over_the_rest_is_stopped_and_its_outcome_is_that_of_the_job() -> None:
+    for exit_code, outcome in ((0, "SUCCEEDED"), (1, "FAILED")):
+        world = World()
+        led(world, retries_system=3)
+        world.report(RunReport.VANISHED, ("a", 2, 1), exit_code=255)
+        said = world.report(RunReport.EXITED, A0, exit_code=exit_code)
+        assert (runs_of(one(said, RunsStopping)), why(one(said, RunsStopping))) == ([A1], [RunCause.JOB_END])
+        assert [runs_of(each) for each in of(said, RunsEnded)] == [[A0], [("a", 2, 2)]], "it waited for another run"
+        said = world.report(RunReport.STOPPED, A1, exit_code=143)
+        assert (one(said, JobChanged).state, one(said, JobChanged).killed) == (outcome, 2)
+
+
+def test_a_controller_that_runs_again_ends_nothing() -> None:
+    world = World()
+    led(world, retries_max=1)
+    said = world.report(RunReport.EXITED, A0, exit_code=1)
+    assert (of(said, RunsStopping), ints(one(said, RunsEnded).next).tolist()) == ([], [TaskState.BACKOFF])
+
+
+def test_a_job_waits_for_all_its_tasks_if_its_controller_says_so_and_has_the_outcome_of_the_controller() -> None:
+    world = World()
+    led(world, on_controller_end="wait")
+    assert of(world.report(RunReport.EXITED, A0), RunsStopping) == []
+    world.report(RunReport.EXITED, A1, exit_code=1)
+    assert one(world.report(RunReport.EXITED, ("a", 2, 1), exit_code=1), JobChanged).state == "SUCCEEDED"
+
+
+def test_at_most_max_running_tasks_are_queued_or_run_and_the_others_follow_by_instance() -> None:
+    world = World()
+    said = world.submit("a", instances=5, max_running=2, retries_max=1)
+    assert ranges_of(one(said, GangsQueued)) == [("a", 0, 2, 1, 0)]
+    started(world, A0, A1)
+    said = world.report(RunReport.EXITED, A1)
+    assert ranges_of(one(said, GangsQueued)) == [("a", 2, 1, 1, 0)]
+    said = world.report(RunReport.EXITED, A0, exit_code=1)
+    assert ranges_of(one(said, GangsQueued)) == [("a", 0, 1, 2, 0)], "its retry comes before new ones"
+    assert ints(one(said, GangsQueued).admitted).tolist() == [1]
+    said = world.stop("a")
+    ended = [run for each in of(said, RunsEnded) for run in runs_of(each)]
+    assert sorted(ended) == [("a", 0, 2), *[("a", n, 1) for n in (2, 3, 4)]]
+    assert [each.state for each in of(said, JobChanged)] == ["KILLING", "KILLED"]
+
+
+def test_what_waits_for_its_host_to_recover_lets_others_go_first_under_max_running() -> None:
+    world = World()
+    world.submit("a", instances=3, max_running=1)
+    world.place(A0)
+    said = world.report(RunReport.NOT_STARTED, A0, exit_code=127)
+    assert ranges_of(one(said, GangsQueued)) == [("a", 1, 1, 1, 0)]
+    assert world.later(10_000) == [], "there is no room"
+    started(world, A1)
+    assert ranges_of(one(world.report(RunReport.EXITED, A1), GangsQueued)) == [("a", 0, 1, 2, 0)]
+
+
+def test_a_gang_goes_first_under_max_running() -> None:
+    world = World()
+    said = world.submit("a", instances=4, gang_min=2, max_running=3)
+    assert [each for event in of(said, GangsQueued) for each in ranges_of(event)] == [
+        ("a", 0, 2, 1, 1),
+        ("a", 2, 1, 1, 0),
+    ]
+
+
+def test_a_controller_under_max_running_is_a_range_of_its_own() -> None:
+    said = World().submit("a", instances=4, controller=True, max_running=3)
+    assert ranges_of(one(said, GangsQueued)) == [("a", 0, 1, 1, 0), ("a", 1, 2, 1, 0)]

@@ -71,7 +71,9 @@ Life = dict[str, int]
 
 
 class Task:
-    """The task that a cell is about: instance 0 of job a, driven to a state. Instance 1 keeps the job open."""
+    """The task that a cell is about: instance 0 of job a, driven to a state. Instance 1 keeps the job open. Where it is
+    led by a controller that is the other way round.
+    """
 
     def __init__(self, state: int, happening: TaskEvent) -> None:
         self.world = World()
@@ -82,32 +84,36 @@ class Task:
             self.world.submit("web", kind="stateless", max_unavailable=1)
             self.world.place(OTHER)
             self.world.report(RunReport.STARTED, OTHER)
-        gang = happening in OF_GANGS or state in (GANG_WAIT, TaskState.STOPPING)
-        service = state == TaskState.BACKOFF or (happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS))
+        self.led = happening is TaskEvent.JOB_END
+        self.at = int(self.led)
+        gang = happening in OF_GANGS or (state in (GANG_WAIT, TaskState.STOPPING) and not self.led)
+        service = (state == TaskState.BACKOFF and not self.led) or (
+            happening in OF_SERVICES and state in (TaskState.ORDERED, *LIVE_TASKS)
+        )
         spec: dict[str, Any] = {"kind": "stateless", "instances": 2, "max_unavailable": 1} if service else {}
-        spec = spec if service and not gang else GANG if gang else {"instances": 2}
+        spec = spec if service and not gang else GANG if gang else {"instances": 2, "controller": self.led}
         self.world.submit("a", **spec, health=CHECK if checked else None)
         self._drive(state)
         assert self.now["state"] == state, NAMES[self.now["state"]]
 
     @property
     def run(self) -> tuple[str, int, int]:
-        return ("a", 0, max(1, self.now["run"]))
+        return ("a", self.at, max(1, self.now["run"]))
 
     @property
     def now(self) -> Life:
         """Its columns."""
         machine = self.world.machine
-        slot = machine.jobs["a"].base
+        slot = machine.jobs["a"].base + self.at
         return {column: int(machine.tasks.arena[column][slot]) for column in COLUMNS}
 
     def _drive(self, state: int) -> None:
-        world, mate = self.world, ("a", 1, 1)
+        world, mate = self.world, ("a", 1 - self.at, 1)
         if state in (TaskState.NONE, TaskState.QUEUED):
             if state == TaskState.NONE:
                 self._drive(TaskState.SUCCEEDED)
-                world.decided(instances_changed("a", (0, 1), removed=(0,)))
-            elif self.happening in OF_GANGS:
+                world.decided(instances_changed("a", (0, 1), removed=(self.at,)))
+            elif self.led or self.happening in OF_GANGS:
                 world.place(mate)
             return
         world.place(mate)
@@ -118,7 +124,9 @@ class Task:
         if state in (PLACED, TaskState.ORDERED):
             return
         world.report(self.ready, self.run)
-        if state == TaskState.STOPPING and self.happening in OF_GANGS:
+        if state == TaskState.BACKOFF and self.led:
+            world.report(RunReport.VANISHED, self.run)
+        elif state == TaskState.STOPPING and (self.led or self.happening in OF_GANGS):
             world.preempt(self.run)
         elif state == TaskState.STOPPING:
             world.report(RunReport.EXITED, mate, exit_code=1)
@@ -156,7 +164,7 @@ class Task:
         world = self.world
         world.busy = True
         HAPPEN[self.happening](self)
-        if self.happening in (TaskEvent.STOP, TaskEvent.GANG_FAILED):
+        if self.happening in (TaskEvent.STOP, TaskEvent.GANG_FAILED, TaskEvent.JOB_END):
             world.busy = False
             self.step()
 
@@ -199,6 +207,7 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     TaskEvent.RUN_LIMIT: lambda task: task.world.decided(
         RunsOverdue(**columns([task.run if task.now["state"] == TaskState.RUNNING else MATE]), what=pack_ints([1]))
     ),
+    TaskEvent.JOB_END: lambda task: task.world.report(RunReport.EXITED, ("a", 0, 1)),
     TaskEvent.START_LATE: lambda task: task.world.decided(RunsOverdue(**columns([task.run]), what=pack_ints([2]))),
     TaskEvent.STOP_LATE: lambda task: task.world.decided(RunsOverdue(**columns([task.run]), what=pack_ints([3]))),
     TaskEvent.STARTED: lambda task: task.world.report(RunReport.STARTED, task.run),
@@ -283,7 +292,7 @@ def decides_by_the_rules(task: Task, waited: bool = False) -> None:
         was["state"], REPORTS[was["report"]], CauseKind(int(KIND_OF[was["causes"]])), SlaVerdict(was["verdict"]),
         service, was["due"] > 0 and not waited,
     )  # fmt: skip
-    named = [type(event) for event in task.step() if names(event, ("a", 0, was["run"]))]
+    named = [type(event) for event in task.step() if names(event, ("a", task.at, was["run"]))]
     if rule is None:
         whole_gang = next(rule for rule in JOB_RULES if GANG_WAIT in rule.states)
         assert named == [] or (named == [whole_gang.decision] and was["state"] in whole_gang.states)
@@ -332,7 +341,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert impossible == {cell for cell in WHY_NOT if cell in impossible}
     later = {happening for happening, _, letter in CELLS if letter.isupper()}
     assert {CAUSE_OF[happening] for happening in later} == {
-        EndCause.JOB_END, EndCause.DRAIN,
+        EndCause.DRAIN,
     }  # fmt: skip
     assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
     assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()

@@ -34,6 +34,8 @@ SHAPES = (
     {"instances": 600, "retries": {"max": 1}},
     {"instances": 3, "retries": {"max": 2}, "on_preempt": "fail", "controller": True},
     {"instances": 4, "gang": {"min": 3}, "retries": {"max": 9}, "on_preempt": "fail"},
+    {"instances": 5, "retries": {"max": 1}, "max_running": 2},
+    {"instances": 3, "controller": {"on_end": "wait"}, "retries": {"max": 1}},
 )
 SHOWN = {PLACED: TaskState.QUEUED, GANG_WAIT: TaskState.BACKOFF}
 

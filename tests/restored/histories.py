@@ -122,6 +122,10 @@ class Lifecycle(History):
         if kind == "batch":
             spec["controller"] = spec.get("gang_min", 0) < 2 and self.draw.random() < 0.5
             spec["on_preempt"] = self.draw.choice(["requeue", "requeue", "fail"])
+            spec["on_controller_end"] = self.draw.choice(["end", "wait"])
+            spec["max_running"] = self.draw.choice([0, 0, max(1, spec.get("gang_min", 0))])
+            spec["max_runtime_ms"] = self.draw.choice([0, 0, 5_000])
+            spec["retries_system"] = self.draw.choice([1, 10])
         if kind == "stateless":
             spec["max_unavailable"] = self.draw.choice([None, 1])
         spec["ports"] = self.draw.choice([(), ("http",)])

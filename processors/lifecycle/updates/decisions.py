@@ -275,7 +275,7 @@ class UpdateDecisions:
         if len(found.removed) and version.max_unavailable is not None:
             cause = update.changed_by.record
             yield InstancesWanted(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
-        if len(found.added):
+        if len(found.added) and not self._jobs.table[job_id].gated:
             yield self._first_queued(job_id, found.added)
 
     def _additions(self, job_id: str, version: VersionRow, added: I64) -> Iterator[Event]:
@@ -293,6 +293,7 @@ class UpdateDecisions:
             shapes=tuple(map(task_shape, version.asks)),
             instances=max(row.instances, int(added[-1]) + 1),
             first_run=row.run_floor + 1,
+            waits=row.gated,
         )
 
     def _first_queued(self, job_id: str, added: I64) -> GangsQueued:

@@ -219,6 +219,7 @@ class Updates:
         row.ports = max(row.ports, *(each.ports for each in version.asks))
         for name, value in version.rules.items():
             setattr(row, name, value)
+        self._jobs.gate_changed(job_id)
         arena, slots = self._tasks.arena, np.arange(row.base, row.base + row.instances)
         arena.set("target", slots[~changed], event.version)
         arena.set("step", slots[changed], (arena["step"][slots[changed]] & ~STEP) | Step.PENDING)

@@ -1,0 +1,68 @@
+"""Jobs whose tasks don't go to the queue by themselves: at most so many are queued or run at a time."""
+
+import numpy as np
+
+from events.codes import TaskState
+from events.columns import I64
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.rows import JobRow
+from processors.lifecycle.task_table import PLACED
+from processors.lifecycle.tasks import Tasks
+from processors.state.seconds import elapsed, milliseconds
+
+IN_USE = (TaskState.QUEUED, PLACED, TaskState.ORDERED, TaskState.RUNNING, TaskState.STOPPING)
+"""The states of tasks that count against `max_running`."""
+
+
+class Gates:
+    """Which tasks of such jobs go to the queue, ascending, and when. All of it is derived."""
+
+    def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
+        self._tasks = tasks
+        self._jobs = jobs
+        self._ready_ms: dict[str, int] = {}
+        """When the next task of a job may go; 0: at once."""
+
+    def restored(self) -> None:
+        """Finds again what is derived."""
+        self._ready_ms.clear()
+
+    def next_due_ms(self) -> int | None:
+        """When the next task may go."""
+        self._look()
+        return min(self._ready_ms.values(), default=None)
+
+    def open(self, now: int, limit: int) -> I64:
+        """At most `limit` tasks that go to the queue now."""
+        self._look()
+        ready = [job_id for job_id, ready_ms in self._ready_ms.items() if ready_ms <= now]
+        slots = [np.zeros(0, dtype=np.int64)]
+        for job_id in sorted(ready, key=lambda job_id: self._jobs.table[job_id].number):
+            if limit <= 0:
+                break
+            row = self._jobs.table[job_id]
+            waiting = self._waiting(row)
+            may = waiting[self._tasks.arena["due"][waiting] <= max(0, elapsed(now))]
+            slots.append(may[: min(self._room(row), limit)])
+            limit -= len(slots[-1])
+        return np.concatenate(slots)
+
+    def _look(self) -> None:
+        """Looks at the jobs that have changed."""
+        for job_id in self._jobs.changed_gates():
+            self._ready_ms.pop(job_id, None)
+            row = self._jobs.table.get(job_id)
+            waiting = self._waiting(row) if row is not None and row.gated and self._room(row) > 0 else ()
+            if len(waiting):
+                due = int(self._tasks.arena["due"][waiting].min())
+                self._ready_ms[job_id] = milliseconds(due) if due else 0
+
+    def _room(self, row: JobRow) -> int:
+        return row.max_running - sum(row.counts[state] for state in IN_USE)
+
+    def _waiting(self, row: JobRow) -> I64:
+        """The tasks that wait, ascending. Those that shall end do so first."""
+        arena, stretch = self._tasks.arena, slice(row.base, row.base + row.instances)
+        waits = (arena["state"][stretch] == TaskState.BACKOFF) & (arena["causes"][stretch] == 0)
+        found: I64 = row.base + np.flatnonzero(waits)
+        return found
