@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from events.structs import known
-from hostagent import shim
+from hostagent import private_files
 
 
 class AgentFault(Exception):
@@ -27,7 +27,7 @@ class AgentState(msgspec.Struct):
 def load(path: Path) -> AgentState:
     """What was remembered; nothing yet where there is no file. Raises `AgentFault` where it is damaged."""
     try:
-        return msgspec.json.decode(shim.read_file(path), type=known(AgentState))
+        return msgspec.json.decode(private_files.read_file(path), type=known(AgentState))
     except FileNotFoundError:
         return AgentState()
     except (OSError, ValueError, RecursionError) as error:
@@ -36,4 +36,4 @@ def load(path: Path) -> AgentState:
 
 def save(path: Path, state: AgentState) -> None:
     """Remembers, on disk before it returns. Raises `OSError`."""
-    shim.write_durably(str(path), msgspec.json.encode(state).decode())
+    private_files.write_durably(str(path), msgspec.json.encode(state).decode())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostagent import shim
+from hostagent import private_files, shim
 from hostagent.messages import MachineIdentity
 from hostagent.run_record import read_json
 
@@ -36,7 +36,7 @@ def identity(folder: Path, system_id: Path = SYSTEM_ID) -> MachineIdentity:
     stored = read_json(path, StoredIdentity) or StoredIdentity()
     if not stored.id or stored.bound != bound:
         stored = StoredIdentity(secrets.token_hex(8), bound)
-        shim.write_durably(str(path), msgspec.json.encode(stored).decode())
+        private_files.write_durably(str(path), msgspec.json.encode(stored).decode())
     return MachineIdentity(stored.id, _digest(shim.boot_id(), stands.st_dev), platform.node()[:100])
 
 

@@ -16,13 +16,13 @@ import msgspec
 from events.bounds import NAME
 from events.records.parts import HealthCheck
 from events.structs import known
-from hostagent import open_files, shim
+from hostagent import open_files, private_files
 from hostagent.folders import entries, shown
 
 NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 SHIM_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH")
 """All that a shim gets of the agent's environment: tasks of the same user can read it."""
-SHIM = (sys.executable, "-I", "-S", str(Path(shim.__file__)))
+SHIM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim_main.py")))
 
 PID_MAX = 2**22
 """No system numbers a process higher."""
@@ -106,7 +106,7 @@ class FoundHealth(msgspec.Struct):
 def read_json(path: Path, kind: type[T]) -> T | None:
     """What a file says; None where there is none, or nothing that can be read."""
     try:
-        return msgspec.json.decode(shim.read_file(path), type=known(kind))
+        return msgspec.json.decode(private_files.read_file(path), type=known(kind))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -152,7 +152,7 @@ def wake_shim(folder: Path) -> None:
     file names is signalled only where it has this lock open. The shim looks by itself too, some time later.
     """
     with suppress(OSError, ValueError, OverflowError):
-        pid = int(shim.read_file(folder / "shim.pid"))
+        pid = int(private_files.read_file(folder / "shim.pid"))
         process = os.pidfd_open(pid)  # the number may go to another process while this looks
         try:
             lock = os.lstat(folder / "lock")
@@ -174,7 +174,7 @@ def spawn(folder: Path) -> subprocess.Popen[bytes]:
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with open(folder / "shim.log", "wb", opener=shim.open_private) as log:
+        with open(folder / "shim.log", "wb", opener=private_files.open_private) as log:
             return subprocess.Popen(
                 [*SHIM, str(folder), str(lock), str(open_files.given())],
                 env={name: os.environ[name] for name in SHIM_VARIABLES if name in os.environ},

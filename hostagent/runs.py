@@ -22,7 +22,7 @@ import msgspec
 
 from events.bounds import NAME
 from events.codes import LIVE_REPORTS, RunReport
-from hostagent import shim
+from hostagent import private_files, shim
 from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.messages import REASON_CHARS_MAX, LogPage, RunState
 from hostagent.ports import LOCKS
@@ -140,7 +140,7 @@ class Runs:
 
     def contact(self) -> None:
         """Notes for all shims that the cell was heard just now."""
-        shim.write(str(self._contact), str(shim.since_boot_ms()))
+        private_files.write(str(self._contact), str(shim.since_boot_ms()))
 
     def start(self, key: RunKey, launch: Launch) -> Run:
         """Starts a run that is not known here; what goes wrong is its outcome. Raises `OSError` on a full disk: then
@@ -157,7 +157,7 @@ class Runs:
             if launch.health is not None:
                 run.check = Check(launch.health, launch.health_port, work, launch.env, user)
                 order["check"] = msgspec.to_builtins(run.check)
-            shim.write_durably(str(folder / "order.json"), json.dumps(order))
+            private_files.write_durably(str(folder / "order.json"), json.dumps(order))
             self._make_work(key)
             run.shim = spawn(folder)
         except (OSError, ValueError) as error:
@@ -183,7 +183,7 @@ class Runs:
             run = self._never(key, RunReport.STOPPED, 128 + signal.SIGTERM, "stopped before it started")
         if not run.alive or run.stopping:
             return
-        shim.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
+        private_files.write(str(run.folder / "stop"), str(int(RunReport.STOPPED)))
         run.stopping = True
         wake_shim(run.folder)  # where it has written no pid yet, it looks for the file after that
 
@@ -193,7 +193,7 @@ class Runs:
         if run is None or run.forgotten:
             return
         self.stop(key)
-        shim.write(str(run.folder / "forgotten"), "")
+        private_files.write(str(run.folder / "forgotten"), "")
         run.forgotten_ns = time.time_ns()
         self._clean()
 
@@ -209,13 +209,13 @@ class Runs:
             if run is not None and run.reported != state.state:
                 run.reported = state.state
                 with suppress(OSError):  # what is not noted is reported again, which harms nothing
-                    shim.write(str(run.folder / "reported"), str(state.state))
+                    private_files.write(str(run.folder / "reported"), str(state.state))
 
     def note_health(self, run: Run, state: RunReport, reason: str) -> None:
         """What the health check of a run that goes on has found."""
         run.state, run.reason = int(state), reason
         with suppress(OSError):  # what is not noted is checked again
-            shim.write(str(run.folder / "health"), json.dumps({"state": run.state, "reason": reason}))
+            private_files.write(str(run.folder / "health"), json.dumps({"state": run.state, "reason": reason}))
 
     def poll(self) -> bool:
         """Learns what the shims have written; True where a run changed."""
@@ -280,7 +280,7 @@ class Runs:
         """Takes a run that an earlier agent left. Raises `OSError` where its record can't be read."""
         run = Run(key, folder)
         with suppress(OSError, ValueError):  # then it is reported once more
-            run.reported = int(shim.read_file(folder / "reported"))
+            run.reported = int(private_files.read_file(folder / "reported"))
         with suppress(FileNotFoundError):
             run.forgotten_ns = (folder / "forgotten").lstat().st_mtime_ns
         names = {entry.name for entry in entries(folder)}
@@ -335,7 +335,7 @@ class Runs:
         run.state, run.exit_code, run.reason = int(state), exit_code, reason
         with suppress(OSError):
             ending = {"state": run.state, "exit_code": exit_code, "reason": reason}
-            shim.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
+            private_files.write_durably(str(run.folder / "exit.json"), json.dumps(ending))
 
     def _clean(self) -> None:
         """Removes the oldest of the ended and forgotten runs, by the rule of `KEPT_RUNS` and `KEPT_BYTES`. What is

@@ -1,11 +1,11 @@
-"""The parent of one run: `python -I -S shim.py FOLDER LOCK_FD [FILES]`, started by the agent and independent of it.
+"""The parent of one run, started by the agent through `shim_main.py FOLDER LOCK_FD FILES` and independent of it.
 
-It is a file of its own and imports nothing but the standard library, so that it starts in some milliseconds and goes
-on whatever becomes of agent and installation. In FOLDER, where no task works, it finds `order.json` and leaves
+It imports nothing but the standard library and two files beside it, so that it starts in some milliseconds and goes on
+whatever becomes of agent and installation. In FOLDER, where no task works, it finds `order.json` and leaves
 
 * `shim.pid`: its own pid, to wake it after writing `stop`;
 * `process.json`: pid, start time and boot id of the user's process, on disk before that process runs any code;
-* `stdout.N`, `stderr.N`: what the process wrote from byte N on (see `Output`);
+* `stdout.N`, `stderr.N`: what the process wrote from byte N on (see `shim_output`);
 * `exit.json`: how the run ended, on disk before the shim ends.
 
 The lock LOCK_FD, taken by the agent before the start, is held as long as the shim lives. A file `stop` asks for the
@@ -24,7 +24,6 @@ import os
 import resource
 import select
 import signal
-import stat
 import struct
 import sys
 import time
@@ -32,9 +31,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-HEAD_BYTES = 5 * 1024 * 1024
-PIECE_BYTES = 5 * 1024 * 1024 // 2
-"""Of each stream the first 5 MiB are kept, and of the rest the newest two pieces of 2.5 MiB: at most 10 MiB."""
+from hostagent.private_files import read_file, write, write_durably
+from hostagent.shim_output import Output
+
 POLL_S = 1.0
 """So often the shim looks for a stop file and for silence, if nothing wakes it."""
 DRAIN_S = 1.0
@@ -46,39 +45,6 @@ RUN_PORTS = 65_536
 """In the file of ports the byte RUN_PORTS + N stands for port N in the hands of a run."""
 EXITED, STOPPED, NOT_STARTED, SILENCED = 2, 3, 4, 5
 """`RunReport`, which can't be imported here."""
-
-
-def open_private(path: str, flags: int) -> int:
-    """Opens a file of this user alone; never through a link, never waiting for the reader of a pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-
-
-def read_file(path: "str | os.PathLike[str]") -> bytes:
-    """The content of a regular file. Raises `OSError` for anything else, also for one that is too long."""
-    with open(path, "rb", opener=open_private) as file:
-        if not stat.S_ISREG((status := os.fstat(file.fileno())).st_mode) or status.st_size > 16 * 1024 * 1024:
-            raise OSError(0, "not a regular file, or longer than 16 MiB")
-        return file.read(status.st_size)
-
-
-def write(path: str, text: str, durably: bool = False) -> None:
-    """Puts a file in place whole, for other processes of this user to read."""
-    with open(path + ".tmp", "w", encoding="utf-8", opener=open_private) as file:
-        file.write(text)
-        if durably:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(path + ".tmp", path)
-
-
-def write_durably(path: str, text: str) -> None:
-    """The same, on disk before this returns."""
-    write(path, text, durably=True)
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def boot_id() -> str:
@@ -142,44 +108,6 @@ def listened_on(port: int) -> bool:
                 if error.errno == errno.EADDRINUSE:
                     return True
     return False
-
-
-class Output:
-    """One stream of the run, kept in pieces named by where they begin. The first piece stays, later ones go when two
-    newer ones are begun.
-    """
-
-    def __init__(self, folder: str, name: str, source: int) -> None:
-        self.source = source
-        self._base = os.path.join(folder, name)
-        self._at = 0
-        self._pieces: list[int] = []
-        self._room = 0
-        self._file = -1
-
-    def write(self, data: bytes) -> None:
-        """Appends to the stream."""
-        while data:
-            if not self._room:
-                self._begin()
-            part = data[: self._room]
-            with suppress(OSError):  # a full disk loses output, not the run
-                os.write(self._file, part)
-            self._at += len(part)
-            self._room -= len(part)
-            data = data[len(part) :]
-
-    def _begin(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        self._room = PIECE_BYTES if self._pieces else HEAD_BYTES
-        self._pieces.append(self._at)
-        if len(self._pieces) > 3:
-            with suppress(OSError):
-                os.unlink(f"{self._base}.{self._pieces.pop(1)}")
-        self._file = -1
-        with suppress(OSError):  # as in `write`
-            self._file = open_private(f"{self._base}.{self._at}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
 
 class Shim:
@@ -391,10 +319,5 @@ def main() -> None:
     """Runs; the agent has made this process the leader of a session."""
     os.set_inheritable(int(sys.argv[2]), False)
     os.umask(0o077)
-    if len(sys.argv) > 3:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     Shim(sys.argv[1]).run()
-
-
-if __name__ == "__main__":
-    main()

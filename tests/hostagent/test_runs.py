@@ -17,7 +17,8 @@ from hostagent import runs as module
 from hostagent.messages import RunState
 from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
-from hostagent.shim import HEAD_BYTES, PIECE_BYTES, Output, boot_id
+from hostagent.shim import boot_id
+from hostagent.shim_output import HEAD_BYTES, PIECE_BYTES, Output
 
 KEY = RunKey("j", 0, 1)
 
