@@ -44,6 +44,10 @@ RETRIES_MAX = 1_000_000
 WORD_MAX = 256
 DESCRIPTION_MAX = 4096
 EXIT_CODE_MAX = 255
+STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
+"""What a run may be asked to end with."""
+OPEN_FILES_MAX = 1 << 20
+"""Of one run; a host may allow less."""
 CHECKS_MAX = 1000
 """Health checks in a row."""
 CHECK_EVERY_MS_MIN = 100

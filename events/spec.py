@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from events.bounds import CONSTRAINTS_MAX, DESCRIPTION_MAX, GANG_PORTS_MAX, INSTANCES_MAX, WORD_MAX
+from events.bounds import CONSTRAINTS_MAX, DESCRIPTION_MAX, GANG_PORTS_MAX, INSTANCES_MAX, OPEN_FILES_MAX, WORD_MAX
 from events.codec import encode
 from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
 from events.records.jobs import JobSubmitted
@@ -91,6 +91,9 @@ class JobSpec(Spec):
     env: Env = Field(default={}, description="Environment of the process.")
     resources: Resources = Field(default=Resources(), description="What one task needs.")
     ports: Ports = Field(default=[], description="Names of the ports of one task.")
+    open_files: Annotated[int, Field(ge=1, le=OPEN_FILES_MAX)] | None = Field(
+        default=None, description="Files and connections that a run may have open; none: as many as its agent."
+    )
     priority: Int32 = Field(default=0, description="Higher is admitted first within a pool.")
     preemptible: bool = Field(
         default=True,
@@ -136,6 +139,9 @@ class JobSpec(Spec):
         default=None, validate_default=True, description="Health check of a run; none: it is available once started."
     )
     update: Update = Field(default=Update(), description="How updates go through the instances.")
+    stop_signal: Literal["TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL"] = Field(
+        default="TERM", description="The signal that asks a run to end."
+    )
     stop_grace: Milliseconds = Field(
         default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
     )
@@ -287,6 +293,8 @@ class JobSpec(Spec):
             max_unavailable=self.sla.max_unavailable,
             health=self.health.to_part() if self.health else None,
             update=self.update.to_part(),
+            stop_signal=self.stop_signal,
+            open_files=self.open_files or 0,
             stop_grace_ms=self.stop_grace,
             on_silence=self.on_silence.action,
             stop_after_ms=self.on_silence.after,
@@ -342,6 +350,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "sla": {"max_unavailable": event.max_unavailable},
         "health": health_body(event.health) if event.health else None,
         "update": update_body(event.update),
+        "stop_signal": event.stop_signal,
+        "open_files": event.open_files or None,
         "stop_grace": write_ms(event.stop_grace_ms),
         "on_silence": on_silence_body(event.on_silence, event.stop_after_ms),
         "description": event.description,

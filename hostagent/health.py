@@ -18,8 +18,9 @@ import httpx2
 
 from events.codes import RunReport
 from hostagent import open_files
+from hostagent.run import Run
 from hostagent.run_record import Check, RunKey
-from hostagent.runs import Run, Runs
+from hostagent.runs import Runs
 
 OUTPUT_CHARS = 300
 """So much of what a failed check has said is reported: its end."""

@@ -1,5 +1,7 @@
 """What a run is started with: made of what its order says, and what its host has."""
 
+import signal
+
 from events.port_names import variable_of
 from hostagent.messages import JobOrder, RunOrder
 from hostagent.run_as import TaskUser, environment
@@ -13,6 +15,8 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -
         command=job.command,
         env=_environment(job, item, host_id, user, ports),
         stop_grace_ms=job.stop_grace_ms,
+        stop_signal=signal.Signals[f"SIG{job.stop_signal}"],
+        open_files=job.open_files,
         stop_after_ms=job.stop_after_ms,
         ports=tuple(port for port in item.ports if port),
         health=job.health,

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
+import numpy as np
 
 from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX
-from events.codes import Number
-from events.columns import I32, indexed
+from events.codes import Number, RunReport
+from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
 from events.records.parts import HealthCheck
 from events.resources import Amounts
@@ -51,8 +52,14 @@ class Orders(NamedTuple):
     ports: I32
 
 
+NO_DETAILS: I64 = np.zeros((0, 4), dtype=np.int64)
+
+
 class Reports(NamedTuple):
-    """States of runs, from one agent or one fleet: int32 columns of equal length. `reason` indexes `reasons` plus 1."""
+    """States of runs, from one agent or one fleet: int32 columns of equal length. `reason` indexes `reasons` plus 1.
+    `details`: a row for each run with its signal, whether it was killed for want of memory, its CPU time in ms and its
+    memory in KiB; no row at all where nothing of it is known of any.
+    """
 
     host_ids: tuple[str, ...]
     job_ids: tuple[str, ...]
@@ -64,6 +71,7 @@ class Reports(NamedTuple):
     exit_code: I32
     reasons: tuple[str, ...]
     reason: I32
+    details: I64 = NO_DETAILS
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
@@ -80,9 +88,19 @@ class RunState(msgspec.Struct):
     job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
     instance: Count
     run: Count
-    state: Annotated[int, msgspec.Meta(ge=1, le=7)]
+    state: Annotated[int, msgspec.Meta(ge=1, le=int(max(RunReport)))]
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
     reason: Text = ""
+    signal: Annotated[int, msgspec.Meta(ge=0, le=127)] = 0
+    """What ended the process; 0: no signal."""
+    out_of_memory: bool = False
+    cpu_ms: Long = 0
+    memory_kib: Long = 0
+    """What the process has used in the end."""
+
+    def details(self) -> tuple[int, int, int, int]:
+        """A row of `Reports.details`."""
+        return self.signal, int(self.out_of_memory), self.cpu_ms, self.memory_kib
 
 
 class MachineIdentity(msgspec.Struct, frozen=True):
@@ -156,6 +174,9 @@ class JobOrder(msgspec.Struct):
     command: tuple[str, ...] = ()
     env: dict[str, str] = {}
     ports: tuple[str, ...] = ()
+    stop_signal: str = "TERM"
+    open_files: int = 0
+    """So many the run may have open; 0: as many as the agent was started with."""
     stop_grace_ms: int = 10_000
     stop_after_ms: int = 0
     """Stop the run after so long without contact to the cell; 0: never."""
@@ -254,6 +275,8 @@ def _job_order(spec: JobSubmitted) -> JobOrder:
         command=spec.command,
         env=spec.env,
         ports=spec.ports,
+        stop_signal=spec.stop_signal,
+        open_files=spec.open_files,
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
         health=spec.health,

@@ -35,6 +35,7 @@ def taken(reports: Reports, items: Column) -> Reports:
         state=reports.state[items],
         exit_code=reports.exit_code[items],
         reason=reports.reason[items],
+        details=reports.details[items] if len(reports.details) else reports.details,
     )
 
 

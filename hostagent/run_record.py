@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from events.bounds import NAME
+from events.codes import RunReport
 from events.records.parts import HealthCheck
 from events.structs import known
 from hostagent import open_files, private_files
@@ -31,13 +32,16 @@ T = TypeVar("T")
 
 
 class Launch(NamedTuple):
-    """What a run is started with. `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never;
-    `health_port`: the number of the port that the health check asks.
+    """What a run is started with. `open_files`: how many it may have, 0: as many as this process was given;
+    `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
+    port that the health check asks.
     """
 
     command: tuple[str, ...]
     env: dict[str, str]
     stop_grace_ms: int
+    stop_signal: int = signal.SIGTERM
+    open_files: int = 0
     stop_after_ms: int = 0
     ports: tuple[int, ...] = ()
     health: HealthCheck | None = None
@@ -55,9 +59,12 @@ class RunKey(NamedTuple):
 class Ending(msgspec.Struct):
     """`exit.json`."""
 
-    state: Annotated[int, msgspec.Meta(ge=2, le=5)]
+    state: Annotated[int, msgspec.Meta(ge=2, le=int(max(RunReport)))]
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
     reason: str
+    signal: Annotated[int, msgspec.Meta(ge=0, le=127)] = 0
+    cpu_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    memory_kib: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Process(msgspec.Struct):

@@ -10,22 +10,22 @@ import errno
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from events.bounds import NAME
-from events.codes import LIVE_REPORTS, RunReport
+from events.codes import RunReport
 from hostagent import private_files, shim
 from hostagent.folders import Trash, entries, measure, shown, summary
-from hostagent.messages import REASON_CHARS_MAX, LogPage, RunState
+from hostagent.messages import LogPage, RunState
+from hostagent.oom import VMSTAT, OutOfMemory
 from hostagent.ports import LOCKS
+from hostagent.run import Run
 from hostagent.run_as import TaskUser
 from hostagent.run_output import STREAMS, read_output
 from hostagent.run_record import (
@@ -53,40 +53,6 @@ LOST_CODE = 255
 """Exit code of a run whose shim vanished: nobody knows how it ended."""
 
 
-@dataclass(slots=True)
-class Run:
-    """A run on this host. `state` 0: not started yet. `reported`: the last state that the cell acknowledged."""
-
-    key: RunKey
-    folder: Path
-    state: int = 0
-    exit_code: int = 0
-    reason: str = ""
-    reported: int = 0
-    stopping: bool = False
-    ports: tuple[int, ...] = ()
-    check: Check | None = None
-    shim: subprocess.Popen[bytes] | None = None
-    forgotten_ns: int = 0
-    sizes: tuple[int, int] | None = None
-    """Bytes of its record and of its working folder, counted once it has ended and is forgotten."""
-
-    @property
-    def forgotten(self) -> bool:
-        """Whether the cell needs its record no more."""
-        return self.forgotten_ns > 0
-
-    @property
-    def alive(self) -> bool:
-        """Whether it has not ended."""
-        return not self.state or self.state in LIVE_REPORTS
-
-    def report(self) -> RunState:
-        """What the cell is told of it; a run on its way to start counts as started."""
-        reason = self.reason[:REASON_CHARS_MAX]  # a longer one would keep the host out of its cell
-        return RunState(*self.key, self.state or int(RunReport.STARTED), self.exit_code, reason)
-
-
 class Runs:
     """All runs of one host, by key. Not thread-safe. `locks`: see `hostagent.ports`; `say`: told of what can't be read
     or removed, from any thread; `user`: as whom tasks run, None: as the user of this process.
@@ -98,6 +64,7 @@ class Runs:
         locks: Path = LOCKS,
         say: Callable[[str], None] = lambda _: None,
         user: TaskUser | None = None,
+        vmstat: Path = VMSTAT,
     ) -> None:
         self._locks = locks
         self._say = say
@@ -113,6 +80,7 @@ class Runs:
             each.chmod(0o711)  # it may go to its working folder, and list nothing on the way
         self._trash = Trash(folder / "trash", say)
         self._runs: dict[RunKey, Run] = {}
+        self._out_of_memory = OutOfMemory(vmstat)
         self._adopt_all()
         self._clean()
 
@@ -153,6 +121,7 @@ class Runs:
             work, user = str(self._work(key)), self._user and self._user._asdict()
             order: dict[str, Any] = {"command": list(launch.command), "env": launch.env, "work": work, "user": user}
             order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
+            order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
             order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
             if launch.health is not None:
                 run.check = Check(launch.health, launch.health_port, work, launch.env, user)
@@ -220,7 +189,9 @@ class Runs:
     def poll(self) -> bool:
         """Learns what the shims have written; True where a run changed."""
         changed = False
-        for run in self.alive():
+        if alive := self.alive():
+            self._out_of_memory.look()
+        for run in alive:
             changed |= self._look(run)
         return changed
 
@@ -301,7 +272,7 @@ class Runs:
         gone = not has_shim(run.folder)
         ending = read_json(run.folder / "exit.json", Ending)
         if ending is not None:
-            run.state, run.exit_code, run.reason = ending.state, ending.exit_code, ending.reason
+            run.learn_end(ending, self._out_of_memory)
         elif gone:
             self._vanished(run)
         elif not run.state and (run.folder / "started").exists():

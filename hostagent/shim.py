@@ -142,9 +142,11 @@ class Shim:
         fault = fault or self._start()
         if fault:
             return self._end(NOT_STARTED, 127, fault)
-        status = self._wait()
+        status, used = self._wait()
         code = os.waitstatus_to_exitcode(status)
-        return self._end(self.stop_state or EXITED, 128 - code if code < 0 else code, "")
+        cpu_ms = round(1000 * (used.ru_utime + used.ru_stime))
+        details = {"signal": max(0, -code), "cpu_ms": cpu_ms, "memory_kib": used.ru_maxrss}
+        return self._end(self.stop_state or EXITED, 128 - code if code < 0 else code, "", details)
 
     def _await_ports(self) -> str:
         """Takes its ports. Returns why it can't have them; nothing too where it is asked to stop meanwhile."""
@@ -203,6 +205,7 @@ class Shim:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
+            self._limit_files()
             self._change_user((out, err))
             os.chdir(self.order["work"])
             command = self.order["command"]
@@ -212,6 +215,14 @@ class Shim:
             os.write(fault, f"{self.order['command'][:1]}: {message}".encode())
         finally:
             os._exit(127)
+
+    def _limit_files(self) -> None:
+        """In the child: may have as many open files as the order says, if it says so."""
+        wanted, most = self.order["open_files"], resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if wanted and most != resource.RLIM_INFINITY and wanted > most:
+            raise OSError(errno.EMFILE, f"open_files is {wanted}, this host allows {most}")
+        if wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
     def _change_user(self, outputs: tuple[int, int]) -> None:
         """In the child: becomes the user that the order names, if it names one."""
@@ -224,13 +235,15 @@ class Shim:
         os.setresgid(user["gid"], user["gid"], user["gid"])
         os.setresuid(user["uid"], user["uid"], user["uid"])
 
-    def _wait(self) -> int:
-        """Carries output and obeys stops until the process has ended; then ends the rest of its group."""
+    def _wait(self) -> tuple[int, resource.struct_rusage]:
+        """Carries output and obeys stops until the process has ended; then ends the rest of its group. Returns how it
+        ended, and what it and those that it waited for have used.
+        """
         open_fds = {output.source: output for output in self.outputs}
         while not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             self.started = self.started or self._try_write("started", "", write)
             if not self.stop_state and self._asked_to_stop():
-                self._signal(signal.SIGTERM)
+                self._signal(self.order["stop_signal"])
                 self.kill_at = time.monotonic() + self.order["stop_grace_ms"] / 1000
             wait_s = POLL_S
             if self.kill_at is not None:
@@ -240,11 +253,11 @@ class Shim:
                     self.kill_at, wait_s = None, POLL_S
             self._carry(open_fds, wait_s)
         self._signal(signal.SIGKILL)  # before the wait that gives the pid, and so the group's id, free for others
-        status = os.waitpid(self.pid, 0)[1]
+        _, status, used = os.wait4(self.pid, 0)
         until = time.monotonic() + DRAIN_S
         while open_fds and time.monotonic() < until:
             self._carry(open_fds, until - time.monotonic())
-        return status
+        return status, used
 
     def _carry(self, open_fds: dict[int, Output], timeout: float) -> None:
         """Waits for output, a signal or the time-out, and writes what came."""
@@ -287,10 +300,11 @@ class Shim:
     def _terminated(self, *_: object) -> None:
         self.terminated = True
 
-    def _end(self, state: int, code: int, reason: str) -> None:
+    def _end(self, state: int, code: int, reason: str, details: "dict[str, int] | None" = None) -> None:
         if self.ports >= 0:  # before anybody hears of the end: the next run may have them
             os.close(self.ports)
-        self._insist("exit.json", json.dumps({"state": state, "exit_code": code, "reason": reason}))
+        ending = {"state": state, "exit_code": code, "reason": reason, **(details or {})}
+        self._insist("exit.json", json.dumps(ending))
 
     def _insist(self, name: str, text: str, how: Callable[[str, str], None] = write_durably) -> bool:
         """Puts a file in place. On a full disk it waits for room: neither a start nor an outcome may get lost. Where

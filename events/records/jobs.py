@@ -137,6 +137,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     ports: tuple[str, ...] = ()
     """Names of the ports that one task needs; numbers are chosen at placement."""
 
+    open_files: int = 0
+    """How many files and connections a run may have open; 0: as many as the agent was started with."""
+
     priority: int = 0
     """Higher is admitted first within a pool."""
 
@@ -190,6 +193,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
 
     health: HealthCheck | None = None
     """The health check of a run; null: a run is available once it has started."""
+
+    stop_signal: str = "TERM"
+    """The signal that asks a run to end: TERM, INT, QUIT, HUP, USR1, USR2, WINCH or KILL."""
 
     stop_grace_ms: int = 10000
     """Time between the stop signal and the kill."""

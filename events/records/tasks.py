@@ -82,6 +82,22 @@ class RunsReported(Event, frozen=True, kw_only=True):
     reason: bytes = b""
     """Index into reasons plus 1, 0: none. Column of little-endian int32; empty: none at all."""
 
+    signal: bytes = b""
+    """Signal that ended the process; 0: none. Column of little-endian int32; empty: 0 for all."""
+
+    out_of_memory: bytes = b""
+    """1: the kernel killed the process for want of memory, as far as the agent can tell. Column of little-endian
+    int32; empty: 0 for all.
+    """
+
+    cpu_ms: bytes = b""
+    """CPU time that the process and those that it waited for have used. Column of little-endian int64; empty: not
+    known.
+    """
+
+    memory_kib: bytes = b""
+    """Most memory that one of these processes had at a time. Column of little-endian int64; empty: not known."""
+
 
 ALL: tuple[type[Event], ...] = (
     HostInventory,

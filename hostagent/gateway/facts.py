@@ -10,10 +10,10 @@ from events.log.port import NewRecord
 from events.records.base import Event
 from events.records.hosts import HostConnected, HostOffered
 from events.records.tasks import HostInventory, RunsReported
-from hostagent.messages import Hello, Reports, RunState
+from hostagent.messages import NO_DETAILS, Hello, Reports, RunState
 from hostagent.task_columns import Column
 
-RUN_BYTES = 28
+RUN_BYTES = 52
 """The columns of a report, for each run."""
 
 
@@ -63,6 +63,7 @@ def offered(host_id: str, hello: Hello) -> HostOffered:
 def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:
     """The reports of one agent as columns."""
     jobs, reasons = Names(), Names()
+    details = [run.details() for run in runs]
     return Reports(
         host_ids=(host_id,),
         job_ids=tuple(dict.fromkeys(run.job_id for run in runs)),
@@ -74,6 +75,7 @@ def columns_of(host_id: str, runs: Sequence[RunState]) -> Reports:
         exit_code=np.array([run.exit_code for run in runs], dtype=np.int32),
         reason=np.array([reasons[run.reason] + 1 if run.reason else 0 for run in runs], dtype=np.int32),
         reasons=reasons.all(),
+        details=np.array(details, dtype=np.int64) if any(map(any, details)) else NO_DETAILS,
     )
 
 
@@ -106,6 +108,11 @@ def reported(gateway: str, heard: Sequence[tuple[Sequence[int], Reports]]) -> Ne
     if any(part.reasons for part in parts):
         every = (indexed(reasons, ("", *part.reasons), part.reason) for part in parts)
         columns["reason"] = pack_ints(np.concatenate(list(every)))
+    if any(len(part.details) for part in parts):
+        rows = [part.details if len(part.details) else np.zeros((len(part.job), 4), np.int64) for part in parts]
+        signal, out_of_memory, cpu_ms, memory_kib = np.concatenate(rows).T
+        columns |= {"signal": pack_ints(signal), "out_of_memory": pack_ints(out_of_memory)}
+        columns |= {"cpu_ms": pack_longs(cpu_ms), "memory_kib": pack_longs(memory_kib)}
     event = RunsReported(
         gateway=gateway,
         host_ids=tuple(host_id for host_id, _ in hosts),

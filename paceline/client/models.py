@@ -63,6 +63,15 @@ class Task(TypedDict):
     exit_code: int | None
     outcome: str | None
     reason: str | None
+    health: NotRequired[str | None]
+    """Of a run with a health check: UNKNOWN, HEALTHY or UNHEALTHY."""
+    signal: NotRequired[str | None]
+    """What ended the process: KILL, TERM or another."""
+    out_of_memory: NotRequired[bool]
+    """Whether the kernel killed it for want of memory, as far as the host can tell."""
+    cpu_ms: NotRequired[int | None]
+    memory_kib: NotRequired[int | None]
+    """What the process has used, known once it has ended: CPU time, and the most memory at a time."""
     admission: NotRequired[str | None]
     """ENTITLED or BORROWED; null: it isn't admitted."""
     since: NotRequired[str | None]

@@ -192,6 +192,8 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     max_unavailable: int | None
     health: HealthRow | None
     update: PolicyRow | None
+    stop_signal: str
+    open_files: int
     stop_grace_ms: int
     on_silence: str
     stop_after_ms: int

@@ -10,7 +10,9 @@ from events.bounds import (
     GANG_PORTS_MAX,
     LABELS_MAX,
     MS_MAX,
+    OPEN_FILES_MAX,
     PORTS_MAX,
+    STOP_SIGNALS,
     STRING_BYTES_MAX,
     STRINGS_MAX,
     URL_PATH,
@@ -29,6 +31,10 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
     for name in ("stop_grace_ms", "stop_after_ms"):
         if not 0 <= getattr(job, name) <= MS_MAX:
             yield f"{name} is {getattr(job, name)}, it must be 0 to {MS_MAX}"
+    if job.stop_signal not in STOP_SIGNALS:
+        yield f"stop_signal is {job.stop_signal[:40]!r}, it must be one of {', '.join(STOP_SIGNALS)}"
+    if not 0 <= job.open_files <= OPEN_FILES_MAX:
+        yield f"open_files is {job.open_files}, it must be 0 to {OPEN_FILES_MAX}"
     if fault := amounts_fault(job.resources):
         yield f"resources: {fault}"
     if not any(amount for name, amount in job.resources.items() if name not in ("memory", "disk")):

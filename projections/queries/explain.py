@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from events.codes import ENDED_JOBS, Code
+from events.codes import ENDED_JOBS, Code, RunCause
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
 from projections.queries import held_reasons, order_reasons
@@ -50,6 +50,11 @@ _TIERS = (
 )
 _TIER_ORDER = {code: place for place, code in enumerate(Code)}
 _LAST = (Code.BEHIND_IN_QUEUE, Code.NOT_YET_EVALUATED)
+_ENDED_BY: Mapping[int, str] = {
+    RunCause.HEALTH: "failed its health check",
+    RunCause.START_LATE: "wasn't ready in time",
+}
+"""How runs fail that the cell ends."""
 _SENTENCES: dict[str, str] = {
     Code.NEVER_FITS: "{tasks} fit{s} no host, even when it is empty",
     Code.CONSTRAINT_MISMATCH: "{tasks} ask{s} for attributes that no host has",
@@ -114,8 +119,15 @@ def _of_end(job: JobRow, situation: Situation | None) -> list[Json]:
         return found
     text = f"{count_tasks(job.failed)} of {job.tasks} failed"
     if job.failed_instance >= 0:
-        text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
+        text += f"; task {job.failed_instance} {_last_failure(job)}"
     return [reason(Code.RUN_FAILED, text, job.ended_ms, "lifecycle"), *found]
+
+
+def _last_failure(job: JobRow) -> str:
+    """How the task failed that failed last."""
+    if job.failed_exit_code >= 0:
+        return f"exited with {job.failed_exit_code}"
+    return _ENDED_BY.get(job.failed_why, "was ended")
 
 
 def _of_victim(leaving: Leaving) -> Json:
@@ -147,7 +159,7 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     if job.backoff:
         text = _SENTENCES[Code.BACKOFF].format(**counted(job.backoff))
         if job.failed_instance >= 0:
-            text += f"; task {job.failed_instance} exited with {job.failed_exit_code}"
+            text += f"; task {job.failed_instance} {_last_failure(job)}"
         yield reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff, "of": job.backoff}
     yield from map(_of_victim, situation.leaving)
     disruption = situation.reasons.get("disruption")

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table, select
 from events.codes import LIVE_TASKS, Code, Outcome, TaskState, UpdateStep
 from events.columns import I32, I64, ints
 from projections.queries.pages import Json, Page, rows_of
+from projections.queries.run_details import run_details, task_details
 from projections.queries.task_specs import own_specs
 from projections.record_json import at
 from projections.views import tables
@@ -20,6 +21,7 @@ from projections.views.waiting import Standing
 
 TASK_PLACES = {name: place for place, name in enumerate(TASK_COLUMNS)}
 """Where each column of tasks stands."""
+_EXITED = (Outcome.SUCCEEDED, Outcome.FAILED)
 
 
 def tasks_page(connection: Connection, job: JobRow, states: Sequence[int], size: int, first: int) -> Page:
@@ -127,12 +129,8 @@ def _block(connection: Connection, table: Table, number: int, columns: int) -> A
 
 
 def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> list[Json]:
-    reasons = tables.task_reasons.c
     instances = [item["instance"] for item in items]
-    reported = select(reasons.instance, reasons.run, reasons.reason).where(reasons.job_id == job.job_id)
-    if instances:
-        reported = reported.where(reasons.instance.between(instances[0], instances[-1]))
-    texts = {(instance, run): text for instance, run, text in connection.execute(reported)}
+    details = run_details(connection, job, [(item["instance"], item["columns"][TASK_PLACES["run"]]) for item in items])
     numbers = {item["columns"][TASK_PLACES["host"]] for item in items}
     names = _host_names(connection, numbers)
     ports = _ports(connection, job, instances)
@@ -144,6 +142,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
         held = dict(zip(TASK_COLUMNS, item["columns"], strict=True))
         state, run, host, outcome, step = (held[name] for name in ("state", "run", "host", "outcome", "step"))
         last = item["instance"], run - (state == TaskState.QUEUED)
+        said = details.get((item["instance"], run), {})
         on_host = host > 0 and state != TaskState.QUEUED
         out.append(
             {
@@ -152,10 +151,10 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
                 "run": run,
                 "host_id": names.get(host) if on_host else None,
                 "ports": [port for port in ports.get(item["instance"], ()) if port] if on_host else [],
-                "exit_code": held["exit_code"] if outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else None,
+                **task_details(job, state, said),
+                "exit_code": held["exit_code"] if outcome in _EXITED and held["exit_code"] >= 0 else None,
                 "outcome": Outcome(outcome).name if outcome else None,
-                "reason": texts.get((item["instance"], run))
-                or (winners.get(last) if outcome == Outcome.PREEMPTED else None),
+                "reason": said.get("reason") or (winners.get(last) if outcome == Outcome.PREEMPTED else None),
                 "admission": Standing(held["standing"]).name if held["standing"] < 0 else None,
                 "since": at(held["since_s"] * 1000),
                 "failures": held["failures"],

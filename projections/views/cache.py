@@ -182,7 +182,7 @@ class Cache:
         self.answers = Lines(tables.answers, rows.AnswerRow)
         self.rounds = Lines(tables.rounds, rows.RoundRow)
         self.quarantine = Lines(tables.quarantine, rows.QuarantineRow)
-        self.task_reasons = Lines(tables.task_reasons, rows.TaskReasonRow)
+        self.run_reports = Lines(tables.run_reports, rows.RunReportRow)
         self.past_runs = Lines(tables.past_runs, rows.PastRunRow)
         self.tasks = Blocks(tables.task_blocks, TASK_COLUMNS, LIVE_TASKS, WAITING_TASKS)
         self.ports = Blocks(tables.port_blocks, ("port",))

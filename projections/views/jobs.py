@@ -178,6 +178,7 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         priority=event.priority,
         controller=int(event.controller),
         on_preempt=event.on_preempt,
+        health=int(event.health is not None),
         owner=event.owner,
         labels=to_json(event.labels),
         state=SUBMITTED,

@@ -39,7 +39,7 @@ from projections.views.reasons import ReasonFold
 from projections.views.record_context import RecordContext, of_fact
 from projections.views.retention import JobRetention
 from projections.views.rows import ChainRow, PositionRow, to_json
-from projections.views.run_reports import reasons_of
+from projections.views.run_reports import rows_of
 from projections.views.waiting import WaitingFold
 
 RECORDS = 1000
@@ -269,8 +269,8 @@ class Projector:
         elif moment.topic == TASKS.name:
             for job_id in jobs:
                 self._leaving.note_unread(moment.offset, job_id)
-            for row in reasons_of(event) if isinstance(event, RunsReported) else ():
-                self._cache.task_reasons.add(*row, moment.offset)
+            for row in rows_of(event, moment.offset) if isinstance(event, RunsReported) else ():
+                self._cache.run_reports.add(*row)
                 self._leaving.note_unread(moment.offset, *row[:3])
 
     def _round(self, connection: Connection, delivered: Delivered, round_: RoundCommitted) -> None:

@@ -44,7 +44,7 @@ class JobRetention:
 
     def restore(self, connection: Connection, covered: Mapping[str, int]) -> None:
         """Finds again what lifecycle hasn't read."""
-        rows, lines, read = tables.task_reasons.c, tables.history.c, covered.get(TASKS.name, 0)
+        rows, lines, read = tables.run_reports.c, tables.history.c, covered.get(TASKS.name, 0)
         reasons = select(rows.offset, rows.job_id, rows.instance, rows.run).where(rows.offset >= read)
         history_lines = select(lines.offset, lines.job_id).where(lines.topic == RANK[TASKS.name], lines.offset >= read)
         found = [(offset, job_id, 0, 0) for offset, job_id in connection.execute(history_lines)]
@@ -71,7 +71,7 @@ class JobRetention:
             elif job is None or job.base < 0:
                 lines.append((job_id, RANK[TASKS.name], offset))
         if reasons:
-            self._delete("task_reasons WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
+            self._delete("run_reports WHERE job_id = ? AND instance = ? AND run = ? AND offset < ?", reasons)
         if lines:
             self._delete("history WHERE job_id = ? AND topic = ? AND offset = ?", lines)
 
@@ -142,7 +142,7 @@ class JobRetention:
         for held in (cache.past_runs, cache.victims, cache.update_steps, cache.versions, cache.updates):
             self.removed += held.delete("job_id = ?", [(each,) for each in ids])
         self.removed += cache.reservations.delete("job_id = ?", [(each,) for each in ids])
-        self._delete("task_reasons WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
+        self._delete("run_reports WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
         for base, size in _stretches((row.base, row.slots) for row in gone):
             cache.tasks.clear(base, size)
         for base, size in _stretches((row.port_base, row.slots * row.ports) for row in gone):
@@ -163,7 +163,7 @@ class JobRetention:
 
     def _delete(self, text: str, values: Sequence[tuple[object, ...]]) -> None:
         cache = self._cache
-        for lines in (cache.history, cache.task_reasons, cache.victims):
+        for lines in (cache.history, cache.run_reports, cache.victims):
             lines.flush()
         done = self._connection.exec_driver_sql(f"DELETE FROM {text}", list(values))
         self.removed += max(0, done.rowcount)

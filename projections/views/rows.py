@@ -55,6 +55,8 @@ class JobRow(msgspec.Struct):
     priority: int
     controller: int
     on_preempt: str
+    health: int
+    """1: its runs have a health check."""
     owner: str
     labels: str
     state: str
@@ -78,6 +80,9 @@ class JobRow(msgspec.Struct):
     failed_instance: int = -1
     """The task that failed last, and its exit code."""
     failed_exit_code: int = 0
+    """-1: it has none, since the cell ended the run."""
+    failed_why: int = 0
+    """Why it did, a `RunCause`."""
     digest: bytes = b""
     """What stands for its id when it is forgotten."""
     accepted: int = -1
@@ -115,14 +120,21 @@ class BlockRow(msgspec.Struct):
     data: bytes
 
 
-class TaskReasonRow(msgspec.Struct):
-    """What a host said of a run, owned by the topic of tasks, and where it stands there."""
+class RunReportRow(msgspec.Struct):
+    """What a host said of a run beside its state, owned by the topic of tasks: why, and how the process ended and what
+    it used, as in RunsReported. `offset` is where that stands; several reports of a run may say something.
+    """
 
     job_id: str
     instance: int
     run: int
-    reason: str
     offset: int
+    state: int
+    reason: str
+    signal: int
+    out_of_memory: int
+    cpu_ms: int
+    memory_kib: int
 
 
 class PastRunRow(msgspec.Struct):

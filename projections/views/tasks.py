@@ -285,7 +285,7 @@ class TaskFold:
         named = self._named(moment, event)
         tasks = self._cache.tasks
         outcome = ints(event.outcome)[named.at]
-        self._note_failures(named, outcome, ints(event.exit_code)[named.at])
+        self._note_failures(named, event)
         state = tasks["state"][named.places]
         live = (state >= LIVE_TASKS[0]) & (state <= LIVE_TASKS[-1])
         self._release(_some(named, live))
@@ -301,12 +301,14 @@ class TaskFold:
         self._move(moment, named, after)
 
     @staticmethod
-    def _note_failures(named: NamedTasks, outcome: NDArray[Any], exit_code: NDArray[Any]) -> None:
-        failed = np.flatnonzero(outcome == Outcome.FAILED)[::-1]
+    def _note_failures(named: NamedTasks, event: RunsEnded) -> None:
+        exit_code, why = ints(event.exit_code)[named.at], some(event.why, len(ints(event.run)))[named.at]
+        failed = np.flatnonzero(ints(event.outcome)[named.at] == Outcome.FAILED)[::-1]
         jobs, last = np.unique(named.job[failed], return_index=True)
         for index, at in zip(jobs.tolist(), failed[last].tolist(), strict=True):
             row = named.jobs[index]
             row.failed_instance, row.failed_exit_code = int(named.instance[at]), int(exit_code[at])
+            row.failed_why = int(why[at])
 
     # Hosts.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostagent import folders, run_output, shim
+from hostagent import folders, private_files, run_output
 from hostagent import runs as module
 from hostagent.messages import RunState
 from hostagent.run_record import Launch, RunKey
@@ -280,8 +280,8 @@ def test_what_finds_no_room_is_not_begun_and_may_be_asked_again(
     runs, other = Runs(tmp_path), RunKey("j", 1, 1)
     start(runs, other, "sleep", "600")
     with monkeypatch.context() as patch:
-        patch.setattr(shim, "write_durably", full)
-        patch.setattr(shim, "write", full)
+        patch.setattr(private_files, "write_durably", full)
+        patch.setattr(private_files, "write", full)
         with pytest.raises(OSError, match="No space left"):
             start(runs)
         with pytest.raises(OSError, match="No space left"):

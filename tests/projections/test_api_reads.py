@@ -2,8 +2,8 @@
 
 import pytest
 
-from events.codes import Outcome
-from events.columns import pack_ints
+from events.codes import Outcome, RunReport
+from events.columns import pack_ints, pack_longs
 from events.records.hosts import HostConnected, HostSilent
 from events.records.lifecycle import HostReconciled, JobRejected, RunsAvailable
 from events.records.placement import HostLost
@@ -86,9 +86,10 @@ def test_tasks_by_state_over_several_blocks(api):
     api.fold()
     task = api.get("/v1/jobs/a/tasks?state=ordered&page_size=1")
     assert task["tasks"] == [{"instance": 3, "state": "ORDERED", "run": 1, "host_id": "h1", "ports": [1, 2],
-                              "exit_code": None, "outcome": None, "reason": None, "admission": None,
-                              "since": "2023-11-14T22:13:20.000Z", "failures": 0, "next_run_at": None,
-                              "spec": None, "version": 1, "update": None}]  # fmt: skip
+                              "health": None, "signal": None, "out_of_memory": False, "cpu_ms": None,
+                              "memory_kib": None, "exit_code": None, "outcome": None, "reason": None,
+                              "admission": None, "since": "2023-11-14T22:13:20.000Z", "failures": 0,
+                              "next_run_at": None, "spec": None, "version": 1, "update": None}]  # fmt: skip
     rest = api.get(f"/v1/jobs/a/tasks?state=ordered&page_size=1&page_token={task['next_page_token']}")
     assert [(each["instance"], each["ports"]) for each in rest["tasks"]] == [(1199, [5, 6])]
     assert rest["next_page_token"] == ""
@@ -381,3 +382,24 @@ def test_hosts_of_foreign_inventories_are_no_bother(api):
     api.cell.decide("lifecycle", HostReconciled(host_id="new", session=4, kept=0, ended=0, stopped=0))
     api.fold()
     assert api.get("/v1/hosts/new")["state"] == "CONNECTING"
+
+
+def test_a_task_shows_how_its_process_ended_and_what_it_used(api):
+    api.cell.host()
+    api.cell.accept("a", instances=2, health={"command": ["check"]})
+    api.cell.decide("lifecycle", ordered("a", (0, 1), 1, "h1"))
+    fields, two, ends = runs("a", (0, 1)), pack_ints([0, 0]), pack_ints([RunReport.EXITED] * 2)
+    ill = pack_ints([RunReport.STARTED, RunReport.UNHEALTHY])
+    api.cell.fact(RunsReported(gateway="g", host_ids=("h1",), **fields, host=two, state=ill, exit_code=two,
+                               reasons=("the check failed",), reason=pack_ints([0, 1])))  # fmt: skip
+    api.fold()
+    assert [each["health"] for each in api.get("/v1/jobs/a/tasks")["tasks"]] == ["UNKNOWN", "UNKNOWN"]
+    api.cell.fact(RunsReported(gateway="g", host_ids=("h1",), **fields, host=two, state=ends, exit_code=two,
+                               signal=pack_ints([9, 0]), out_of_memory=pack_ints([1, 0]),
+                               cpu_ms=pack_longs([1500, 20]), memory_kib=pack_longs([1 << 33, 0])))  # fmt: skip
+    api.cell.decide("lifecycle", ended("a", (0, 1), Outcome.FAILED, exit_code=137))
+    api.fold()
+    first, second = api.get("/v1/jobs/a/tasks")["tasks"]
+    names = ("signal", "out_of_memory", "cpu_ms", "memory_kib", "health", "reason")
+    assert [first[name] for name in names] == ["KILL", True, 1500, 1 << 33, None, None]
+    assert [second[name] for name in names] == [None, False, 20, None, "UNHEALTHY", "the check failed"]

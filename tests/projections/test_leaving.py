@@ -15,7 +15,7 @@ from projections.views.tables import open_engine
 from tests.projections.cell import Cell, admitted, dump, ended, held, ordered, preempted, queued, runs, unplaced
 
 OF_JOBS = (
-    "jobs", "submissions", "history", "task_blocks", "port_blocks", "task_reasons", "past_runs", "explanations",
+    "jobs", "submissions", "history", "task_blocks", "port_blocks", "run_reports", "past_runs", "explanations",
     "waiting", "holds", "victims", "reservations",
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_a_job_that_is_forgotten_leaves_all_views_and_its_neighbours_stay(cell, 
     before = rows(cell, tmp_path)
     cell.forget("b")
     left = rows(cell, tmp_path)
-    for table in ("jobs", "submissions", "history", "task_reasons", "past_runs"):
+    for table in ("jobs", "submissions", "history", "run_reports", "past_runs"):
         assert left[table] == [row for row in before[table] if "b" not in row[:2]], table
     cell.forget("a", "c")
     left = rows(cell, tmp_path)
@@ -90,7 +90,7 @@ def test_an_id_that_returns_shows_the_new_job_alone(cell, tmp_path):
     life(cell, "a", first_run=3, instances=2)
     left = rows(cell, tmp_path)
     assert [row[:2] + row[6:7] for row in left["jobs"]] == [("a", left["submissions"][0][0], 2)]
-    assert {row[2] for row in left["task_reasons"]} == {3}
+    assert {row[2] for row in left["run_reports"]} == {3}
     assert sum("JobAccepted" in row for row in left["history"]) == 1
 
 

@@ -454,7 +454,7 @@ def test_reasons_of_hosts_are_kept_and_torn_columns_are_not(cell, tmp_path):
                            reasons=("no such program",), reason=pack_ints([0, 1])))  # fmt: skip
     cell.fact(RunsReported(gateway="g", host_ids=("h",), **fields, host=pack_ints([0, 0]), state=both, exit_code=both,
                            reasons=("torn",), reason=pack_ints([1])))  # fmt: skip
-    rows = fold(cell, tmp_path)["task_reasons"]
+    rows = fold(cell, tmp_path)["run_reports"]
     assert [(row["instance"], row["reason"]) for row in rows] == [(1, "no such program")]
 
 

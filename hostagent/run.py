@@ -1,0 +1,71 @@
+"""One run as an agent knows it."""
+
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from events.codes import LIVE_REPORTS, RunReport
+from hostagent.messages import REASON_CHARS_MAX, RunState
+from hostagent.oom import OutOfMemory
+from hostagent.run_record import Check, Ending, RunKey
+
+
+@dataclass(slots=True)
+class Run:
+    """A run on this host. `state` 0: not started yet. `reported`: the last state that the cell acknowledged."""
+
+    key: RunKey
+    folder: Path
+    state: int = 0
+    exit_code: int = 0
+    reason: str = ""
+    reported: int = 0
+    stopping: bool = False
+    ports: tuple[int, ...] = ()
+    check: Check | None = None
+    signal_number: int = 0
+    out_of_memory: bool = False
+    cpu_ms: int = 0
+    memory_kib: int = 0
+    shim: subprocess.Popen[bytes] | None = None
+    forgotten_ns: int = 0
+    sizes: tuple[int, int] | None = None
+    """Bytes of its record and of its working folder, counted once it has ended and is forgotten."""
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the cell needs its record no more."""
+        return self.forgotten_ns > 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return not self.state or self.state in LIVE_REPORTS
+
+    def report(self) -> RunState:
+        """What the cell is told of it; a run on its way to start counts as started."""
+        reason = self.reason[:REASON_CHARS_MAX]  # a longer one would keep the host out of its cell
+        return RunState(
+            *self.key,
+            state=self.state or int(RunReport.STARTED),
+            exit_code=self.exit_code,
+            reason=reason,
+            signal=self.signal_number,
+            out_of_memory=self.out_of_memory,
+            cpu_ms=self.cpu_ms,
+            memory_kib=self.memory_kib,
+        )
+
+    def learn_end(self, ending: Ending, out_of_memory: OutOfMemory) -> None:
+        """Its shim has written how it ended."""
+        self.state, self.exit_code, self.reason = ending.state, ending.exit_code, ending.reason
+        self.signal_number, self.cpu_ms, self.memory_kib = ending.signal, ending.cpu_ms, ending.memory_kib
+        if self.signal_number == signal.SIGKILL and self.state == RunReport.EXITED:
+            with suppress(OSError):
+                age_s = time.time() - (self.folder / "exit.json").stat().st_mtime
+                self.out_of_memory = out_of_memory.killed(age_s)
+            if self.out_of_memory:
+                self.reason = "killed by the kernel: out of memory"

@@ -1,0 +1,54 @@
+"""What is shown of a run beside its state: its health, how its process ended, and what that used."""
+
+from collections.abc import Mapping, Sequence
+from signal import Signals
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from events.codes import RunReport, TaskState
+from projections.queries.pages import Json
+from projections.views import tables
+from projections.views.rows import JobRow
+
+_REPORTED = ("reason", "signal", "out_of_memory", "cpu_ms", "memory_kib")
+_SIGNALS = frozenset(map(int, Signals))
+
+
+def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Json]:
+    """What hosts have said of runs of a job, given by instance, ascending, and run: of each field what was said last."""
+    rows, found = tables.run_reports.c, dict[tuple[int, int], Json]()
+    if not runs:
+        return found
+    query = select(rows.instance, rows.run, rows.state, *(rows[name] for name in _REPORTED)).where(
+        rows.job_id == job.job_id,
+        rows.instance.between(runs[0][0], runs[-1][0]),
+        rows.run >= min(run for _, run in runs),
+    )
+    for instance, run, state, *said in connection.execute(query.order_by(rows.offset)):
+        details = found.setdefault((instance, run), {})
+        details.update((name, value) for name, value in zip(_REPORTED, said, strict=True) if value)
+        if state == RunReport.UNHEALTHY:
+            details["health"] = RunReport.UNHEALTHY.name
+    return found
+
+
+def task_details(job: JobRow, state: int, said: Mapping[str, Any]) -> Json:
+    """The fields of a task that tell of its last run; `said`: what its host has said of it."""
+    number = said.get("signal")
+    return {
+        "health": _health(job, state, said),
+        "signal": (Signals(number).name.removeprefix("SIG") if number in _SIGNALS else str(number)) if number else None,
+        "out_of_memory": bool(said.get("out_of_memory")),
+        "cpu_ms": said.get("cpu_ms"),
+        "memory_kib": said.get("memory_kib"),
+    }
+
+
+def _health(job: JobRow, state: int, said: Mapping[str, Any]) -> str | None:
+    """What is known of the health of a run with a health check: lifecycle takes it for available once it is healthy."""
+    if not job.health:
+        return None
+    if state in (TaskState.ORDERED, TaskState.RUNNING):
+        return RunReport.HEALTHY.name if state == TaskState.RUNNING else "UNKNOWN"
+    return said.get("health")

@@ -1,0 +1,133 @@
+"""How real processes end, and what is said of it: signals, limits, what they used, and why the kernel killed them."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from events.columns import ints, longs
+from events.records.tasks import RunsReported
+from hostagent import oom
+from hostagent.run_record import Launch, RunKey
+from hostagent.runs import Runs, stop_all
+from tests.hostagent.cell import stopping
+from tests.hostagent.test_agent import HOST, Site, said, shell
+from tests.hostagent.test_runs import until
+
+READY = "touch ready; while :; do sleep 0.05; done"
+
+
+class Details(NamedTuple):
+    """What is reported of the end of a process."""
+
+    signal: int
+    out_of_memory: int
+    cpu_ms: int
+    memory_kib: int
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path / "agent")
+    site.start_agent()
+    yield site
+    site.stop_agent()
+    assert stop_all(site.folder)[1] == 0
+    site.cell.turn()
+    site.cell.gateway.close()
+    site.server.stop()
+
+
+def details(site: Site) -> list[Details]:
+    """Of all runs of which any is reported."""
+    facts = [fact for fact in site.cell.facts("paceline.tasks", RunsReported) if isinstance(fact, RunsReported)]
+    columns = [(ints(f.signal), ints(f.out_of_memory), longs(f.cpu_ms), longs(f.memory_kib)) for f in facts if f.signal]
+    return [Details(*map(int, row)) for each in columns for row in zip(*each, strict=True)]
+
+
+def stop_when_ready(site: Site, job_id: str) -> None:
+    site.cell.until((site.folder / f"tasks/{job_id}.0.1/ready").exists)
+    site.cell.decide(stopping([(job_id, 0, 1)], [HOST]))
+
+
+@pytest.mark.parametrize("name", ["INT", "QUIT", "USR1", "WINCH"])
+def test_a_run_is_asked_to_end_by_the_signal_that_its_job_names(site: Site, name: str) -> None:
+    site.run(shell("j", f'trap "echo {name}; exit 7" {name}; {READY}', stop_signal=name))
+    stop_when_ready(site, "j")
+    site.says("j", 0, 1, "STOPPED", 7)
+    assert site.output("j") == f"{name}\n"
+
+
+def test_a_run_that_is_to_be_killed_has_no_grace(site: Site) -> None:
+    site.run(shell("j", f'trap "" TERM; {READY}', stop_signal="KILL", stop_grace_ms=600_000))
+    stop_when_ready(site, "j")
+    site.says("j", 0, 1, "STOPPED", 137)
+    assert [each.signal for each in details(site)] == [signal.SIGKILL]
+
+
+def test_a_run_has_as_many_open_files_as_its_job_says(site: Site) -> None:
+    site.run(shell("j", "ulimit -n", open_files=123))
+    site.says("j", 0, 1, "EXITED", 0)
+    assert site.output("j") == "123\n"
+
+
+def test_more_open_files_than_the_host_allows_are_a_reason_not_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, key = Runs(tmp_path), RunKey("j", 0, 1)
+    runs.start(key, Launch(("true",), dict(os.environ), 1000, open_files=2**40))
+    until(lambda: runs.poll() or not runs.alive())
+    [state] = runs.unreported()
+    assert state.exit_code == 127
+    assert "open_files is 1099511627776, this host allows" in state.reason
+
+
+def test_what_a_run_used_and_the_signal_that_ended_it_are_reported(site: Site) -> None:
+    code = (
+        "import os, signal, time; x = b'x' * 50_000_000\nwhile time.process_time() < 0.2: pass\nos.kill(os.getpid(), 6)"
+    )
+    site.run(shell("j", f'exec {sys.executable} -c "$CODE"', env={"CODE": code}))
+    site.says("j", 0, 1, "EXITED", 134)
+    [end] = details(site)
+    assert (end.signal, end.out_of_memory) == (signal.SIGABRT, 0)
+    assert end.cpu_ms >= 200
+    assert 50_000_000 // 1024 < end.memory_kib < 1_000_000
+
+
+def test_a_kill_that_the_kernel_counts_as_want_of_memory_is_told_from_others(tmp_path: Path) -> None:
+    """The count stands in for the kernel's: the run raises it as the kernel would."""
+    vmstat, first, second = tmp_path / "vmstat", RunKey("j", 0, 1), RunKey("j", 1, 1)
+    vmstat.write_text("nr_free_pages 5\noom_kill 3\n")
+    runs = Runs(tmp_path / "agent", vmstat=vmstat)
+    script = f"printf 'oom_kill 4\\n' > {vmstat}; kill -9 $$"
+    runs.start(first, Launch(("sh", "-c", script), dict(os.environ), 1000))
+    until(lambda: runs.poll() or not runs.alive())
+    until(lambda: not runs.alive() or runs.poll())
+    [state] = runs.unreported()
+    assert (state.exit_code, state.signal, state.out_of_memory) == (137, signal.SIGKILL, True)
+    assert state.reason == "killed by the kernel: out of memory"
+    runs.acknowledged([state])
+    later = Runs(tmp_path / "other", vmstat=vmstat)
+    later.start(second, Launch(("sh", "-c", "kill -9 $$"), dict(os.environ), 1000))
+    until(lambda: not later.alive() or (later.poll() and not later.alive()))
+    [state] = later.unreported()
+    assert (state.exit_code, state.out_of_memory, state.reason) == (137, False, "")
+
+
+def test_a_machine_without_that_count_knows_of_no_want_of_memory(tmp_path: Path) -> None:
+    (tmp_path / "vmstat").write_text("nr_free_pages 5\n")
+    assert not oom.counted(tmp_path / "vmstat")
+    assert not oom.counted(tmp_path / "missing")
+    assert not oom.OutOfMemory(tmp_path / "missing").killed(0)
+
+
+def test_a_stop_says_the_signal_that_ended_the_run(site: Site) -> None:
+    site.run(shell("j", "sleep 600"))
+    site.cell.until(lambda: said(site.file("j", "started")) == "" and site.file("j", "started").exists())
+    site.cell.decide(stopping([("j", 0, 1)], [HOST]))
+    site.says("j", 0, 1, "STOPPED", 143)
+    assert [each.signal for each in details(site)] == [signal.SIGTERM]
