@@ -14,6 +14,8 @@ from tests.hostagent.cell import stopping
 from tests.hostagent.test_agent import HOST, Site, shell
 from tests.ports import kept_port
 
+PATIENT = 60
+"""So many checks a server has until it listens."""
 FAST = {"interval_ms": 100, "timeout_ms": 5000, "failures": 2}
 SERVER = """
 import http.server, os, pathlib
@@ -55,20 +57,20 @@ def work(site: Site, job_id: str) -> Path:
 
 
 def test_a_server_is_healthy_once_it_answers_and_unhealthy_when_it_answers_otherwise(site: Site) -> None:
-    site.run(server(check("http")), kept_port())
+    site.run(server(check("http", failures=PATIENT)), kept_port())
     site.says("web", 0, 1, "STARTED", 0)
     site.says("web", 0, 1, "HEALTHY", 0)
     (work(site, "web") / "ill").touch()
     site.says("web", 0, 1, "UNHEALTHY", 0)
     [why] = site.cell.why()
-    assert why.startswith("the health check failed 2 times in a row: GET http://127.0.0.1:")
+    assert why.startswith(f"the health check failed {PATIENT} times in a row: GET http://127.0.0.1:")
     assert why.endswith("/ready was answered with 503 out of cheese")
     site.cell.decide(stopping([("web", 0, 1)], [HOST]))
     site.says("web", 0, 1, "STOPPED", 143)
 
 
 def test_a_connection_is_enough_for_a_check_over_tcp(site: Site) -> None:
-    site.run(server(check("tcp")), kept_port())
+    site.run(server(check("tcp", failures=PATIENT)), kept_port())
     site.says("web", 0, 1, "HEALTHY", 0)
 
 
@@ -80,13 +82,13 @@ def test_a_port_on_which_nobody_listens_is_unhealthy(site: Site) -> None:
 
 def test_a_program_checks_with_the_environment_and_the_folder_of_its_task(site: Site) -> None:
     script = 'test "$MINE" = yes && cat state'
-    health = check("command", command=("sh", "-c", script), failures=1)
+    health = check("command", command=("sh", "-c", script), failures=PATIENT)
     site.run(shell("j", "echo fine > state; sleep 600", env={"MINE": "yes"}, health=health))
     site.says("j", 0, 1, "HEALTHY", 0)
     (work(site, "j") / "state").unlink()
     site.says("j", 0, 1, "UNHEALTHY", 0)
     [why] = site.cell.why()
-    assert why.startswith("the health check failed once: sh exited with 1: ")
+    assert why.startswith(f"the health check failed {PATIENT} times in a row: sh exited with 1: ")
     assert "state: No such file" in why
 
 
@@ -115,7 +117,7 @@ def test_a_run_that_is_being_stopped_is_checked_no_more(site: Site) -> None:
 
 
 def test_an_agent_that_starts_anew_knows_what_was_healthy_and_goes_on_checking(site: Site) -> None:
-    health = check("command", command=("test", "-e", "fine"))
+    health = check("command", command=("test", "-e", "fine"), failures=PATIENT)
     site.run(shell("j", "touch fine; sleep 600", health=health))
     site.says("j", 0, 1, "HEALTHY", 0)
     assert site.stop_agent() == 1
@@ -130,6 +132,9 @@ def test_an_agent_that_starts_anew_knows_what_was_healthy_and_goes_on_checking(s
 
 def test_a_check_begins_after_its_delay(site: Site) -> None:
     """Were it not so, a run that is ready late would be ended first."""
-    health = check("command", command=("test", "-e", "fine"), delay_ms=1500, failures=1)
-    site.run(shell("j", "sleep 0.5; touch fine; sleep 600", health=health))
+    script = "import pathlib, time; p = pathlib.Path('first'); p.exists() or p.write_text(str(time.time()))"
+    health = check("command", command=(sys.executable, "-c", script), delay_ms=1500)
+    site.run(shell("j", "date +%s.%N > begun; sleep 600", health=health))
     site.says("j", 0, 1, "HEALTHY", 0)
+    begun, first = ((work(site, "j") / name).read_text() for name in ("begun", "first"))
+    assert float(first) - float(begun) > 1.0
