@@ -16,7 +16,7 @@ _SIGNALS = frozenset(map(int, Signals))
 
 
 def run_details(connection: Connection, job: JobRow, runs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Json]:
-    """What hosts have said of runs of a job, given by instance, ascending, and run: of each field what was said last."""
+    """What hosts have said of runs of a job, named by instance, ascending, and run: of each field the last word."""
     rows, found = tables.run_reports.c, dict[tuple[int, int], Json]()
     if not runs:
         return found
