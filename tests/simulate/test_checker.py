@@ -23,9 +23,10 @@ from events.records.lifecycle import (
     RunsOrdered,
     RunsStopping,
 )
-from events.records.parts import Constraint
+from events.records.parts import Constraint, TaskShape
 from events.records.placement import CapacityChanged, GangsReturned, HostLost, TasksPlaced
 from events.records.pools import PoolDefined
+from events.records.rounds import TimerPassed
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
 from events.resources import Amounts
@@ -304,6 +305,9 @@ def ranked(run: int, entitled: int = 1) -> AdmissionsRanked:
     return AdmissionsRanked(**gangs(run), entitled=pack_ints([entitled]))
 
 
+LESS, MORE = (
+    replace(queued(2, kept=True), shapes=(TaskShape({"cpu": cpu}),), shape=pack_ints([0])) for cpu in (500, 2500)
+)
 P = PoolDefined(path="/p", command_id="c")
 LIMITED = PoolDefined(path="/p", command_id="c", limit={"cpu": 1500})
 OTHER = PoolDefined(path="/r", command_id="c")
@@ -351,9 +355,10 @@ def test_entitlement_breaks_a_promise(pool: PoolDefined, turns: list[Turn], says
         [*ADMITTED, takes(ended(1, 0)), takes(queued(2)), decides(admitted(2))],
         [*ADMITTED, takes(ended(1, 0, kept=True), queued(2, kept=True), placed(2, 0)), decides(ranked(2))],
         [*ADMITTED, takes(GangsReturned(**gangs(1), code="NO_HOST_FITS")), decides(admitted(1))],
+        [*ADMITTED, takes(ended(1, 0, kept=True), LESS), takes(ended(2, 0), ended(1, 1), changed("KILLED"))],
         [*DEFAULT_SHAPE, takes(CAPACITY), decides(shares(p=600, demand=600))],
     ],
-    ids=["over", "again", "kept", "returned", "a gang"],
+    ids=["over", "again", "kept", "returned", "another shape", "a gang"],
 )
 def test_entitlement_keeps_its_promises(turns: list[Turn]) -> None:
     fold, answered = pools(P)
@@ -394,9 +399,27 @@ def waits(count: int = 1, gang: bool = False, **what: Any) -> Turn:
     return takes(*HERE, accepted(**what), admitted(1, count, gang))
 
 
+G = tuple(replace(each, host_id="g") for each in HERE)
+KEPT = replace(ended(1, 0, outcome=Outcome.REPLACED, kept=True), hold=pack_ints([1]))
+HOME = [
+    takes(*HERE, *G, accepted(need={"cpu": 2000}), admitted(1, 2)),
+    decides(placed(1, 0)),
+    takes(KEPT, queued(2, kept=True)),
+]
+"""Task 0 is updated and may go back to h; task 1 waits for room."""
+
+
+def home_passed(due_ms: int) -> TimerPassed:
+    return TimerPassed(machine="placement", due_ms=due_ms)
+
+
 @pytest.mark.parametrize(
     ("turns", "says"),
     [
+        ([*HOME, decides(placed(1, 1))], "places ('j', 1) on h: 4000 of 2000 cpu"),
+        ([*HOME, decides(home_passed(122_999)), decides(placed(1, 1))], "places ('j', 1) on h: 4000 of 2000 cpu"),
+        ([*HOME, decides(placed(2, 0, host="g"))], "places ('j', 0) on g, and h is kept for it"),
+        ([*HOME[:2], takes(KEPT, LESS), decides(placed(1, 1))], "2500 of 2000 cpu"),
         ([takes(*HERE, accepted()), decides(placed(1, 0))], "places ('j', 0) run 1, which isn't admitted"),
         (
             [waits(), decides(placed(1, 0)), takes(admitted(2)), decides(placed(2, 0))],
@@ -455,8 +478,13 @@ def test_placement_breaks_a_promise(turns: list[Turn], says: str) -> None:
             decides(placed(1, 0)),
         ],
         [waits(), decides(LOST_HOST), takes(*CAME_BACK), decides(placed(1, 0, session=2))],
+        [*HOME, decides(placed(2, 0), placed(1, 1, host="g"))],
+        [*HOME, decides(home_passed(123_000)), decides(placed(1, 1))],
+        [*HOME, takes(HostSilent(host_id="h", session=1)), decides(placed(2, 0, host="g"))],
+        [*HOME, takes(ended(2, 0)), decides(placed(1, 1))],
+        [*HOME[:2], takes(KEPT, MORE), decides(placed(1, 1))],
     ],
-    ids=["given back", "a gang", "conditions", "back"],
+    ids=["given back", "a gang", "conditions", "back", "home", "late", "silent", "ended", "more"],
 )
 def test_placement_keeps_its_promises(turns: list[Turn]) -> None:
     play(Hosts(), turns)

@@ -1,6 +1,7 @@
 """What must hold at placement's positions: capacity, ports, conditions, liveness of hosts, whole gangs."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from events.columns import ints
@@ -8,11 +9,13 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
 from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
-from events.records.parts import Constraint
+from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsReturned, HostLost, HostRemoved, TasksPlaced
 from events.records.pools import CellConfigured
+from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.homes import Homes
 from paceline.simulate.checker.items import (
     FINAL,
     Range,
@@ -21,6 +24,7 @@ from paceline.simulate.checker.items import (
     gangs_of,
     places_of,
     ranges_of,
+    reshaped,
     runs_of,
     tasks_of,
 )
@@ -41,6 +45,15 @@ class Host:
     used: Counter[str] = field(default_factory=Counter)
     ports: set[int] = field(default_factory=set)
 
+    def uses(self, amounts: Mapping[str, int], sign: int) -> None:
+        """So much more is used, or (`sign` -1) less."""
+        self.used.update({name: sign * amount for name, amount in amounts.items()})
+
+    def has(self, amounts: Mapping[str, int]) -> bool:
+        """Whether so much is free."""
+        offered = self.offer.capacity if self.offer else {}
+        return all(self.used[name] + amount <= offered.get(name, 0) for name, amount in amounts.items() if amount)
+
 
 class Hosts:
     """Follows what placement takes in and decides."""
@@ -54,6 +67,7 @@ class Hosts:
         self._waits: dict[Task, int] = {}
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, tuple[int, str, list[int]]] = {}
+        self._homes = Homes(self.hosts)
         self._over: set[str] = set()
         """Jobs that are over: what is admitted of them afterwards is void."""
         self._entitled: dict[Task, bool] = {}
@@ -115,8 +129,12 @@ class Hosts:
                 self._returned(event, round_)
             elif isinstance(event, HostLost):
                 self._host(event.host_id).lost = True
+                self._homes.given_up(event.host_id)
             elif isinstance(event, HostRemoved):
+                self._homes.given_up(event.host_id)
                 self._remove(event.host_id, round_)
+            elif isinstance(event, TimerPassed):
+                self._homes.passed(event.due_ms)
         for gang in gangs_of(placed, self._gangs):
             missing = [task for task in gang.tasks() if task not in placed and self._ended.get(task, 0) < gang.run]
             if missing:
@@ -150,17 +168,22 @@ class Hosts:
                 for each, entitled in flags_of(event):
                     self._rank(each, entitled, now)
             case GangsQueued():
+                for each in reshaped(self._jobs, event):
+                    shape = shape_of(self._jobs[each.job_id], each.first)
+                    self._homes.reshaped(each.tasks(), self._of_hosts(shape))
                 kept = ints(event.admitted).tolist()
                 for each in (each for each, flag in zip(ranges_of(event), kept, strict=True) if flag):
                     self._wait(each, now)
             case RunsEnded():
-                for task, run in runs_of(event):
-                    self._end(task, run)
+                holds = ints(event.hold).tolist() or [0] * len(runs_of(event))
+                for (task, run), hold in zip(runs_of(event), holds, strict=True):
+                    self._end(task, run, hold == 1, now)
             case JobChanged() if event.state in FINAL:
                 self._over.add(event.job_id)
                 for task in tasks_of(self._jobs[event.job_id]):
                     if task in self._held:
                         raise Violation(f"{event.job_id} is {event.state}, {task} still has a place")
+                    self._homes.leave(task)
                     for kept in (self._ended, self._waits, self._gangs, self._entitled, self._since_ms):
                         kept.pop(task, None)
             case _:
@@ -208,7 +231,9 @@ class Hosts:
                 del self._waits[task]
                 self._entitled.pop(task, None)
 
-    def _end(self, task: Task, run: int) -> None:
+    def _end(self, task: Task, run: int, hold: bool, now: int) -> None:
+        if not hold and run > self._ended.get(task, 0):
+            self._homes.leave(task)
         self._ended[task] = max(run, self._ended.get(task, 0))
         if self._waits.get(task, run + 1) <= run:
             del self._waits[task]
@@ -217,6 +242,8 @@ class Hosts:
             host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
             host.used.subtract(shape.resources)
             host.ports.difference_update(ports)
+            if hold and not host.lost:
+                self._homes.keep(task, host_id, self._of_hosts(shape), now)
 
     def _place(self, event: TasksPlaced, round_: Round) -> set[Task]:
         placed = set()
@@ -225,6 +252,9 @@ class Hosts:
                 raise Violation(f"{round_} places {task} run {run}, which isn't admitted")
             if task in self._held:
                 raise Violation(f"{round_} places {task} run {run}, of which run {self._held[task][0]} has a place")
+            home = self._homes.leave(task)
+            if home is not None and home.host_id != host_id and self._takes(task, home.host_id):
+                raise Violation(f"{round_} places {task} on {host_id}, and {home.host_id} is kept for it")
             self._fits(task, host_id, session, ports, round_)
             self._held[task] = (run, host_id, ports)
             placed.add(task)
@@ -251,6 +281,18 @@ class Hosts:
         if len({*ports}) < len(ports) or host.ports & {*ports}:
             raise Violation(f"{what}: of ports {ports} one has another holder")
         host.ports.update(ports)
+
+    def _takes(self, task: Task, host_id: str) -> bool:
+        """Whether a host can take a task without ports."""
+        host, shape = self.hosts[host_id], shape_of(self._jobs[task[0]], task[1])
+        if not self.is_up(host_id) or host.offer is None or shape.ports:
+            return False
+        meets_all = all(meets(condition, host.offer.attributes) for condition in shape.constraints)
+        return meets_all and host.has(self._of_hosts(shape))
+
+    def _of_hosts(self, shape: TaskShape) -> dict[str, int]:
+        """What a shape asks of hosts: no licences."""
+        return {name: amount for name, amount in shape.resources.items() if name not in self._licences}
 
     def _host(self, host_id: str) -> Host:
         return self.hosts.setdefault(host_id, Host())

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from events.columns import ints, longs
+from msgspec.structs import replace
+
+from events.columns import ints, longs, pack_ints
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
-from events.records.lifecycle import JobAccepted, RunsOrdered
+from events.records.lifecycle import GangsQueued, JobAccepted, RunsOrdered
 from events.records.placement import TasksPlaced
+from events.task_shapes import queued_shapes, shape_index
 
 FINAL = ("SUCCEEDED", "FAILED", "KILLED")
 Task = tuple[str, int]
@@ -56,6 +59,29 @@ class Range(NamedTuple):
 def tasks_of(job: JobAccepted) -> list[Task]:
     """Each task of a job."""
     return [(job.job_id, instance) for instance in range(job.instances)]
+
+
+def reshaped(jobs: dict[str, JobAccepted], event: GangsQueued) -> list[Range]:
+    """Tasks that are queued with another shape ask that from now on; returns their ranges."""
+    changed = []
+    for each, at in zip(ranges_of(event), queued_shapes(event).tolist(), strict=True):
+        job = jobs.get(each.job_id)
+        if at < 0 or job is None:
+            continue
+        asked = [job.shapes[index] for index in shape_index(job).tolist()]
+        asked[each.first : each.first + each.size] = [event.shapes[at]] * each.size
+        known = [shape for number, shape in enumerate(asked) if shape not in asked[:number]]
+        starts = [number for number, shape in enumerate(asked) if not number or shape != asked[number - 1]]
+        ends = [*starts[1:], len(asked)]
+        jobs[each.job_id] = replace(
+            job,
+            shapes=tuple(known),
+            first=pack_ints(starts),
+            count=pack_ints(end - start for start, end in zip(starts, ends, strict=True)),
+            shape=pack_ints(known.index(asked[start]) for start in starts),
+        )
+        changed.append(each)
+    return changed
 
 
 def gangs_of(tasks: Iterable[Task], gangs: Mapping[Task, Range]) -> list[Range]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from events.codes import LIVE_REPORTS, RunReport
 from events.columns import ints
 from events.records.base import Event
@@ -12,6 +14,7 @@ from events.records.lifecycle import (
     JobChanged,
     JobRejected,
     JobsForgotten,
+    JobSlaChanged,
     RunsEnded,
     RunsOrdered,
     RunsStopping,
@@ -165,6 +168,8 @@ class Runs:
                 self._jobs[event.job_id] = event
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
                 self.answered.add(event.job_id)
+            case JobSlaChanged():
+                self._jobs[event.job_id] = replace(self._jobs[event.job_id], max_unavailable=event.max_unavailable)
             case JobRejected():
                 self.answered.add(event.job_id)
             case RunsOrdered():

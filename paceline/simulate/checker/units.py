@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from events.cell_settings import DEFAULTS
 from events.codes import Outcome
 from events.columns import ints
@@ -14,6 +16,7 @@ from events.records.lifecycle import (
     JobAccepted,
     JobChanged,
     JobPriorityChanged,
+    JobSlaChanged,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
@@ -29,6 +32,7 @@ from paceline.simulate.checker.items import (
     places_of,
     ranges_of,
     ranks_of,
+    reshaped,
     runs_of,
     tasks_of,
 )
@@ -127,7 +131,10 @@ class Units:
                 self.ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
             case JobPriorityChanged():
                 self.priority[event.job_id] = event.priority
+            case JobSlaChanged() if event.job_id in self.jobs:
+                self.jobs[event.job_id] = replace(self.jobs[event.job_id], max_unavailable=event.max_unavailable)
             case GangsQueued():
+                self._reshape(event)
                 for each, kept in zip(ranges_of(event), ints(event.admitted).tolist(), strict=True):
                     self._queue(each, kept, now)
             case TasksPlaced():
@@ -149,6 +156,17 @@ class Units:
                 self._answered(event, now)
             case JobChanged() if event.state in FINAL:
                 self._final(event)
+
+    def _reshape(self, event: GangsQueued) -> None:
+        """What tasks hold that ask something else from now on is counted anew."""
+        asked = dict(self.jobs)
+        changed = reshaped(asked, event)
+        held = [task for each in changed for task in each.tasks() if task in self.held and task not in self.parked]
+        for task in held:
+            self._count(task, -1)
+        self.jobs |= asked
+        for task in held:
+            self._count(task, 1)
 
     def _queue(self, gangs: Range, kept: int, now: int) -> None:
         for task in gangs.tasks():
