@@ -7,7 +7,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from events.abilities import OUT_OF_MEMORY, VALUE, abilities
 from events.resources import Amounts, name_fault
+from hostagent import oom
 
 CGROUP = Path("/sys/fs/cgroup")
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -41,5 +43,6 @@ def _models(gpus: Path) -> Amounts:
 
 
 def attributes() -> dict[str, str]:
-    """What constraints may ask of any host."""
-    return {"hostname": platform.node(), "os": platform.system().lower(), "arch": platform.machine()}
+    """What constraints may ask of any host; what its agent can do is among it."""
+    own = {"hostname": platform.node(), "os": platform.system().lower(), "arch": platform.machine()}
+    return own | abilities() | ({OUT_OF_MEMORY: VALUE} if oom.counted() else {})

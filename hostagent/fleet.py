@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from events.abilities import abilities
 from events.bounds import RUN_MAX
 from events.clock import Clock
 from events.codes import LIVE_REPORTS, RunReport
@@ -180,7 +181,7 @@ class Fleet:
                 session=self._sessions[host_id],
                 capacity=spec.capacity,
                 sizes=list(spec.sizes),
-                attributes={"hostname": host_id} | spec.attributes,
+                attributes={"hostname": host_id} | abilities() | spec.attributes,
                 runs=self._inventory(number),
                 position=int(self._positions[number]),
             )

@@ -49,6 +49,8 @@ class Job(TypedDict):
     """When something happens to it by itself next, `at`, and `why`; null: nothing waits for a time."""
     spec: NotRequired[dict[str, Any]]
     repeated: NotRequired[bool]
+    warnings: NotRequired[list[str]]
+    """Of an answer to a submission: what the job needs that no host offers now."""
     cell: NotRequired[int]
 
 

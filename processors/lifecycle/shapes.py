@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from events.abilities import needed
 from events.columns import I64, ints, pack_ints
 from events.records.parts import Constraint, TaskShape
 from events.resources import in_order
@@ -49,7 +50,8 @@ def _key(job: SubmittedRow) -> object:
 
 
 def _shape(job: SubmittedRow) -> TaskShape:
-    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in job.constraints)
+    implied = (Constraint(attribute, "exists") for attribute in needed(job))
+    constraints = (*(Constraint(one.attribute, one.operator, one.values) for one in job.constraints), *implied)
     return TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy)
 
 

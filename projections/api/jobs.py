@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
+from events.abilities import NEEDED, needed
 from events.bounds import INT_MAX, WORD_MAX
 from events.codes import Code, JobState, TaskState, no_pool
 from events.records.jobs import JobSubmitted
@@ -93,21 +94,24 @@ def _submission(router: APIRouter, context: Context) -> None:
             raise Problem(422, Code.NO_SUCH_POOL, message, [("/pool", message)])
         if isinstance(known, dict):
             return JSONResponse({**known, "repeated": True}, 200)
+        warned = await run_in_threadpool(_warnings, context, event)
         if dry_run:
-            return JSONResponse({"job_id": event.job_id, "events": [{"event": "JobSubmitted", **whole(event)}]}, 200)
+            written = [{"event": "JobSubmitted", **whole(event)}]
+            return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
         offset = await run_in_threadpool(context.append, event, event.job_id)
         position = f"{JOBS.name}:{offset}"
         location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
         answer = await context.answer(JOBS.name, offset, wait)
         if answer is None:
-            told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED"}
+            told = {"job_id": event.job_id, "position": position, "state": "SUBMITTED", **warned}
             return JSONResponse(told, 202, location)
         if answer.code not in (Code.DONE, Code.REPEATED):
             headers = {"Retry-After": RETRY_S} if _STATUS.get(Code(answer.code)) == 429 else {}
             status = _STATUS.get(Code(answer.code), 422)
             raise Problem(status, answer.code, answer.message, position=position, headers=headers)
         job = await run_in_threadpool(read_views, context, lambda connection: job_shown(connection, event.job_id))
-        return JSONResponse({**job, "repeated": answer.code == Code.REPEATED}, 200, location)
+        repeated = {"repeated": answer.code == Code.REPEATED}
+        return JSONResponse({**job, **repeated, **warned}, 200, location)
 
 
 def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None:
@@ -134,6 +138,17 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
         )
         raise Problem(429, Code.OPEN_TASKS_MAX, detail, headers={"Retry-After": RETRY_S})
     return None
+
+
+def _warnings(context: Context, event: JobSubmitted) -> dict[str, list[str]]:
+    """What a job needs that no agent can do now: it is taken all the same, and waits for one that can."""
+    with context.views.read() as connection:
+        missing = [each for each in needed(event) if not entities.offered_by_any(connection, each)]
+    warnings = [
+        f"no host offers {attribute}, which the {NEEDED[attribute]} of the job needs: it waits for one that does"
+        for attribute in missing
+    ]
+    return {"warnings": warnings} if warnings else {}
 
 
 def _reads(router: APIRouter) -> None:

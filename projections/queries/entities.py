@@ -152,6 +152,12 @@ def host_rows(connection: Connection, size: int, after: str) -> RowsPage[HostRow
     return some(connection, HostRow, query, size, lambda row: len(row.attributes))
 
 
+def offered_by_any(connection: Connection, attribute: str) -> bool:
+    """Whether any host has an attribute."""
+    named = tables.hosts.c.attributes.contains(f'"{attribute}":', autoescape=True)
+    return connection.execute(select(tables.hosts.c.host_id).where(named).limit(1)).first() is not None
+
+
 def host_json(row: HostRow, kinds: Kinds) -> Json:
     """A host as the API shows it. Licences are the cell's, no host holds them."""
     on_host = {name: held for name, held in amounts_in(row.allocated).items() if name not in kinds.licences}

@@ -1,11 +1,13 @@
 """Runs with a health check: available once they are healthy, ended and run again when they aren't any more."""
 
+from typing import Any
+
 import pytest
 
 from events.codes import Outcome, RunReport
 from events.columns import ints
-from events.records.lifecycle import GangsQueued, JobRejected, RunsAvailable, RunsEnded, RunsStopping
-from events.records.parts import HealthCheck, Simulated
+from events.records.lifecycle import GangsQueued, JobAccepted, JobRejected, RunsAvailable, RunsEnded, RunsStopping
+from events.records.parts import Constraint, HealthCheck, Simulated
 from tests.lifecycle.harness import World
 from tests.machines import one, ranges_of, runs_of
 
@@ -128,3 +130,17 @@ def test_a_check_that_can_not_be_done_is_refused(
 ) -> None:
     said = World().submit("a", ports=("web",), health=check, simulated=simulated)
     assert why in one(said, JobRejected).message
+
+
+@pytest.mark.parametrize(
+    ("spec", "attribute"),
+    [
+        ({"health": CHECK}, "paceline/health"),
+        ({"stop_signal": "INT"}, "paceline/stop-signal"),
+        ({"open_files": 5000}, "paceline/open-files"),
+    ],
+)
+def test_a_job_goes_only_where_the_agent_can_do_what_it_needs(spec: dict[str, Any], attribute: str) -> None:
+    own = Constraint("kind", "in", ("fast",))
+    accepted = one(World().submit("a", ports=("web",), constraints=(own,), **spec), JobAccepted)
+    assert [shape.constraints for shape in accepted.shapes] == [(own, Constraint(attribute, "exists"))]

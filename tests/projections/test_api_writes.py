@@ -7,7 +7,7 @@ import pytest
 from events.codec import decode
 from events.log.port import AppendUnknown
 from events.records.entitlement import PoolAnswered
-from events.records.hosts import HostLossConfirmed, HostRemovalRequested
+from events.records.hosts import HostLossConfirmed, HostOffered, HostRemovalRequested
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobPriorityChanged, JobRejected
 from events.records.placement import HostAnswered, HostRemoved
@@ -146,6 +146,22 @@ def test_a_dry_run_checks_and_writes_nothing(api):
     api.cell.accept("a")
     api.fold()
     api.problem(api.client.post("/v1/jobs?dry_run=true", json={**SPEC, "instances": 3}), 409, "ID_TAKEN")
+
+
+def test_a_job_that_needs_what_no_host_offers_is_taken_with_a_warning(api):
+    api.pool()
+    api.cell.host()
+    api.fold()
+    needs = {**SPEC, "health": {"command": ["true"]}, "open_files": 4096}
+    [health, files] = api.client.post("/v1/jobs?dry_run=true", json=needs).json()["warnings"]
+    what = "no host offers paceline/health, which the health check of the job needs: it waits for one that does"
+    assert (health, files.split(",")[0]) == (what, "no host offers paceline/open-files")
+    assert api.client.post("/v1/jobs", json=needs).json()["warnings"] == [health, files]
+    offered = {"paceline/health": "yes", "paceline/open-files": "yes"}
+    api.cell.host("h2")
+    api.cell.fact(HostOffered(host_id="h2", session=1, capacity={"cpu": 1000}, attributes=offered))
+    api.fold()
+    assert "warnings" not in api.client.post("/v1/jobs?dry_run=true", json={**needs, "job_id": "b"}).json()
 
 
 def test_a_job_needs_an_id_and_must_fit_a_record(api):

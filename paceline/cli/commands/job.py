@@ -115,7 +115,9 @@ def _check_all(client: "Client", jobs: "list[JobFile]") -> list[dict[str, Any]]:
     faults: list[str] = []
     for each in jobs:
         try:
-            checked.append(client.check_job(each.body))
+            checked.append(answer := client.check_job(each.body))
+            for warning in answer.get("warnings", ()):
+                note(f"paceline: job {each.job_id}: {warning}")
         except Refused as error:
             report = error.errors or [("", f"{error.detail or error.title} ({error.code})")]
             faults += [str(each.document.fault(pointer, message)) for pointer, message in report]
