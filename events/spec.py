@@ -56,6 +56,8 @@ from events.task_overrides import Resolved
 from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
+STATEFUL_SILENCE: Final = OnSilence.model_validate({"action": "stop_after", "after": "30s"})
+"""What agents do with tasks of a stateful job unless it says for how long they go on."""
 NOT_OF_A_DAEMON: Final = {
     "instances": "is not for daemons: one task runs on every host that matches",
     "preemptible": "must be false: a daemon is never preempted",
@@ -76,10 +78,11 @@ class JobSpec(Spec):
     pool: Annotated[str, StringConstraints(pattern=POOL_PATTERN, max_length=WORD_MAX)] = Field(
         description="Path of the pool, a leaf: /maps/tiles."
     )
-    kind: Literal["batch", "stateless", "daemon"] = Field(
+    kind: Literal["batch", "stateless", "stateful", "daemon"] = Field(
         default="batch",
-        description="A batch job ends by itself; a stateless one, a service, runs until it is stopped; a daemon is a "
-        "service with one task on every host that meets its constraints.",
+        description="A batch job ends by itself; a stateless one, a service, runs until it is stopped; a stateful one "
+        "is a service whose tasks start one after another and stay on their hosts; a daemon is a service with one task "
+        "on every host that meets its constraints.",
     )
     instances: Annotated[int, Field(ge=1, le=INSTANCES_MAX)] = Field(
         default=1, description="Number of tasks; a daemon has one on every host that matches."
@@ -146,7 +149,9 @@ class JobSpec(Spec):
         default=10_000, json_schema_extra={"default": "10s"}, description="Between the stop signal and the kill."
     )
     on_silence: OnSilence = Field(
-        default=OnSilence(), description="What the agent does with tasks when it has lost the cell."
+        default=OnSilence(),
+        description="What the agent does with tasks when it has lost the cell. Those of a stateful job are stopped, "
+        "after 30s unless given, so that none ever runs twice.",
     )
     description: Annotated[str, StringConstraints(max_length=DESCRIPTION_MAX)] = Field(
         default="", description="What the job is for, in your words."
@@ -221,6 +226,13 @@ class JobSpec(Spec):
             raise PydanticCustomError("max_runtime", "is for batch jobs only: a service runs until it is stopped")
         return max_runtime
 
+    @field_validator("on_silence")
+    @classmethod
+    def _never_twice(cls, on_silence: OnSilence, info: ValidationInfo) -> OnSilence:
+        if info.data.get("kind") == "stateful" and on_silence.action == "keep":
+            raise at("action", "must be stop_after for a stateful job, so that a task never runs twice", "keep")
+        return on_silence
+
     @field_validator("sla")
     @classmethod
     def _for_services(cls, sla: Sla, info: ValidationInfo) -> Sla:
@@ -268,6 +280,7 @@ class JobSpec(Spec):
         if not job_id:
             raise ValueError("the job has no id")
         sim, own = self.sim, self._resolved
+        silence = self.on_silence if self.kind != "stateful" or self.on_silence.after else STATEFUL_SILENCE
         return JobSubmitted(
             job_id=job_id,
             pool=self.pool,
@@ -296,8 +309,8 @@ class JobSpec(Spec):
             stop_signal=self.stop_signal,
             open_files=self.open_files or 0,
             stop_grace_ms=self.stop_grace,
-            on_silence=self.on_silence.action,
-            stop_after_ms=self.on_silence.after,
+            on_silence=silence.action,
+            stop_after_ms=silence.after,
             description=self.description,
             labels=self.labels,
             owner=self.owner,

@@ -43,6 +43,7 @@ from processors.lifecycle.rows import (
     UpdateAskRow,
 )
 from processors.lifecycle.shapes import task_shapes
+from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.commands import Answer, UpdateCommands
 from processors.lifecycle.validation import priority_fault, refusal
 from processors.state.record_rows import row_of
@@ -375,8 +376,8 @@ def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:
 
 
 def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
-    """All gangs of jobs at their first run: of each job its gang or its controller as one, the others as a range. Those
-    of a job with `max_running` go by its gate, its gang aside.
+    """All gangs of jobs at their first run: of each job its gang or its controller as one, the others as a range; of a
+    stateful job its first instance. Those of a job with `max_running` go by its gate, its gang aside.
     """
     parts: list[tuple[int, int, int, int, int]] = []
     for number, (job, first_run) in enumerate(jobs):
@@ -385,9 +386,9 @@ def first_queued(jobs: Sequence[tuple[SubmittedRow, int]]) -> GangsQueued:
             parts.append((number, 0, members, first_run, 1))
         if job.max_running:
             continue
-        if job.controller:
+        if job.controller or job.kind == STATEFUL:
             parts.append((number, 0, 1, first_run, 0))
-        alone = members or int(job.controller)
+        alone = job.instances if job.kind == STATEFUL else members or int(job.controller)
         if alone < job.instances:
             parts.append((number, alone, job.instances - alone, first_run, 0))
     number_, first, count, run, gang = (pack_ints(column) for column in zip(*parts, strict=True))

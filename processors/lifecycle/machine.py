@@ -50,6 +50,7 @@ from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import ActionRow, AskRow, PriorityRow, StopRow, SubmittedRow, UpdateAskRow
 from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
+from processors.lifecycle.stateful import STATEFUL, Stateful
 from processors.lifecycle.task_ports import TaskPorts
 from processors.lifecycle.task_rules import moves, noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
@@ -97,6 +98,7 @@ class Lifecycle:
         self._runs = PresentRuns(self.tasks, self.stretch)
         self.orders = PreemptionOrders(self.tasks, self._runs.of)
         self.updates = Updates(self.tasks, self._jobs, self.asks)
+        self._stateful = Stateful(self.tasks, self._jobs)
         self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
         self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
         self.commands = UpdateCommands(self.updates, self._update_decisions)
@@ -325,6 +327,8 @@ class Lifecycle:
         self.asks.remove(event.jobs_offset)
         self._jobs.add(event, ask.fact, ask.spec_hash)
         self.updates.accepted(event.job_id, ask.fact, ask.spec_hash)
+        if event.kind == STATEFUL:
+            self._stateful.accepted(event)
 
     def _changed(self, event: JobChanged, now: int) -> None:
         self._jobs.changed(event, now)
@@ -334,6 +338,9 @@ class Lifecycle:
 
     def _host_removed(self, event: HostRemoved, now: int) -> None:
         self.daemons.host_removed(event)
+        row = self.hosts.table.get(event.host_id)
+        if row is not None and row.session <= event.session:
+            self._stateful.host_removed(row.number)
         self.hosts.removed(event, now)
 
     def _instances_changed(self, event: InstancesChanged, now: int) -> None:
@@ -357,6 +364,7 @@ class Lifecycle:
 
     def _ordered(self, event: RunsOrdered, now: int) -> None:
         slots = self._move(event)
+        self._stateful.ordered(slots)
         self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
 
     def _available(self, event: RunsAvailable, now: int) -> None:
@@ -364,6 +372,7 @@ class Lifecycle:
         report = self.tasks.arena["report"][slots]
         self.tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
         self.tasks.arena.set("ready", slots, second(now))
+        self._stateful.up_or_over(slots)
         self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.max_runtime_ms))
         self.updates.available(slots)
 
@@ -404,6 +413,7 @@ class Lifecycle:
         state = self.tasks.end(slots, ends, now)
         self._jobs.count(slots, before, state)
         self._jobs.controllers_over(slots, state)
+        self._stateful.up_or_over(slots)
         self.ports.ended(slots)
 
     def _backoff(self, failures: I64) -> I64:

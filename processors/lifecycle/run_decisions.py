@@ -107,10 +107,11 @@ def _ended(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
 
 
 def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
-    """Whose hosts are kept for their next runs: of those that an update ends, unless a host is lost. A gang is placed
-    whole.
+    """Whose hosts are kept for their next runs: of those that an update ends, or that are bound to them and keep their
+    admission, unless a host is lost. A gang is placed whole.
     """
-    home = (ends.why == CODE_OF[EndCause.UPDATE]) & (ends.next == TaskState.BACKOFF) & (ends.outcome != Outcome.LOST)
+    home = (ends.why == CODE_OF[EndCause.UPDATE]) | ((arena["pin"][slots] > 0) & (ends.kept > 0))
+    home &= (ends.next == TaskState.BACKOFF) & (ends.outcome != Outcome.LOST)
     home &= arena["traits"][slots] & Trait.GANG == 0
     return np.where(home, 1, 0)
 

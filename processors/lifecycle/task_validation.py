@@ -147,6 +147,8 @@ def _labels(job: SubmittedRow) -> str:
 
 
 def _silence(job: SubmittedRow, host_lost_after_ms: int) -> str:
+    if job.on_silence == "keep" and job.kind == "stateful":
+        return "on_silence must be stop_after for a stateful job, so that a task never runs twice"
     if job.on_silence == "keep":
         return f"stop_after_ms is {job.stop_after_ms}, it is only for stop_after" if job.stop_after_ms else ""
     if job.on_silence != "stop_after":

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from events.bounds import INT_MAX
 from events.codes import Counts, RunReport, TaskState
 from events.columns import I32, I64, distinct
 from events.runs_by_host import RunsByHost
@@ -60,6 +61,9 @@ run for as long as it may, `ready` the second since when it is available, `failu
 present run, `target` that of the next one, `step` how far the update of the job is with it (`updates/steps.py`). `pin`
 is the number of the only host that the task may run on.
 """
+
+HELD = INT_MAX
+"""In the column `due`: it waits for something else than a time."""
 
 
 class Tasks:
@@ -184,7 +188,7 @@ class Tasks:
         self._wait(slots[later], due[later])
 
     def _wait(self, slots: I64, due: NDArray[np.int32] | I64) -> None:
-        for at in distinct(due).tolist():
+        for at in distinct(due[due < HELD]).tolist():
             if at not in self._due:
                 heapq.heappush(self._due_heap, at)
             self._due.setdefault(at, []).append(slots[due == at])

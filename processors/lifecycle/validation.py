@@ -25,7 +25,7 @@ from processors.lifecycle.task_validation import task_problems
 from processors.lifecycle.updates.rows import PolicyRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
-KINDS = ("batch", "stateless", "daemon")
+KINDS = ("batch", "stateless", "stateful", "daemon")
 
 
 def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code, str] | None:

@@ -228,6 +228,7 @@ class Assignment:
                 self.view.take_home(shape, hosts[found], level)
                 self._put(known.job_id, part[found], hosts[found], shape)
             waits = (self._hosts.phase[hosts] == Phase.SILENT) | (self._hosts.phase[hosts] == Phase.RETURNING)
+            waits &= self._runs.arena["pin"][part] == 0
             if waits.any():
                 self.unplaced.append(Unplaced(known, row, rank, ((shape, 1),), part[waits], False, home=True))
             rest.append(part[~fit & ~waits])

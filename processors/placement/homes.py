@@ -2,7 +2,7 @@
 
 A task has its home in two columns: `home`, the number of the host plus 1, and `home_s`, the second since when. What it
 asks counts as used there, so nobody else is put in its place. It ends when the task has a place, there or elsewhere,
-when a run of it ends otherwise, when the host is given up, or after `HOME_MS`.
+when a run of it ends otherwise, when the host is given up, or after `HOME_MS`, but for tasks that are bound to it.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Homes:
         self._calendar = Calendar(arena, "home_s", self._has)
 
     def _has(self, slots: I64) -> Mask:
-        has: Mask = self._arena["home"][slots] > 0
+        has: Mask = (self._arena["home"][slots] > 0) & (self._arena["pin"][slots] == 0)
         return has
 
     def restored(self) -> None:
@@ -43,11 +43,11 @@ class Homes:
         self._calendar.clear()
         slots = np.flatnonzero(self._arena["home"])
         self._hold(slots, 1)
-        self._calendar.note(slots)
+        self._calendar.note(slots[self._has(slots)])
 
     def moved(self, slots: I64) -> None:
         """Tasks have these slots now."""
-        self._calendar.note(slots[self._arena["home"][slots] > 0])
+        self._calendar.note(slots[self._has(slots)])
 
     def next_ms(self) -> int | None:
         """When the next of them ends."""
@@ -65,7 +65,7 @@ class Homes:
         if len(slots):
             self._arena.put(slots, home=numbers + 1, home_s=second(now))
             self._hold(slots, 1)
-            self._calendar.note(slots)
+            self._calendar.note(slots[self._has(slots)])
 
     def leave(self, slots: I64) -> None:
         """Tasks, ascending, have no home any more, if they had one."""

@@ -148,7 +148,7 @@ class Hosts:
         else:
             _withdraw(row)
         if before != _offer_of(row):
-            self._changed()
+            self.changed()
         self._offer(row)
         self._derive(row)
 
@@ -181,7 +181,7 @@ class Hosts:
         row = self.table.change(event.host_id)
         row.lost, row.departed_ms, row.departed_by = True, max(1, now), self._input.cause
         if row.offered != NEVER:
-            self._changed()
+            self.changed()
         _withdraw(row)
         self._offer(row)
         self._derive(row)
@@ -190,7 +190,7 @@ class Hosts:
         """A host has left and holds no runs: its number is free for another."""
         row = self.table[event.host_id]
         if row.offered != NEVER:
-            self._changed()
+            self.changed()
         self.table.remove(event.host_id)
         self._columns[:, row.number] = 0
         self.phase[row.number] = Phase.LOST
@@ -217,7 +217,7 @@ class Hosts:
     def know(self, kinds: Kinds) -> None:
         """The cell has more kinds, for which there are columns already, or other amounts of licences."""
         self.kinds = kinds
-        self._changed()
+        self.changed()
 
     def _amounts(self, offered: list[int]) -> dict[str, int]:
         """Amounts by the names of their kinds; those of licences are what the cell has."""
@@ -241,7 +241,8 @@ class Hosts:
         self._derive(row)
         return row
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """What hosts offer has changed, or who may use it: what found none is tried again."""
         row = self._cell.change("cell")
         row.changed_by = newest(row.changed_by, self._input.cause)
 

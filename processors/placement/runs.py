@@ -155,6 +155,7 @@ class Runs:
         slots = np.flatnonzero(self.arena["pin"] == self._hosts.table[event.host_id].number + 1)
         for job_id, part in self.waits.by_job(slots):
             self.arena.set("pin", part, NOWHERE if self.jobs[job_id].daemon else 0)
+            self._hosts.changed()
 
     def placed(self, event: TasksPlaced, now: int) -> None:
         """Runs have places."""

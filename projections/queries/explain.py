@@ -158,6 +158,8 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
             yield found | {"of": placing}
     if job.backoff:
         text = _SENTENCES[Code.BACKOFF].format(**counted(job.backoff))
+        if job.kind == "stateful":
+            text += ", or for the one before to be available"
         if job.failed_instance >= 0:
             text += f"; task {job.failed_instance} {_last_failure(job)}"
         yield reason(Code.BACKOFF, text, 0, "lifecycle") | {"tasks": job.backoff, "of": job.backoff}

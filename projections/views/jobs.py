@@ -109,6 +109,8 @@ class JobFold:
         row.need = to_json(event.shapes[0].resources)
         if event.max_running:
             self._tasks.wait_at_gate(moment, row, np.arange(row.gang_min, row.instances), row.first_run)
+        elif event.kind == "stateful":
+            self._tasks.wait_at_gate(moment, row, np.arange(1, row.instances), row.first_run)
         self._use(row.pool, 1, event.instances)
 
     def _instances_changed(self, moment: RecordContext, event: InstancesChanged) -> None:

@@ -25,7 +25,7 @@ from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.rows import AskRow, SubmittedRow, UpdateAskRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
-from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.tasks import HELD, Tasks
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, RESHAPED, STEP, Step
 from processors.lifecycle.updates.versions import KEPT, asks_of, contents, task_shape, version_row
@@ -274,7 +274,7 @@ class Updates:
         arena.put(slots, target=number, failures=0)
         arena.set("step", slots[reshaped], arena["step"][slots[reshaped]] | RESHAPED)
         self._become(slots[among(state, QUEUED) & ~reshaped])
-        self._tasks.note("due", slots[backoff], 0)
+        self._tasks.note("due", slots[backoff & (arena["due"][slots] != HELD)], 0)
         ends = among(state, UP) | (reshaped & (among(state, QUEUED) | (backoff & (arena["admitted"][slots] > 0))))
         self._tasks.record_event(TaskEvent.UPDATE, slots[ends])
 

@@ -1,0 +1,56 @@
+"""Stateful jobs: their instances start one after another, and each stays on the host where it was first ordered.
+
+An instance waits in BACKOFF, with `HELD` for its time, until the one before it is available or has ended. The host of
+an instance is in the column `pin` from its order on, until the host is forgotten.
+"""
+
+import numpy as np
+
+from events.codes import ENDED_TASKS, TaskState
+from events.columns import I64
+from events.records.lifecycle import JobAccepted
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import among
+from processors.lifecycle.tasks import HELD, Tasks
+
+STATEFUL = "stateful"
+
+
+class Stateful:
+    """What follows for instances of stateful jobs."""
+
+    def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
+        self._tasks = tasks
+        self._jobs = jobs
+
+    def accepted(self, event: JobAccepted) -> None:
+        """All instances of a job but the first one wait."""
+        base = self._jobs.table[event.job_id].base
+        slots = np.arange(base + 1, base + event.instances)
+        if len(slots):
+            self._tasks.arena.put(slots, run=event.first_run, due=HELD)
+            self._jobs.move(slots, TaskState.BACKOFF)
+
+    def ordered(self, slots: I64) -> None:
+        """Runs are ordered: their tasks belong to these hosts."""
+        mine = self._of(slots)
+        self._tasks.arena.set("pin", mine, self._tasks.arena["host"][mine])
+
+    def up_or_over(self, slots: I64) -> None:
+        """These tasks are available, or their runs have ended: where one won't run again, it doesn't hold up others."""
+        arena, mine = self._tasks.arena, self._of(slots)
+        mine = mine[among(arena["state"][mine], (TaskState.RUNNING, *ENDED_TASKS))]
+        mine = mine[mine + 1 < len(arena["owner"])]
+        behind = mine[arena["owner"][mine] == arena["owner"][mine + 1]] + 1
+        held = behind[(arena["state"][behind] == TaskState.BACKOFF) & (arena["due"][behind] == HELD)]
+        self._tasks.note("due", held, 0)
+
+    def host_removed(self, number: int) -> None:
+        """A host is forgotten: what belongs to it may run anywhere."""
+        self._tasks.arena.set("pin", self._of(np.flatnonzero(self._tasks.arena["pin"] == number)), 0)
+
+    def _of(self, slots: I64) -> I64:
+        """Which of these tasks are of stateful jobs."""
+        is_ = self._jobs.of_slots(slots, lambda row: row.kind == STATEFUL) if len(slots) else slots
+        found: I64 = slots[is_ > 0]
+        return found
