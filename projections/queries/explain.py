@@ -12,7 +12,7 @@ import msgspec
 from events.codes import ENDED_JOBS, Code, RunCause
 from events.quantities import write_amounts
 from events.resources import Amounts, Kinds, in_order
-from projections.queries import held_reasons, order_reasons
+from projections.queries import held_reasons, order_reasons, update_reasons
 from projections.queries.sentences import (
     MORE_HOSTS,
     REMEDIES,
@@ -27,6 +27,7 @@ from projections.queries.situations import LASTING, Detail, Leaving, Situation, 
 from projections.record_json import at
 from projections.views.reasons import WAITS
 from projections.views.rows import ExplanationRow, JobRow
+from projections.views.update_rows import UpdateRow
 from projections.views.waiting import Standing
 
 Json = dict[str, Any]
@@ -49,7 +50,7 @@ _TIERS = (
     (Code.WRONG_UNIT, "hosts"),
 )
 _TIER_ORDER = {code: place for place, code in enumerate(Code)}
-_LAST = (Code.BEHIND_IN_QUEUE, Code.NOT_YET_EVALUATED)
+_LAST = (Code.BEHIND_IN_QUEUE, Code.UPDATING, Code.NOT_YET_EVALUATED)
 _ENDED_BY: Mapping[int, str] = {
     RunCause.HEALTH: "failed its health check",
     RunCause.START_LATE: "wasn't ready in time",
@@ -167,8 +168,17 @@ def _of_open(job: JobRow, situation: Situation, kinds: Kinds, detail: Detail | N
     disruption = situation.reasons.get("disruption")
     if disruption is not None and any(each.live for each in situation.leaving):
         yield _said(disruption, _SENTENCES[disruption.code].format(**counted(disruption.tasks)))
+    if situation.update is not None:
+        yield from _of_update(situation.update, disruption)
     if job.state == "SUBMITTED":
         yield _unknown(job.tasks, job.submitted_ms)
+
+
+def _of_update(update: UpdateRow, disruption: ExplanationRow | None) -> Iterator[Json]:
+    """What the newest update of a job waits for."""
+    numbers = msgspec.json.decode(disruption.numbers) if disruption is not None and disruption.tasks else None
+    for code, text, more in update_reasons.of_update(update, numbers):
+        yield reason(code, text, update.moved_ms, "lifecycle") | more | {"of": more.get("tasks", 0)}
 
 
 def _of_placing(

@@ -20,9 +20,11 @@ from events.resources import Amounts
 from events.topics import MACHINES
 from projections.queries.resources import settings_of
 from projections.queries.tasks import columns_of, waiting_columns
+from projections.queries.versions import newest_updates
 from projections.views import tables
 from projections.views.rows import ExplanationRow, JobRow, amounts_in
 from projections.views.sharing_rows import CreditRow, HoldRow, OrderRow, ReservationRow, TurnRow, WaitingRow
+from projections.views.update_rows import UpdateRow
 
 LASTING = (Code.NO_HOSTS, Code.CONSTRAINT_MISMATCH, Code.NEVER_FITS, Code.BOUND_HOST_LOST)
 """Codes of what stands aside until hosts change: nobody waits behind it."""
@@ -65,6 +67,8 @@ class Situation(NamedTuple):
     """That runs leave for it: those that aren't answered, and the last one."""
     leaving: list[Leaving]
     reservations: list[ReservationRow]
+    update: UpdateRow | None = None
+    """The newest."""
 
 
 class Ahead(NamedTuple):
@@ -131,7 +135,8 @@ def of_jobs(connection: Connection, rows: Sequence[JobRow]) -> dict[str, Situati
         found[reservation.job_id].reservations.append(reservation)
     for job_id, leaving in _leaving(connection, going):
         found[job_id].leaving.append(leaving)
-    return found
+    updates = newest_updates(connection, list(going.values()))
+    return {job_id: each._replace(update=updates.get(job_id)) for job_id, each in found.items()}
 
 
 def _orders_for(connection: Connection, ids: Sequence[str]) -> list[OrderRow]:

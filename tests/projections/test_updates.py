@@ -22,8 +22,9 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.records.parts import Cause, UpdatePolicy
+from events.records.sla import DisruptionAllowed, DisruptionDeferred
 from projections.views.projector import rebuild
-from tests.projections.cell import dump, ended, job, on_host, queued, runs
+from tests.projections.cell import admitted, dump, ended, job, on_host, queued, runs, unplaced
 from tests.projections.conftest import Api
 
 SERVICE = {"kind": "stateless", "instances": 3}
@@ -336,3 +337,66 @@ def test_a_canary_that_goes_on_by_itself_says_when(service):
     service.fold()
     wake = service.get("/v1/jobs/a")["next_wake_up"]
     assert wake == {"at": "2023-11-14T22:14:20.000Z", "why": "update 1 goes on from its canary"}
+
+
+def explained(api: Api) -> list[tuple[str, str]]:
+    api.fold()
+    found = api.get("/v1/jobs/a/explanation")["reasons"]
+    return [(each["code"], each["message"]) for each in found]
+
+
+def test_an_update_that_goes_on_says_how_far_it_is(service):
+    update_of(service, policy=UpdatePolicy(batch=2, max_failures=1))
+    service.cell.decide("lifecycle", taken(1, 0))
+    text = "update 1 goes on: 0 of 3 instances are done, 1 is being updated, 2 are still to be taken"
+    assert explained(service) == [("UPDATING", f"{text}; at most 2 at a time; it fails with 1 failed")]
+
+
+def test_an_update_that_is_paused_says_who_lets_it_go_on(service):
+    update_of(service, paused=True)
+    text = "update 1 is paused: 0 of 3 instances are done, 3 are still to be taken; `paceline job resume` lets it go on"
+    assert explained(service) == [("UPDATE_PAUSED", text)]
+    assert service.get("/v1/jobs/a/explanation")["headline"]["actor"] == "you"
+
+
+def test_an_update_that_waits_with_its_canary_says_until_when(service):
+    update_of(service, policy=UpdatePolicy(canary=1, promote_after_ms=60_000))
+    done = progressed(1, 0, UpdateStep.DONE, pending=2, done=1, waits=True)
+    service.cell.decide("lifecycle", taken(1, 0), done)
+    [(code, text)] = explained(service)
+    assert code == "UPDATE_AWAITS_PROMOTION"
+    assert text == (
+        "update 1 waits with its canary: 1 of 3 instances is done, 2 are still to be taken; it goes on by itself 1m "
+        "after the canary was done; `paceline job promote` lets it go on"
+    )
+    assert service.get("/v1/jobs/a/explanation")["reasons"][0]["until"] == "2023-11-14T22:14:20.000Z"
+
+
+def test_an_update_that_sla_defers_says_the_numbers(service):
+    update_of(service)
+    service.cell.decide("lifecycle", taken(1, 0))
+    deferred = DisruptionDeferred(
+        **runs("a", (0,)), code="SLA_BUDGET_SPENT", unavailable=pack_ints([2]), max_unavailable=pack_ints([2])
+    )
+    service.cell.decide("sla", deferred)
+    text = "update 1 may stop no more instances now: 2 are unavailable, the SLA of the job allows 2"
+    assert explained(service)[0] == ("SLA_BUDGET_SPENT", f"{text}; it goes on when instances are available again")
+    service.cell.decide("sla", DisruptionAllowed(**runs("a", (0,))))
+    assert explained(service)[0][0] == "UPDATING"
+
+
+def test_a_failed_update_says_why_until_the_next_one(service):
+    update_of(service)
+    end = UpdateEnded(job_id="a", number=1, state="FAILED", code="MAX_FAILURES", message="1 instance failed")
+    service.cell.decide("lifecycle", end)
+    [(code, text)] = explained(service)
+    assert code == "MAX_FAILURES"
+    assert text.startswith("update 1 to version 2 has failed: 1 instance failed; look at the output")
+
+
+def test_a_task_that_is_updated_and_finds_no_room_is_the_first_reason(service):
+    update_of(service)
+    service.cell.decide("lifecycle", taken(1, 0), ended("a", (0,), 3), queued("a", (0,), 2))
+    service.cell.decide("entitlement", admitted("a", (0,), 2))
+    service.cell.decide("placement", unplaced("a"))
+    assert [code for code, _ in explained(service)] == ["NO_HOST_FITS", "UPDATING"]

@@ -1,0 +1,73 @@
+"""What the update of a job waits for, in words."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from events.codes import Code
+from projections.queries.sentences import span
+from projections.record_json import at
+from projections.views.update_rows import UpdateRow
+from projections.views.updates import CANARY
+
+Said = tuple[Code, str, dict[str, Any]]
+"""Code, sentence, and more fields of the reason."""
+
+
+def of_update(update: UpdateRow, disruption: Mapping[str, int] | None) -> Iterator[Said]:
+    """Why the newest update of a job is where it is. `disruption`: what sla said last where it would not let instances
+    be stopped.
+    """
+    if update.ended_ms:
+        if update.state == "FAILED" and update.code in Code.__members__:
+            text = f"update {update.number} to version {update.version} has failed: {update.message}"
+            yield Code(update.code), text, {}
+        return
+    left = {"tasks": update.pending + update.flight}
+    if update.paused:
+        yield Code.UPDATE_PAUSED, f"update {update.number} is paused: {_so_far(update)}", left
+        return
+    if update.state == CANARY:
+        yield _of_canary(update)
+        return
+    if disruption is not None and update.flight:
+        text = (
+            f"update {update.number} may stop no more instances now: {disruption['unavailable']} are unavailable, "
+            f"the SLA of the job allows {disruption['max_unavailable']}"
+        )
+        yield Code.SLA_BUDGET_SPENT, text, left | {"tasks": update.flight}
+    yield Code.UPDATING, f"update {update.number} goes on: {_so_far(update)}{_bounds(update)}", left
+
+
+def _of_canary(update: UpdateRow) -> Said:
+    text = f"update {update.number} waits with its canary: {_so_far(update)}"
+    left: dict[str, Any] = {"tasks": update.pending}
+    after: int = msgspec.json.decode(update.policy)["promote_after_ms"]
+    if after:
+        text += f"; it goes on by itself {span(after)} after the canary was done"
+        left["until"] = at(update.moved_ms + after)
+    return Code.UPDATE_AWAITS_PROMOTION, text, left
+
+
+def _so_far(update: UpdateRow) -> str:
+    """`3 of 10 instances are done, 1 is being updated, 2 have failed, 4 are still to be taken`."""
+    whole = update.pending + update.flight + update.done + update.bad
+    parts = [f"{update.done} of {whole} instances {'is' if update.done == 1 else 'are'} done"]
+    for count, one, many in (
+        (update.flight, "is being updated", "are being updated"),
+        (update.bad, "has failed", "have failed"),
+        (update.pending, "is still to be taken", "are still to be taken"),
+    ):
+        if count:
+            parts.append(f"{count} {one if count == 1 else many}")
+    return ", ".join(parts)
+
+
+def _bounds(update: UpdateRow) -> str:
+    """How many at a time, and how many failures end it."""
+    policy = msgspec.json.decode(update.policy)
+    text = f"; at most {policy['batch']} at a time" if policy["batch"] else ""
+    if policy["max_failures"]:
+        text += f"; it fails with {policy['max_failures']} failed"
+    return text
