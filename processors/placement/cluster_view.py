@@ -15,7 +15,7 @@ from events.columns import I64, counted, distinct
 from processors.placement.gang_search import Part, together
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom, OwnRoom
-from processors.placement.packing import Mask, feasible, fits, pack, scores, spread, weights
+from processors.placement.packing import Mask, feasible, fits, pack, scores, spread, turns, weights
 from processors.state.shapes import Shape, Shapes
 
 FEW = 16
@@ -217,11 +217,7 @@ class ClusterView:
         asked = np.flatnonzero(np.array(shape.need[:-1]))
         fit: Mask = shape.open[hosts] & (self.free[asked][:, hosts] >= 0).all(axis=0)
         if shape.ports:
-            order = np.argsort(hosts, kind="stable")
-            starts = np.flatnonzero(np.diff(hosts[order], prepend=-1))
-            turn = np.empty(len(hosts), dtype=np.int64)
-            turn[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
-            fit &= (turn + 1) * shape.ports <= self.free[-1, hosts]
+            fit &= (turns(hosts) + 1) * shape.ports <= self.free[-1, hosts]
         return fit
 
     def take_home(self, shape: ShapeView, hosts: I64, level: I64 | None) -> None:

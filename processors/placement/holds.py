@@ -12,6 +12,7 @@ from events.codes import Code
 from events.columns import I64, distinct
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom, OwnRoom
+from processors.placement.packing import turns
 from processors.placement.plans import Plans, Task
 from processors.placement.reservation_rows import ReservationRow
 from processors.placement.runs import Runs
@@ -124,11 +125,9 @@ def kept_room(hosts: Hosts, holding: Holding) -> KeptRoom:
     if not holding.holds:
         return KeptRoom(amounts, {})
     parts = np.zeros_like(holding.needs)
-    order = np.argsort(holding.hosts, kind="stable")
-    starts = np.flatnonzero(np.diff(holding.hosts[order], prepend=-1))
-    turn = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    turn = turns(holding.hosts)
     for each in range(int(turn.max(initial=-1)) + 1):  # the first hold of each host, then the second
-        which = order[turn == each]
+        which = np.flatnonzero(turn == each)
         on = holding.hosts[which]
         free = np.maximum(hosts.capacity[:, on] - hosts.used[:, on] - amounts[:, on], 0)
         parts[:, which] = np.minimum(free, holding.needs[:, which])

@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from events.columns import I64, indexed
+from events.columns import I64, distinct, indexed
+from events.resources import Vector
 from processors.placement.calendar import Calendar
 from processors.placement.hosts import Hosts, Phase
-from processors.placement.packing import Mask
+from processors.placement.packing import Mask, turns
 from processors.placement.waits import Waits
 from processors.state.arena import Arena
 from processors.state.seconds import elapsed, milliseconds, second
@@ -82,15 +83,21 @@ class Homes:
         mine = slots[self._arena["home"][slots] > 0]
         self._hold(mine, -1)
         change()
-        fit: list[int] = []
-        for slot in mine.tolist():
-            number, need = int(self._arena["home"][slot]) - 1, self._shapes[int(self._arena["shape"][slot])].need
-            free = (self._hosts.capacity[:-1, number] - self._hosts.used[:-1, number]).tolist()
-            if all(one <= have for have, one in zip(free, need, strict=True) if one):
-                self._hold(np.array([slot]), 1)
-                fit.append(slot)
-        lost = np.setdiff1d(mine, np.array(fit, dtype=np.int64), assume_unique=True)
-        self._arena.put(lost, home=0, home_s=0)
+        shapes = self._arena["shape"][mine]
+        for number in distinct(shapes).tolist():
+            slots = mine[shapes == number]
+            fit = self._fits(slots, self._shapes[number].need)
+            self._hold(slots[fit], 1)
+            self._arena.put(slots[~fit], home=0, home_s=0)
+
+    def _fits(self, slots: I64, need: Vector) -> Mask:
+        """Which of tasks that ask the same have that on their hosts, one after another."""
+        hosts = self._arena["home"][slots].astype(np.int64) - 1
+        times, fit = turns(hosts) + 1, np.ones(len(slots), dtype=np.bool_)
+        for capacity, used, one in zip(self._hosts.capacity, self._hosts.used, need, strict=False):
+            if one:
+                fit &= times * one <= capacity[hosts] - used[hosts]
+        return fit
 
     def passed(self, due_ms: int) -> None:
         """Time has passed."""

@@ -29,6 +29,15 @@ def scores(free: I64, weight: I64) -> I64:
     return total
 
 
+def turns(hosts: I64) -> I64:
+    """For each host named, how often it is named before."""
+    order = np.argsort(hosts, kind="stable")
+    starts = np.flatnonzero(np.diff(hosts[order], prepend=-1))
+    found = np.empty(len(hosts), dtype=np.int64)
+    found[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
+    return found
+
+
 def feasible(free: I64, need: tuple[int, ...], open_: Mask) -> I64:
     """The hosts that hold one task."""
     found = open_.copy()
