@@ -147,7 +147,11 @@ class HostResources(SomeResources):
 
 
 class Gang(Spec):
-    """Instances 0 to min - 1 are admitted, placed, preempted and failed as one."""
+    """Instances 0 to min - 1 are admitted, placed, preempted and failed as one. Each starts when all have hosts. In its
+    environment it finds PACELINE_RANK, PACELINE_SIZE, PACELINE_MASTER_HOST and PACELINE_MASTER_PORT (of instance 0, the
+    first port), PACELINE_ADDRESSES (HOST:PORT of each by rank, up to 64 KiB), and in PACELINE_MEMBERS the path of a
+    JSON file with the task, host and ports of each. The host is the attribute `hostname`.
+    """
 
     min: Annotated[int, Field(ge=0, le=GANG_MAX)] = Field(default=0, description="Size of the gang; 0 and 1: none.")
 

@@ -356,7 +356,12 @@ class Agent:
             self.runs.stop(key)
         elif key not in self.runs:
             self._begun.set()
-            self.runs.start(key, launch(job, item, self.settings.host_id, self._user))
+            try:
+                how = launch(job, item, self.settings.host_id, self._user)
+            except ValueError as error:
+                self.runs.refuse(key, str(error))
+            else:
+                self.runs.start(key, how)
 
     async def _answer(self, ask: LogLine) -> None:
         page = self.runs.read(RunKey(ask.job_id, ask.instance, ask.run), ask.stream, ask.offset, ask.limit)

@@ -14,14 +14,13 @@ from functools import partial
 import numpy as np
 
 from events.abilities import abilities
-from events.bounds import RUN_MAX
+from events.bounds import HOST_RUNS_MAX, RUN_MAX
 from events.clock import Clock
 from events.codes import LIVE_REPORTS, RunReport
 from events.columns import I32
 from events.records.parts import Simulated
 from events.resources import Amounts
 from hostagent.gateway import Gateway
-from hostagent.gateway.component import REPORTS_MAX
 from hostagent.gateway.connections import Attach, Connect, Report
 from hostagent.messages import (
     HEARTBEAT_MS,
@@ -360,8 +359,8 @@ class Fleet:
         return going
 
     def _report(self, reports: Reports) -> None:
-        for first in range(0, len(reports.job), REPORTS_MAX):
-            part = taken(reports, np.arange(first, min(first + REPORTS_MAX, len(reports.job))))
+        for first in range(0, len(reports.job), HOST_RUNS_MAX):
+            part = taken(reports, np.arange(first, min(first + HOST_RUNS_MAX, len(reports.job))))
             sessions = tuple(self._sessions[host_id] for host_id in part.host_ids)
             self._gateway.post(Report(sessions, part, partial(self._reported, part, sessions)))
 

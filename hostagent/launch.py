@@ -3,23 +3,27 @@
 import signal
 
 from events.port_names import variable_of
+from hostagent.gang_members import listing, unpacked, variables
 from hostagent.messages import JobOrder, RunOrder
 from hostagent.run_as import TaskUser, environment
 from hostagent.run_record import Launch
 
 
 def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -> Launch:
-    """How a run that is ordered starts on a host, as a user."""
+    """How a run that is ordered starts on a host, as a user. Raises `ValueError` where the order can't be read."""
+    members = unpacked(job.gang) if job.gang else []
+    gang = members if item.instance < len(members) else []
     ports = dict(zip(job.ports, item.ports, strict=False))
     return Launch(
         command=job.command,
-        env=_environment(job, item, host_id, user, ports),
+        env=_environment(job, item, host_id, user, ports) | (variables(gang, item.instance) if gang else {}),
         stop_grace_ms=job.stop_grace_ms,
         stop_signal=signal.Signals[f"SIG{job.stop_signal}"],
         open_files=job.open_files,
         stop_after_ms=job.stop_after_ms,
         ports=tuple(port for port in item.ports if port),
         health=job.health,
+        members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,
     )
 

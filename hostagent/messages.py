@@ -50,6 +50,8 @@ class Orders(NamedTuple):
     instance: I32
     run: I32
     ports: I32
+    gangs: tuple[str, ...] = ()
+    """Of each of `jobs` with a gang where its members are, as `gang_members.packed` writes it."""
 
 
 NO_DETAILS: I64 = np.zeros((0, 4), dtype=np.int64)
@@ -181,6 +183,8 @@ class JobOrder(msgspec.Struct):
     stop_after_ms: int = 0
     """Stop the run after so long without contact to the cell; 0: never."""
     health: HealthCheck | None = None
+    gang: str = ""
+    """Where the members of its gang are, see `gang_members.packed`."""
 
 
 class RunOrder(msgspec.Struct, array_like=True):
@@ -257,8 +261,9 @@ def page_of(headers: Mapping[str, str], data: bytes) -> LogPage | None:
 def line(orders: Orders) -> OrdersLine:
     """The line for orders to a single host."""
     used, index = indexed(orders.job)
-    specs = [(orders.job_ids[at], orders.jobs[at]) for at in used.tolist()]
-    jobs = [JobOrder(job_id) if spec is None else _job_order(spec) for job_id, spec in specs]
+    gangs = orders.gangs or ("",) * len(orders.jobs)
+    specs = [(orders.job_ids[at], orders.jobs[at], gangs[at]) for at in used.tolist()]
+    jobs = [JobOrder(job_id) if spec is None else _job_order(spec, gang) for job_id, spec, gang in specs]
     columns = (orders.kind.tolist(), index.tolist(), orders.instance.tolist(), orders.run.tolist())
     ports = orders.ports.tolist() if orders.ports.size else [()] * len(index)
     items = [
@@ -268,7 +273,7 @@ def line(orders: Orders) -> OrdersLine:
     return OrdersLine(orders.position, orders.whole, jobs, items)
 
 
-def _job_order(spec: JobSubmitted) -> JobOrder:
+def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
     return JobOrder(
         job_id=spec.job_id,
         pool=spec.pool,
@@ -280,4 +285,5 @@ def _job_order(spec: JobSubmitted) -> JobOrder:
         stop_grace_ms=spec.stop_grace_ms,
         stop_after_ms=max(1, spec.stop_after_ms) if spec.on_silence == "stop_after" else 0,
         health=spec.health,
+        gang=gang,
     )

@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Launch(NamedTuple):
     """What a run is started with. `open_files`: how many it may have, 0: as many as this process was given;
     `stop_after_ms`: it is stopped after so long without contact to the cell, 0: never; `health_port`: the number of the
-    port that the health check asks.
+    port that the health check asks; `members`: the file that tells where the members of its gang are, empty: none.
     """
 
     command: tuple[str, ...]
@@ -46,6 +46,7 @@ class Launch(NamedTuple):
     ports: tuple[int, ...] = ()
     health: HealthCheck | None = None
     health_port: int = 0
+    members: str = ""
 
 
 class RunKey(NamedTuple):

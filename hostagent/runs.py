@@ -49,6 +49,8 @@ KEPT_BYTES = 1024**3
 these leave goes to their working folders, so that no task's files cost any run its output.
 """
 FULL = (errno.ENOSPC, errno.EDQUOT)
+MEMBERS = ".paceline-members.json"
+"""In the working folder of a member of a gang: where all members are."""
 LOST_CODE = 255
 """Exit code of a run whose shim vanished: nobody knows how it ended."""
 
@@ -119,15 +121,16 @@ class Runs:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             work, user = str(self._work(key)), self._user and self._user._asdict()
-            order: dict[str, Any] = {"command": list(launch.command), "env": launch.env, "work": work, "user": user}
+            env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
+            order: dict[str, Any] = {"command": list(launch.command), "env": env, "work": work, "user": user}
             order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
             order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}
             order |= {"contact": str(self._contact), "ports": list(launch.ports), "port_locks": str(self._locks)}
             if launch.health is not None:
-                run.check = Check(launch.health, launch.health_port, work, launch.env, user)
+                run.check = Check(launch.health, launch.health_port, work, env, user)
                 order["check"] = msgspec.to_builtins(run.check)
             private_files.write_durably(str(folder / "order.json"), json.dumps(order))
-            self._make_work(key)
+            self._make_work(key, launch.members)
             run.shim = spawn(folder)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in FULL:
@@ -210,12 +213,15 @@ class Runs:
     def _work(self, key: RunKey) -> Path:
         return self.tasks / f"{key.job_id}.{key.instance}.{key.run}"
 
-    def _make_work(self, key: RunKey) -> None:
+    def _make_work(self, key: RunKey, members: str) -> None:
         work = self._work(key)
         self._trash.add(work)  # a task may have made it
         work.mkdir(mode=0o700)
-        if self._user is not None:
-            os.chown(work, self._user.uid, self._user.gid)
+        if members:
+            private_files.write(str(work / MEMBERS), members)
+        for each in (work / MEMBERS, work) if members else (work,):
+            if self._user is not None:
+                os.chown(each, self._user.uid, self._user.gid)
 
     def _discard(self, key: RunKey) -> None:
         """Removes all there is of a run."""

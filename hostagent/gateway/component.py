@@ -20,7 +20,7 @@ from events.codec import decode
 from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
-from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostSilent
+from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent
 from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import HostReconciled
 from events.records.placement import HostRemoved
@@ -40,8 +40,6 @@ from hostagent.messages import LogPage, Reports, SessionRefused, Welcome
 LIFECYCLE = rounds_of("lifecycle")
 MACHINES = ("lifecycle", "placement")
 """The machines whose rounds it reads: what hosts shall run, and which hosts are no more."""
-REPORTS_MAX = HOST_RUNS_MAX
-"""Most runs in one fact."""
 LAST_SESSION = "the last session that there can be was said for this host: `paceline host remove` lets it begin anew"
 RECORDS_MAX = 500
 """Most records folded in one step."""
@@ -212,7 +210,7 @@ class Gateway:
         while (post := self._next_post()) is not None:
             if isinstance(post, Report):
                 runs, weight = len(post.reports.job), facts.size_of(post.reports)
-                if parts and (count + runs > REPORTS_MAX or size + weight > ROUND_BYTES_MAX):
+                if parts and (count + runs > HOST_RUNS_MAX or size + weight > ROUND_BYTES_MAX):
                     self._held = post
                     break
                 if self._take_report(post, now) and runs:
@@ -320,6 +318,8 @@ class Gateway:
         match event:
             case JobSubmitted() | JobUpdateRequested():
                 self._desired_runs.asked(delivered.record.offset, event)
+            case HostOffered():
+                self._desired_runs.offered(event)
             case HostConnected():
                 self._watch.peers.alive(event.gateway)
                 self._hosts.connected(event)

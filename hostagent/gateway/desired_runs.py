@@ -10,6 +10,7 @@ from events.columns import I32, I64, distinct, ints
 from events.free_slots import room_to_grow, slots_kept
 from events.instance_changes import instance_change
 from events.records.base import Event
+from events.records.hosts import HostOffered
 from events.records.jobs import JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import (
     CommandAnswered,
@@ -24,6 +25,7 @@ from events.records.lifecycle import (
 )
 from events.reused_numbers import ReusedNumbers
 from events.runs_by_host import RunsByHost
+from hostagent.gateway.gangs import Gangs
 from hostagent.gateway.specifications import Specifications, Variant
 from hostagent.messages import OrderKind, Orders
 from hostagent.task_columns import Column, Slots
@@ -57,6 +59,7 @@ class DesiredRuns:
         self._specs = Specifications()
         self._ports: dict[str, I32] = {}
         """Of each job with ports a row for each instance, and rows to spare where it has grown."""
+        self._gangs = Gangs(self._slots, self._ports_of)
 
     def host(self, host_id: str) -> int:
         """The number of a host, given when first asked for."""
@@ -76,6 +79,11 @@ class DesiredRuns:
         slots = self._by_host.of(np.array([number]))
         self._slots["state"][slots[self._slots["state"][slots] == ENDED]] = 0
         self._places.give_back(number)
+        self._gangs.removed(host_id)
+
+    def offered(self, event: HostOffered) -> None:
+        """A host says what it has."""
+        self._gangs.offered(event)
 
     def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested) -> None:
         """A job, or another version of one, that lifecycle has not answered yet."""
@@ -101,6 +109,7 @@ class DesiredRuns:
             case JobChanged() if decision.state in ENDED_JOBS:
                 self._slots.give_back(decision.job_id)
                 self._specs.dropped(decision.job_id)
+                self._gangs.dropped(decision.job_id)
                 self._ports.pop(decision.job_id, None)
         return None
 
@@ -127,9 +136,12 @@ class DesiredRuns:
         job_ids, starts, _ = self._slots.owners()
         for kind, state_wanted in ((OrderKind.START, STARTING), (OrderKind.STOP, STOPPING)):
             slots = here[state == state_wanted]
+            job = np.searchsorted(starts, slots, side="right") - 1
+            instance = slots - starts[job]
+            if kind == OrderKind.START:
+                may = self._gangs.startable(job_ids, job, instance)
+                slots, job, instance = slots[may], job[may], instance[may]
             if len(slots):
-                job = np.searchsorted(starts, slots, side="right") - 1
-                instance = slots - starts[job]
                 ports = (
                     self._ports_of(job_ids, job, instance) if kind == OrderKind.START else np.zeros((0, 0), np.int32)
                 )
@@ -158,6 +170,7 @@ class DesiredRuns:
             host_ids=tuple(self.host_ids[number] for number in numbers.tolist()),
             job_ids=tuple(each.job_id for each in entries),
             jobs=tuple(map(self._specs.get, entries)),
+            gangs=tuple(self._gangs.members(each.job_id, self.host_ids) if each.version else "" for each in entries),
             host=place[column],
             kind=_join([np.full(len(piece.job), piece.kind, np.int32) for piece in pieces]),
             job=_join(jobs),
@@ -172,6 +185,7 @@ class DesiredRuns:
             "hosts": self._host_numbers,
             "slots": self._slots.dump(),
             "specifications": self._specs.dump(),
+            "gangs": self._gangs.dump(),
             "ports": {job_id: (ports.shape[1], ports.tobytes()) for job_id, ports in self._ports.items()},
         }
 
@@ -182,6 +196,7 @@ class DesiredRuns:
         self._slots.load(state["slots"])
         self._by_host.restored(np.flatnonzero(self._slots["state"]))
         self._specs.load(state["specifications"])
+        self._gangs.load(state["gangs"])
         for job_id, (width, value) in state["ports"].items():
             self._ports[job_id] = ints(value).reshape(-1, width).copy()
 
@@ -189,6 +204,8 @@ class DesiredRuns:
         if decision.job_id in self._slots or not self._specs.accepted(decision):
             return
         self._slots.take(decision.job_id, decision.instances)
+        if decision.gang_min:
+            self._gangs.accepted(decision.job_id, decision.gang_min)
         if ports := max(shape.ports for shape in decision.shapes):
             self._ports[decision.job_id] = np.zeros((decision.instances, ports), dtype=np.int32)
 
@@ -235,10 +252,23 @@ class DesiredRuns:
         self._slots["host"][slots] = host
         self._slots["state"][slots] = STARTING
         self._by_host.add(slots)
-        ports = self._ports_of(decision.job_ids, job, instance)
-        if not len(job):
+        return self._starts(decision.job_ids, job, instance)
+
+    def _starts(self, job_ids: tuple[str, ...], job: Column, instance: Column) -> HostOrders | None:
+        """The starts of runs that were ordered just now; a gang starts as a whole when the last of it was ordered."""
+        member = self._gangs.in_gang(job_ids, job, instance)
+        if member.any():
+            whole = self._gangs.completed(job_ids, job[member])
+            jobs = [job[~member], *(np.full(len(members), at) for at, members in whole)]
+            job, instance = _join(jobs), _join([instance[~member], *(members for _, members in whole)])
+        slots, _ = self._slots.find(job_ids, job, instance)
+        wanted = self._slots["state"][slots] == STARTING
+        job, instance, slots = job[wanted], instance[wanted], slots[wanted]
+        if not len(slots):
             return None
-        return HostOrders(OrderKind.START, decision.job_ids, host, job, instance, run, version[known], ports)
+        host, run, version = (self._slots[name][slots] for name in ("host", "run", "version"))
+        ports = self._ports_of(job_ids, job, instance)
+        return HostOrders(OrderKind.START, job_ids, host, job, instance, run, version, ports)
 
     def _stopping(self, decision: RunsStopping) -> HostOrders:
         """Runs that nobody wants are stopped too, so the hosts are those that the decision names."""

@@ -108,6 +108,7 @@ class Cell:
                     kind=job.kind,
                     instances=job.instances,
                     shapes=(TaskShape({}, len(job.ports)),),
+                    gang_min=job.gang_min,
                 )
                 for job, offset in zip(jobs, offsets, strict=True)
             )
