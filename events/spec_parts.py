@@ -228,8 +228,8 @@ class Update(Spec):
     )
     roll_back: bool = Field(default=False, description="Whether an update that fails goes back to the version before.")
     healthy: Milliseconds = Field(
-        default=0,
-        json_schema_extra={"default": "0s"},
+        default=10_000,
+        json_schema_extra={"default": "10s"},
         description="How long an instance must be available to count as done.",
     )
     canary: Instances = Field(default=0, description="So many instances first; then it waits to be promoted; 0: none.")

@@ -31,7 +31,7 @@ class UpdatePolicy(NestedRecord, frozen=True):
     roll_back: bool = False
     """Whether an update that fails goes back to the version before it."""
 
-    healthy_ms: int = 0
+    healthy_ms: int = 10000
     """How long an instance must be available on the new version to count as done."""
 
     canary: int = 0

@@ -112,7 +112,7 @@ def _goes_home(arena: Arena, slots: I64, ends: RunEnds) -> I64:
     """
     home = (ends.why == CODE_OF[EndCause.UPDATE]) | ((arena["pin"][slots] > 0) & (ends.kept > 0))
     home &= (ends.next == TaskState.BACKOFF) & (ends.outcome != Outcome.LOST)
-    home &= arena["traits"][slots] & Trait.GANG == 0
+    home &= (arena["traits"][slots] & Trait.GANG == 0) & (arena["host"][slots] > 0)
     return np.where(home, 1, 0)
 
 

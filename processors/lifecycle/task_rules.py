@@ -33,7 +33,7 @@ from processors.lifecycle.task_table import (
     Rule,
     TaskEvent,
 )
-from processors.lifecycle.updates.steps import RESHAPED, is_left
+from processors.lifecycle.updates.steps import MORE, is_left
 from processors.state.arena import Arena
 
 
@@ -206,7 +206,8 @@ def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
     following, counts, keeps = _ends(arena, slots, outcome, before < most, final)
     following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following).astype(np.int64)  # seen by nobody else
     counts &= ~is_left(arena, slots)
-    kept = (keeps & (KEEPS.take(causes) == 1) & (arena["step"][slots] & RESHAPED == 0)).astype(np.int64)
+    keeps &= (KEEPS.take(causes) == 1) & (arena["step"][slots] & MORE == 0)
+    kept = (keeps & (arena["state"][slots] != TaskState.QUEUED)).astype(np.int64)  # it may not be admitted
     counts_as = np.where(counts, counts_as, Counts.NOTHING)
     return RunEnds(
         outcome, exit_code, following, kept, CODE_OF.take(causes), counts_as, np.where(counts, before + 1, 0)

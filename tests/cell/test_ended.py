@@ -37,7 +37,8 @@ def test_neither_a_machine_nor_the_gateway_holds_a_row_of_a_job_that_has_ended()
     for arena in (lifecycle.tasks.arena, entitlement.queues.arena, placement.runs.arena, sla.arena):  # type: ignore[attr-defined]
         assert not arena["owner"].any()
     wanted = cell.gateway._desired_runs.dump()
-    assert (wanted["jobs"], wanted["ports"], wanted["slots"]["stretches"]) == ({}, {}, {})
+    assert (wanted["ports"], wanted["slots"]["stretches"]) == ({}, {})
+    assert wanted["specifications"] == {"of": {}, "asked": {}}
     assert [cell.state(job_id) for job_id in ("j0", "j1", "j2", "service")] == ["SUCCEEDED"] * 3 + ["KILLED"]
     cell.verify()
 

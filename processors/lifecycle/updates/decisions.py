@@ -12,8 +12,6 @@ from events.codes import ENDED_JOBS, ENDED_TASKS, Code, TaskState
 from events.columns import I64, distinct, pack_ints
 from events.records.base import Event
 from events.records.lifecycle import (
-    GangsQueued,
-    InstancesChanged,
     InstancesReturned,
     InstancesTaken,
     InstancesWanted,
@@ -29,12 +27,12 @@ from processors.lifecycle.causes import EndCause, Goal, SlaVerdict
 from processors.lifecycle.instance_ranges import ranges, stretches
 from processors.lifecycle.job_sla import sla_change
 from processors.lifecycle.jobs import Jobs
-from processors.lifecycle.lookups import among
+from processors.lifecycle.lookups import Mask, among
 from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.instances import addition, first_queued, removal
 from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, STEP, Step
 from processors.lifecycle.updates.updates import TAKEN, Updates
-from processors.lifecycle.updates.versions import asks_of, task_shape
 from processors.lifecycle.updates.window import UP, next_instances, room, width
 from processors.state.seconds import milliseconds
 
@@ -130,7 +128,7 @@ class UpdateDecisions:
         if len(stepped[0]) or waits != (update.waits_ms > 0):
             yield self._progress(job_id, update, *stepped)
             return
-        if update.paused:
+        if update.paused or self._jobs.table[job_id].stopping:
             return
         over = self._over(job_id, update, version, now, caught_up)
         if over is not None:
@@ -221,14 +219,23 @@ class UpdateDecisions:
             return None
         if update.bad and not update.pending and not policy.max_failures:
             return Failure(Code.STALLED, f"{update.bad} instances failed {attempts}, and no other is left")
-        if update.pending and (stuck := update.bad + self._failing(job_id, update)) >= (most := width(update, version)):
+        stuck, most = update.bad + self._failing(job_id, update), width(update, version)
+        free = self._down(job_id).any() or len(self._updates.missing(job_id, version.instances))
+        if update.pending and stuck >= most and (update.bad >= most or not free):
             return Failure(Code.STALLED, f"{stuck} instances failed {attempts}; {most} may be updated at a time")
         return None
 
     def _failing(self, job_id: str, update: UpdateRow) -> int:
-        """How many instances that an earlier update brought down keep failing."""
-        inherited = self._column(job_id, "step") & INHERITED > 0
+        """How many instances that an earlier update brought down, and this one needn't take, keep failing."""
+        step = self._column(job_id, "step")
+        inherited = (step & INHERITED > 0) & (step & STEP == Step.NONE)
         return int(np.count_nonzero(self._column(job_id, "failures")[inherited] >= update.policy.max_attempts))
+
+    def _down(self, job_id: str) -> Mask:
+        """Which instances are still to be taken and down."""
+        pending = self._column(job_id, "step") & STEP == Step.PENDING
+        found: Mask = pending & ~among(self._column(job_id, "state"), UP)
+        return found
 
     def _failed(self, job_id: str, update: UpdateRow, failure: Failure) -> Iterator[Event]:
         back = self._updates.versions[job_id].get(update.from_version)
@@ -261,53 +268,22 @@ class UpdateDecisions:
         free = room(update, version, int(np.count_nonzero(step & INHERITED)))
         if not free.all:
             waiting = self._deferred(job_id)
-            down = (step & STEP == Step.PENDING) & ~among(state, UP)
-            if len(waiting) == update.flight and down.any():
+            if len(waiting) == update.flight and self._down(job_id).any():
                 yield InstancesReturned(job_id=job_id, number=update.number, **ranges(waiting))
             return
-        stopping = self._jobs.table[job_id].stopping
-        missing = NOBODY if stopping else self._updates.missing(job_id, version.instances)
+        missing = self._updates.missing(job_id, version.instances)
         found = next_instances(step, state, missing, version.instances, free)
-        yield from self._additions(job_id, version, found.added)
+        row = self._jobs.table[job_id]
+        if len(found.added):
+            yield addition(job_id, row, version, found.added)
         taken = np.sort(np.concatenate(found))
         if len(taken):
             yield InstancesTaken(job_id=job_id, number=update.number, **ranges(taken))
         if len(found.removed) and version.max_unavailable is not None:
             cause = update.changed_by.record
             yield InstancesWanted(job_id=job_id, wanted=False, **ranges(found.removed), cause=cause)
-        if len(found.added) and not self._jobs.table[job_id].gated:
-            yield self._first_queued(job_id, found.added)
-
-    def _additions(self, job_id: str, version: VersionRow, added: I64) -> Iterator[Event]:
-        if not len(added):
-            return
-        row = self._jobs.table[job_id]
-        shape = asks_of(version, version.instances)[added]
-        first, count = stretches(added, shape)
-        yield InstancesChanged(
-            job_id=job_id,
-            first=pack_ints(added[first]),
-            count=pack_ints(count),
-            wanted=pack_ints(np.ones(len(first), dtype=np.int64)),
-            shape=pack_ints(shape[first]),
-            shapes=tuple(map(task_shape, version.asks)),
-            instances=max(row.instances, int(added[-1]) + 1),
-            first_run=row.run_floor + 1,
-            waits=row.gated,
-        )
-
-    def _first_queued(self, job_id: str, added: I64) -> GangsQueued:
-        first, count = stretches(added)
-        zeros = np.zeros(len(first), dtype=np.int64)
-        return GangsQueued(
-            job_ids=(job_id,),
-            job=pack_ints(zeros),
-            first=pack_ints(added[first]),
-            count=pack_ints(count),
-            run=pack_ints(zeros + self._jobs.table[job_id].run_floor + 1),
-            gang=pack_ints(zeros),
-            admitted=pack_ints(zeros),
-        )
+        if len(found.added) and not row.gated:
+            yield first_queued(job_id, row, found.added)
 
     def _removals(self, limit: int) -> list[Event]:
         """Instances that are removed and whose runs are over leave at most `limit` jobs."""
@@ -316,22 +292,9 @@ class UpdateDecisions:
             goal, state = self._column(job_id, "goal"), self._column(job_id, "state")
             gone = (goal == Goal.REMOVE) & among(state, (TaskState.NONE, *ENDED_TASKS))
             gone &= self._column(job_id, "step") & STEP != Step.FLIGHT
-            at = np.flatnonzero(gone)
-            if not len(at):
-                continue
-            first, count = stretches(at)
-            zeros = pack_ints(np.zeros(len(first), dtype=np.int64))
-            left = np.flatnonzero(~gone & (state != TaskState.NONE))
-            out.append(
-                InstancesChanged(
-                    job_id=job_id,
-                    first=pack_ints(at[first]),
-                    count=pack_ints(count),
-                    wanted=zeros,
-                    shape=zeros,
-                    instances=int(left[-1]) + 1 if len(left) else 0,
-                )
-            )
+            if gone.any():
+                left = np.flatnonzero(~gone & (state != TaskState.NONE))
+                out.append(removal(job_id, np.flatnonzero(gone), int(left[-1]) + 1 if len(left) else 0))
         return out
 
     def start(

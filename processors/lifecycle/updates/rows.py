@@ -13,7 +13,7 @@ class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
     max_failures: int = 0
     max_attempts: int = 3
     roll_back: bool = False
-    healthy_ms: int = 0
+    healthy_ms: int = 10_000
     canary: int = 0
     promote_after_ms: int = 0
     start_paused: bool = False

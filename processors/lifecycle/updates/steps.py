@@ -24,7 +24,9 @@ STEP = 7
 INHERITED = 8
 """An update that has ended brought it down, and it isn't up again: it takes a place of those that may be down."""
 RESHAPED = 16
-"""Its next run asks something else of pool and host than the present one: it is admitted anew."""
+"""Its next run asks something else of pool and host than the present one."""
+MORE = 32
+"""Its next run asks more than the present one: it is admitted anew."""
 
 
 def is_left(arena: Arena, slots: I64) -> Mask:

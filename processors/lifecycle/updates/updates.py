@@ -26,9 +26,9 @@ from processors.lifecycle.rows import AskRow, SubmittedRow, UpdateAskRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
-from processors.lifecycle.updates.rows import PolicyRow, UpdateRow, VersionRow
-from processors.lifecycle.updates.steps import INHERITED, RESHAPED, STEP, Step
-from processors.lifecycle.updates.versions import KEPT, asks_of, contents, task_shape, version_row
+from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
+from processors.lifecycle.updates.steps import INHERITED, MORE, RESHAPED, STEP, Step
+from processors.lifecycle.updates.versions import KEPT, asks_more, asks_of, contents, task_shape, version_row
 from processors.lifecycle.updates.window import UP
 from processors.state.record_rows import row_of
 from processors.state.table import Table, struct_table
@@ -193,7 +193,7 @@ class Updates:
         self._become(slots[arena["version"][slots] != arena["target"][slots]])
         step = arena["step"][slots]
         if step.any():
-            arena.set("step", slots, step & ~RESHAPED)
+            arena.set("step", slots, step & ~(RESHAPED | MORE))
 
     def _become(self, slots: I64) -> None:
         """The present runs of these tasks, which haven't been ordered, are of the version that is their target."""
@@ -271,25 +271,27 @@ class Updates:
         arena = self._tasks.arena
         state, backoff = arena["state"][slots], arena["state"][slots] == TaskState.BACKOFF
         reshaped = self._reshaped(job_id, slots, number)
-        arena.put(slots, target=number, failures=0)
-        arena.set("step", slots[reshaped], arena["step"][slots[reshaped]] | RESHAPED)
-        self._become(slots[among(state, QUEUED) & ~reshaped])
+        arena.put(slots, target=number, failures=0, step=(arena["step"][slots] & ~(RESHAPED | MORE)) | reshaped)
+        self._become(slots[among(state, QUEUED) & (reshaped == 0)])
         self._tasks.note("due", slots[backoff & (arena["due"][slots] != HELD)], 0)
-        ends = among(state, UP) | (reshaped & (among(state, QUEUED) | (backoff & (arena["admitted"][slots] > 0))))
+        again = (among(state, QUEUED) & (reshaped > 0)) | (
+            backoff & (arena["admitted"][slots] > 0) & (reshaped & MORE > 0)
+        )
+        ends = among(state, UP) | again
         self._tasks.record_event(TaskEvent.UPDATE, slots[ends])
 
-    def _reshaped(self, job_id: str, slots: I64, number: int) -> Mask:
-        """Which tasks ask something else in another version than in that of their present run."""
+    def _reshaped(self, job_id: str, slots: I64, number: int) -> I64:
+        """For each task whether it asks something else in another version than in that of its present run, as flags."""
         row, versions = self._jobs.table[job_id], self.versions[job_id]
         at, before = slots - row.base, self._tasks.arena["version"][slots]
-        wanted = asks_of(versions[number], row.instances)[at]
-        found = np.zeros(len(slots), dtype=np.bool_)
+        after = asks_of(versions[number], row.instances)[at]
+        found = np.zeros(len(slots), dtype=np.int64)
         for each in distinct(before).tolist():
             if each == number or each not in versions:
                 continue
-            same = np.array([[a == b for b in versions[number].asks] for a in versions[each].asks])
+            pairs = [[_difference(a, b) for b in versions[number].asks] for a in versions[each].asks]
             mine = before == each
-            found[mine] = ~same[asks_of(versions[each], row.instances)[at[mine]], wanted[mine]]
+            found[mine] = np.array(pairs)[asks_of(versions[each], row.instances)[at[mine]], after[mine]]
         return found
 
     def new_shapes(self, slots: I64) -> tuple[tuple[TaskShape, ...], I64]:
@@ -322,11 +324,11 @@ class Updates:
         arena = self._tasks.arena
         self._tasks.record_event(TaskEvent.UPDATE_WITHDRAWN, slots)
         arena.set("target", slots, arena["version"][slots])
-        arena.set("step", slots, arena["step"][slots] & ~RESHAPED)
+        arena.set("step", slots, arena["step"][slots] & ~(RESHAPED | MORE))
 
     def _progressed(self, event: UpdateProgressed, now: int) -> None:
         row, update = self._jobs.table[event.job_id], self._change(event, now)
-        instances = named(event, row.instances)
+        instances = spread(ints(event.first), ints(event.count))
         slots, arena = row.base + instances, self._tasks.arena
         step = np.repeat(ints(event.step), ints(event.count))
         arena.set("step", slots, (arena["step"][slots] & ~STEP) | step)
@@ -369,6 +371,12 @@ class Updates:
         self.table.remove(job_id)
         self.touched.pop(job_id, None)
         self.moved.pop(job_id, None)
+
+
+def _difference(before: AskedRow, after: AskedRow) -> int:
+    if before == after:
+        return 0
+    return RESHAPED | MORE if asks_more(before, after) else RESHAPED
 
 
 def named(event: Any, instances: int) -> I64:

@@ -76,6 +76,12 @@ def _variants(version: VersionRow, instances: int) -> I64:
     return found
 
 
+def asks_more(before: AskedRow, after: AskedRow) -> bool:
+    """Whether an admission for what was asked before doesn't suffice."""
+    had = dict(before.resources)
+    return any(amount > had.get(name, 0) for name, amount in after.resources)
+
+
 def task_shape(asks: AskedRow) -> TaskShape:
     """What a task asks, as records have it."""
     constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in asks.constraints)
