@@ -13,13 +13,24 @@ from tests.cell.world import Cell
 FOREVER = Simulated(duration_ms=10**8, ready_ms=300)
 
 
+def policy(batch: int = 0) -> UpdatePolicy:
+    """An instance is done as soon as it is available."""
+    return UpdatePolicy(batch=batch, healthy_ms=0)
+
+
 class Updated(Cell):
     """Two full hosts of four cores with a service of eight instances, and a job that waits for room."""
 
     def __init__(self, hosts: int = 2, others: int = 8, **spec: object) -> None:
         super().__init__(hosts)
         self.pool("/p")
-        self.spec = {"kind": "stateless", "instances": 8, "resources": {"cpu": 1000}, "simulated": FOREVER} | spec
+        self.spec = {
+            "kind": "stateless",
+            "instances": 8,
+            "resources": {"cpu": 1000},
+            "simulated": FOREVER,
+            "update": policy(),
+        } | spec
         self.submit("web", **self.spec)
         self.run(1000)
         self.submit("other", instances=others, resources={"cpu": 1000}, duration_ms=10**8)
@@ -51,7 +62,7 @@ class Updated(Cell):
 
 @pytest.mark.parametrize("batch", [0, 1, 3])
 def test_instances_go_back_to_their_hosts_though_others_wait_for_room(batch: int) -> None:
-    cell = Updated(update=UpdatePolicy(batch=batch))
+    cell = Updated(update=policy(batch))
     before = cell.hosts()
     cell.update(command=("two",))
     cell.watch(10_000)
@@ -80,7 +91,7 @@ def test_an_sla_bounds_how_many_are_missing_whatever_the_batch() -> None:
 
 
 def test_a_service_that_asks_less_leaves_room_for_others() -> None:
-    cell = Updated(update=UpdatePolicy(batch=2))
+    cell = Updated(update=policy(2))
     cell.update(resources={"cpu": 500})
     cell.watch(20_000)
     assert (cell.version(), cell.running("web"), cell.running("other")) == ({2}, 8, 4)
@@ -91,7 +102,7 @@ def test_a_service_that_asks_less_leaves_room_for_others() -> None:
 
 
 def test_a_service_that_asks_more_takes_what_its_instances_leave() -> None:
-    cell = Updated(instances=4, update=UpdatePolicy(batch=1))
+    cell = Updated(instances=4, update=policy(1))
     assert cell.running("other") == 4
     cell.stop("other")
     cell.run(1000)
@@ -102,7 +113,7 @@ def test_a_service_that_asks_more_takes_what_its_instances_leave() -> None:
 
 
 def test_a_machine_that_is_taken_over_in_the_middle_goes_on_alike() -> None:
-    cell = Updated(update=UpdatePolicy(batch=2))
+    cell = Updated(update=policy(2))
     before = cell.hosts()
     cell.update(command=("two",))
     for name in ("placement", "sla", "entitlement", "lifecycle"):
