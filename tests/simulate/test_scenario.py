@@ -131,10 +131,7 @@ def test_names_stand_once_and_services_need_an_end():
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        *((f"events: [{{at: 1s, {name}: a}}]", "submit another") for name in ("update", "pause", "resume", "abort")),
-        ("events: [{at: 1s, roll_back: a}]", "submit another"),
         ("events: [{at: 1s, start: a}]", "a stopped job can't be started again"),
-        ("events: [{at: 1s, restart: {job: a}}]", "tasks can't be restarted by a user"),
         ("events: [{at: 1s, drain: h-1}]", "hosts can't be drained"),
         ("events: [{at: 1s, restore: h-1}]", "hosts can't be drained"),
         ("events: [{at: 1s, slack: h-1}]", "Paceline knows no slack"),

@@ -79,10 +79,10 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
             yield document.fault(f"/events/{index}", f"there is no host or group {named}")
         if event.submit is not None and "at" in event.submit.model_fields_set:
             yield document.fault(f"/events/{index}/submit/at", "stands beside `submit`, not in it")
-        if event.stop is not None and event.stop not in seen:
-            yield document.fault(f"/events/{index}/stop", f"no job {event.stop} is submitted")
-        if event.priority is not None and event.priority.job_id not in seen:
-            yield document.fault(f"/events/{index}/priority", f"no job {event.priority.job_id} is submitted")
+        if event.update is not None and "at" in event.update.model_fields_set:
+            yield document.fault(f"/events/{index}/update/at", "stands beside `update`, not in it")
+        if (commanded := event.commanded()) is not None and commanded[1] not in seen:
+            yield document.fault(f"/events/{index}/{commanded[0]}", f"no job {commanded[1]} is submitted")
     yield from _check_returns(scenario, document)
     yield from _check_losses(scenario, document)
     yield from _check_names(scenario, document, seen, hosts)

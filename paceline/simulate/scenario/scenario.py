@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from events.bounds import INT_MAX
+from events.bounds import INSTANCES_MAX, INT_MAX
 from events.quantities import Milliseconds, SomeMilliseconds
 from events.settings_spec import CellSpec
 from events.spec_parts import Int32, Spec, at
@@ -28,9 +28,10 @@ from paceline.simulate.scenario.parts import (
 
 DAY_MS = 86_400_000
 PARTS = ("gateway", *MACHINES)
-UPDATES = "Paceline can't change a job that it has; stop it and submit another"
+OF_UPDATES = ("pause", "resume", "abort", "roll_back", "promote")
+"""Events that name a job and command its update."""
 EVENTS = (
-    *("submit", "stop", "priority", "pool", "remove_pool", "cell"),
+    *("submit", "stop", "priority", "pool", "remove_pool", "cell", "update", "restart", *OF_UPDATES),
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "lose", "heal"),
 )
 
@@ -49,13 +50,18 @@ class PriorityChange(Spec):
     priority: Int32
 
 
+class Restart(Spec):
+    """A job whose instances are restarted, at most `batch` at a time; 0: all at once."""
+
+    job_id: Job
+    batch: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] = 0
+
+
 class TimedAction(ScenarioPart):
     """What a user, an operator or fate does at a time; exactly one thing."""
 
     later: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("update", "pause", "resume", "abort", "roll_back"), UPDATES),
         "start": "a stopped job can't be started again",
-        "restart": "tasks can't be restarted by a user",
         **dict.fromkeys(("drain", "restore"), "hosts can't be drained"),
         "slack": "Paceline knows no slack",
     }
@@ -64,6 +70,13 @@ class TimedAction(ScenarioPart):
     submit: ScenarioJob | None = None
     stop: Job | None = None
     priority: PriorityChange | None = None
+    update: ScenarioJob | None = Field(default=None, description="A job is to have this specification from now on.")
+    restart: Restart | None = None
+    pause: Job | None = Field(default=None, description="The update of a job takes no more instances.")
+    resume: Job | None = Field(default=None, description="A paused update goes on.")
+    abort: Job | None = Field(default=None, description="The update of a job ends where it is.")
+    roll_back: Job | None = Field(default=None, description="A job goes back to the version before.")
+    promote: Job | None = Field(default=None, description="The other instances follow the canary.")
     pool: ScenarioPool | None = None
     remove_pool: Pool | None = None
     cell: CellSpec | None = None
@@ -90,6 +103,18 @@ class TimedAction(ScenarioPart):
         if len(self.model_fields_set & set(EVENTS)) != 1:
             raise at("at", f"must stand beside exactly one of {', '.join(EVENTS)}", self.at)
         return self
+
+    def of_update(self) -> tuple[str, str] | None:
+        """Which command of an update it is, and the job."""
+        found = ((name, getattr(self, name)) for name in OF_UPDATES)
+        return next((each for each in found if each[1] is not None), None)
+
+    def commanded(self) -> tuple[str, str] | None:
+        """The command and the job that it is about; of a submission, nothing."""
+        named = {name: each.job_id for name in ("priority", "update", "restart") if (each := getattr(self, name))}
+        if self.stop is not None:
+            named["stop"] = self.stop
+        return self.of_update() or next(((name, str(job_id)) for name, job_id in named.items()), None)
 
     def host(self) -> str | None:
         """The host or group that it names."""

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from events.codec import encode
 from events.records.hosts import HostLossConfirmed, HostRemovalRequested
-from events.records.jobs import JobPriorityRequested, JobStopRequested
+from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
 from paceline.simulate.scenario.parts import ScenarioJob
 from paceline.simulate.scenario.scenario import Scenario, TimedAction
@@ -57,6 +58,19 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(priority=change) if change is not None:
             fact = JobPriorityRequested(job_id=change.job_id, command_id=command_id, priority=change.priority)
             return partial(cell.append, fact, change.job_id.encode())
+        case TimedAction(update=job) if job is not None:
+            job_id = str(job.job_id)
+            wanted = JobUpdateRequested(job_id=job_id, command_id=command_id, spec=encode(job.fact(seed)))
+            return partial(cell.append, wanted, job_id.encode())
+        case TimedAction(restart=wanted_) if wanted_ is not None:
+            acted = JobActionRequested(
+                job_id=wanted_.job_id, command_id=command_id, action="restart", batch=wanted_.batch
+            )
+            return partial(cell.append, acted, wanted_.job_id.encode())
+        case TimedAction() if (of_update := event.of_update()) is not None:
+            action, job_id = of_update
+            acted = JobActionRequested(job_id=job_id, command_id=command_id, action=action)
+            return partial(cell.append, acted, job_id.encode())
         case TimedAction(pool=pool) if pool is not None:
             return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
         case TimedAction(remove_pool=path) if path is not None:

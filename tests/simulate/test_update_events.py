@@ -1,0 +1,56 @@
+"""Services are updated, restarted and rolled back in scenarios, and lose no more instances than they allow."""
+
+import pytest
+
+from tests.simulate.play import CELL, play
+
+SERVICE = "kind: stateless, instances: 4, resources: {cpu: 1}, update: {UPDATE}, sla: {max_unavailable: 1}"
+GOOD = "sim: {duration: 10h, ready: 1s}"
+BAD = "sim: {duration: 1s, exit_code: 1}"
+
+
+def scenario(update: str, *events: str, expect: str) -> str:
+    service = SERVICE.replace("UPDATE", update)
+    happen = ", ".join(event.replace("SERVICE", f"job_id: web, pool: /p, {service}") for event in events)
+    return (
+        f"{CELL}end: 10m\njobs: [{{job_id: web, pool: /p, {service}, {GOOD}}}]\nevents: [{happen}]\n"
+        f"expect:\n  - {{always: job web tasks RUNNING >= 3, since: 30s}}\n{expect}"
+    )
+
+
+NEW = "{at: 30s, update: {SERVICE, command: [two], " + GOOD + "}}"
+FAILING = "{at: 30s, update: {SERVICE, command: [bad], " + BAD + "}}"
+
+
+@pytest.mark.parametrize(
+    ("update", "events", "expected"),
+    [
+        ("batch: 1", [NEW], "UpdateStarted, RunsStopping, RunsAvailable, UpdateEnded"),
+        ("", [NEW], "UpdateStarted, DisruptionAsked, DisruptionAllowed, RunsStopping, UpdateEnded"),
+        ("batch: 1, max_failures: 1", [FAILING], "UpdateStarted, UpdateEnded"),
+        (
+            "batch: 2, max_failures: 1, max_attempts: 2, roll_back: true",
+            [FAILING],
+            "UpdateStarted, UpdateEnded, UpdateStarted, UpdateEnded",
+        ),
+        ("batch: 1, max_failures: 1", [FAILING, "{at: 50s, roll_back: web}"], "UpdateStarted, UpdateStarted"),
+        ("batch: 1", [FAILING, NEW.replace("30s", "45s")], "UpdateStarted, UpdateEnded, UpdateStarted, UpdateEnded"),
+        ("batch: 1", ["{at: 30s, restart: {job_id: web, batch: 1}}"], "UpdateStarted, RunsStopping, UpdateEnded"),
+        (
+            "batch: 1",
+            [NEW, "{at: 35s, pause: web}", "{at: 2m, resume: web}"],
+            "UpdateStarted, UpdatePaused, UpdatePaused, UpdateEnded",
+        ),
+        ("batch: 1", [NEW, "{at: 35s, abort: web}"], "UpdateStarted, UpdateEnded"),
+        ("canary: 1", [NEW, "{at: 2m, promote: web}"], "UpdateStarted, UpdatePromoted, UpdateEnded"),
+        ("batch: 1", [NEW, "{at: 40s, fails: h-1}", "{at: 50s, returns: h-1}"], "UpdateStarted"),
+    ],
+)
+def test_no_update_takes_more_than_the_service_allows(update: str, events: list[str], expected: str) -> None:
+    text = scenario(update, *events, expect=f"  - {{by: 10m, that: 'events {expected}'}}\n")
+    if "fails" in str(events):  # what a host takes with it isn't the update's
+        text = text.replace(
+            "always: job web tasks RUNNING >= 3, since: 30s", "at: 10m, that: job web tasks RUNNING == 4"
+        )
+    session = play(text)
+    assert not session.failed(), session.run.watch.verdicts()
