@@ -2,6 +2,9 @@
 
 import pytest
 
+from paceline.simulate.checker import Checker, Violation
+from processors.lifecycle.updates import decisions
+from processors.lifecycle.updates.window import Room
 from tests.simulate.play import CELL, play
 
 SERVICE = "kind: stateless, instances: 4, resources: {cpu: 1}, update: {UPDATE}, sla: {max_unavailable: 1}"
@@ -54,3 +57,11 @@ def test_no_update_takes_more_than_the_service_allows(update: str, events: list[
         )
     session = play(text)
     assert not session.failed(), session.run.watch.verdicts()
+    Checker(session.run.cell.log).look()
+
+
+def test_the_checker_finds_an_update_that_takes_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "room", lambda *_: Room(4, 4))
+    session = play(scenario("batch: 1", NEW, expect="").replace("RUNNING >= 3", "RUNNING >= 0"))
+    with pytest.raises(Violation, match="4 instances of web updated at a time, not 1"):
+        Checker(session.run.cell.log).look()

@@ -23,6 +23,7 @@ from paceline.simulate.checker.reasons import Reasons
 from paceline.simulate.checker.rest import Rest
 from paceline.simulate.checker.runs import Runs
 from paceline.simulate.checker.serving import Serving
+from paceline.simulate.checker.updates import Updates
 
 __all__ = ["Checker", "Violation"]
 
@@ -61,7 +62,7 @@ class Checker:
         self._claims = Claims(self._hosts, self._plans, self._pools, self._orders)
         self._preemptions = Preemptions(self._runs.is_over)
         self._folds: dict[str, tuple[Fold, ...]] = {
-            "lifecycle": (self._runs, self._preemptions, Health()),
+            "lifecycle": (self._runs, self._preemptions, Health(), Updates()),
             "entitlement": (self._pools, self._orders, self._reasons, self._rest),
             "placement": (self._hosts, self._plans, self._serving),
         }

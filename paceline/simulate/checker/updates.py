@@ -1,0 +1,117 @@
+"""What must hold of updates: one of a job at a time, within its batch and the SLA, and each run of the version that its
+instance was taken to.
+"""
+
+from dataclasses import dataclass, field
+
+from events.codes import ENDED_JOBS
+from events.columns import ints
+from events.records.base import Event
+from events.records.lifecycle import (
+    InstancesReturned,
+    InstancesTaken,
+    JobAccepted,
+    JobChanged,
+    JobSlaChanged,
+    RunsOrdered,
+    UpdateEnded,
+    UpdateProgressed,
+    UpdateStarted,
+)
+from paceline.simulate.checker.history import Round, Violation
+from paceline.simulate.checker.items import runs_of
+
+
+@dataclass
+class _Job:
+    max_unavailable: int | None
+    version: int = 1
+    number: int = 0
+    """Of the update in progress; 0: none is."""
+    batch: int = 0
+    flight: set[int] = field(default_factory=set)
+    bad: set[int] = field(default_factory=set)
+    taken: dict[int, int] = field(default_factory=dict)
+    """Of instances that an update took for good the version that their runs have at least."""
+
+
+class Updates:
+    """Follows what lifecycle decides of updates."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+
+    def round(self, round_: Round) -> None:
+        """Takes a round of lifecycle. Raises `Violation`."""
+        for event in round_.decisions:
+            self._decided(event, round_)
+
+    def _decided(self, event: Event, round_: Round) -> None:
+        match event:
+            case JobAccepted():
+                self._jobs[event.job_id] = _Job(event.max_unavailable)
+            case JobSlaChanged():
+                self._jobs[event.job_id].max_unavailable = event.max_unavailable
+            case JobChanged() if event.state in ENDED_JOBS:
+                if self._jobs.pop(event.job_id).number:
+                    raise Violation(f"{round_} ends {event.job_id} and not its update")
+            case UpdateStarted():
+                self._started(event, round_)
+            case InstancesTaken() | InstancesReturned() | UpdateProgressed() | UpdateEnded():
+                job = self._jobs[event.job_id]
+                if event.number != job.number:
+                    raise Violation(f"{round_} goes on with update {event.number} of {event.job_id}, not {job.number}")
+                self._moved(event, job, round_)
+            case RunsOrdered():
+                self._ordered(event, round_)
+
+    def _started(self, event: UpdateStarted, round_: Round) -> None:
+        job = self._jobs[event.job_id]
+        if job.number or event.version != job.version + 1:
+            raise Violation(f"{round_} starts update {event.number} of {event.job_id} at version {job.version}")
+        job.version, job.number, job.batch = event.version, event.number, event.policy.batch
+        job.flight, job.bad = set(), set()
+
+    def _moved(
+        self, event: InstancesTaken | InstancesReturned | UpdateProgressed | UpdateEnded, job: _Job, round_: Round
+    ) -> None:
+        match event:
+            case InstancesTaken():
+                job.flight.update(_instances(event))
+                job.taken |= dict.fromkeys(_instances(event), job.version)
+                down = len(job.flight) + len(job.bad)
+                most = min((each for each in (job.batch, job.max_unavailable) if each), default=down)
+                if down > most:
+                    raise Violation(f"{round_} has {down} instances of {event.job_id} updated at a time, not {most}")
+            case InstancesReturned():
+                job.flight.difference_update(_instances(event))
+                for instance in _instances(event):
+                    job.taken.pop(instance, None)
+            case UpdateProgressed():
+                for instance, step in zip(_instances(event), _steps(event), strict=True):
+                    for kept, number in ((job.flight, 2), (job.bad, 4)):
+                        (kept.add if step == number else kept.discard)(instance)
+                if (len(job.flight), len(job.bad)) != (event.flight, event.bad):
+                    raise Violation(f"{round_} counts {event.flight} and {event.bad} instances, not {job}")
+            case UpdateEnded():
+                for instance in job.flight:  # they may stay as they are
+                    job.taken.pop(instance, None)
+                job.number = 0
+
+    def _ordered(self, event: RunsOrdered, round_: Round) -> None:
+        runs = runs_of(event)
+        versions = ints(event.version).tolist() or [1] * len(runs)
+        for ((job_id, instance), run), version in zip(runs, versions, strict=True):
+            job = self._jobs[job_id]
+            if not job.taken.get(instance, 1) <= version <= job.version:
+                raise Violation(f"{round_} orders run {run} of {job_id} {instance} by version {version}: {job}")
+
+
+def _instances(event: InstancesTaken | InstancesReturned | UpdateProgressed) -> list[int]:
+    pairs = zip(ints(event.first).tolist(), ints(event.count).tolist(), strict=True)
+    return [at for first, count in pairs for at in range(first, first + count)]
+
+
+def _steps(event: UpdateProgressed) -> list[int]:
+    pairs = zip(ints(event.step).tolist(), ints(event.count).tolist(), strict=True)
+    return [step for step, count in pairs for _ in range(count)]
