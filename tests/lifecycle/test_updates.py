@@ -619,3 +619,12 @@ def test_an_update_may_give_a_service_an_sla_or_take_it() -> None:
     assert [each.max_unavailable for each in of(cell.said, JobSlaChanged)] == [1, 2, None]
     assert cell.act("roll_back", version=1).code == Code.DONE
     assert len(of(cell.said, JobSlaChanged)) == 3, "version 1 has none either"
+
+
+def test_nothing_is_promoted_while_the_whole_job_stops() -> None:
+    cell = Cell(update=policy(canary=1, promote_after_ms=10_000))
+    cell.update(command=("two",))
+    cell.stops = False
+    cell.settle(cell.stop("web"))
+    cell.wait(20_000)
+    assert len(cell.taken()) == 1

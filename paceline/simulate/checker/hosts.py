@@ -8,7 +8,7 @@ from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
-from events.records.lifecycle import GangsQueued, HostReconciled, JobAccepted, JobChanged, RunsEnded
+from events.records.lifecycle import GangsQueued, HostReconciled, InstancesChanged, JobAccepted, JobChanged, RunsEnded
 from events.records.parts import Constraint, TaskShape
 from events.records.placement import GangsReturned, HostLost, HostRemoved, TasksPlaced
 from events.records.pools import CellConfigured
@@ -20,6 +20,7 @@ from paceline.simulate.checker.items import (
     FINAL,
     Range,
     Task,
+    added,
     flags_of,
     gangs_of,
     places_of,
@@ -160,6 +161,8 @@ class Hosts:
                 self._jobs[event.job_id] = event
                 self._over.discard(event.job_id)
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
+            case InstancesChanged():
+                self._ended |= dict.fromkeys(added(self._jobs, event), event.first_run - 1)
             case GangsAdmitted():
                 for each, entitled in flags_of(event):
                     self._entitled |= dict.fromkeys(each.tasks(), entitled)

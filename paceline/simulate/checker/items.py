@@ -6,8 +6,10 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 from events.columns import ints, longs, pack_ints
+from events.instance_changes import instance_change
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
-from events.records.lifecycle import GangsQueued, JobAccepted, RunsOrdered
+from events.records.lifecycle import GangsQueued, InstancesChanged, JobAccepted, RunsOrdered
+from events.records.parts import TaskShape
 from events.records.placement import TasksPlaced
 from events.task_shapes import queued_shapes, shape_index
 
@@ -70,18 +72,39 @@ def reshaped(jobs: dict[str, JobAccepted], event: GangsQueued) -> list[Range]:
             continue
         asked = [job.shapes[index] for index in shape_index(job).tolist()]
         asked[each.first : each.first + each.size] = [event.shapes[at]] * each.size
-        known = [shape for number, shape in enumerate(asked) if shape not in asked[:number]]
-        starts = [number for number, shape in enumerate(asked) if not number or shape != asked[number - 1]]
-        ends = [*starts[1:], len(asked)]
-        jobs[each.job_id] = replace(
-            job,
-            shapes=tuple(known),
-            first=pack_ints(starts),
-            count=pack_ints(end - start for start, end in zip(starts, ends, strict=True)),
-            shape=pack_ints(known.index(asked[start]) for start in starts),
-        )
+        jobs[each.job_id] = _asking(job, asked)
         changed.append(each)
     return changed
+
+
+def added(jobs: dict[str, JobAccepted], event: InstancesChanged) -> list[Task]:
+    """The instances that a job gets, with what they ask. One that is removed stays a task that nothing runs of."""
+    job, change = jobs.get(event.job_id), instance_change(event)
+    if job is None:
+        return []
+    asked = [job.shapes[index] for index in shape_index(job).tolist()]
+    asked += [job.shapes[0]] * (event.instances - len(asked))
+    for instance, index in zip(change.added.tolist(), change.shape.tolist(), strict=True):
+        asked[instance] = event.shapes[index]
+    jobs[event.job_id] = _asking(job, asked)
+    return [(event.job_id, instance) for instance in change.added.tolist()]
+
+
+def _asking(job: JobAccepted, asked: list[TaskShape]) -> JobAccepted:
+    """A job whose tasks ask this, one after the other."""
+    known = list(dict.fromkeys(map(repr, asked)))
+    by_text = {repr(shape): shape for shape in asked}
+    texts = [*map(repr, asked)]
+    starts = [number for number, text in enumerate(texts) if not number or text != texts[number - 1]]
+    ends = [*starts[1:], len(asked)]
+    return replace(
+        job,
+        instances=len(asked),
+        shapes=tuple(by_text[text] for text in known),
+        first=pack_ints(starts),
+        count=pack_ints(end - start for start, end in zip(starts, ends, strict=True)),
+        shape=pack_ints(known.index(texts[start]) for start in starts),
+    )
 
 
 def gangs_of(tasks: Iterable[Task], gangs: Mapping[Task, Range]) -> list[Range]:

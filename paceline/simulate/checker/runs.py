@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from events.codes import LIVE_REPORTS, RunReport
 from events.columns import ints
+from events.instance_changes import instance_change
 from events.records.base import Event
 from events.records.entitlement import GangsHeld
 from events.records.lifecycle import (
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,
@@ -23,7 +25,7 @@ from events.records.placement import GangsReturned, GangsUnplaced, HostLost, Hos
 from events.records.sla import DisruptionAllowed
 from events.records.tasks import HostInventory, RunsReported
 from paceline.simulate.checker.history import Round, Violation
-from paceline.simulate.checker.items import FINAL, Task, places_of, runs_of, tasks_of
+from paceline.simulate.checker.items import FINAL, Task, added, places_of, runs_of, tasks_of
 
 SUCCEEDED = 1
 PREEMPTED = 4
@@ -53,6 +55,8 @@ class Runs:
         self._ordered: set[tuple[Task, int, str]] = set()
         self._live: dict[Task, tuple[int, str]] = {}
         self._ended: dict[Task, int] = {}
+        self._tasks: dict[str, int] = {}
+        """How many instances each job has."""
         self._allowed: set[tuple[Task, int]] = set()
         self._held_back: dict[str, str] = {}
         self._unplaced: dict[str, str] = {}
@@ -167,7 +171,11 @@ class Runs:
                     raise Violation(f"{round_} begins {event.job_id} with {event.first_run} after run {highest}")
                 self._jobs[event.job_id] = event
                 self._ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
+                self._tasks[event.job_id] = event.instances
                 self.answered.add(event.job_id)
+            case InstancesChanged():
+                self._ended |= dict.fromkeys(more := added(self._jobs, event), event.first_run - 1)
+                self._tasks[event.job_id] += len(more) - len(instance_change(event).removed)
             case JobSlaChanged():
                 self._jobs[event.job_id] = replace(self._jobs[event.job_id], max_unavailable=event.max_unavailable)
             case JobRejected():
@@ -251,8 +259,8 @@ class Runs:
         self._by_digest[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
         job = self._jobs[event.job_id]
         counted = event.succeeded + event.failed + event.killed
-        if counted != job.instances:
-            raise Violation(f"{round_}: {event.job_id} is {event.state} with {counted} of {job.instances} outcomes")
+        if counted != (tasks := self._tasks[event.job_id]):
+            raise Violation(f"{round_}: {event.job_id} is {event.state} with {counted} of {tasks} outcomes")
         if any((event.job_id, instance) in self._live for instance in range(job.instances)):
             raise Violation(f"{round_}: {event.job_id} is {event.state} and has live runs")
 

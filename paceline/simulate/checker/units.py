@@ -13,6 +13,7 @@ from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import (
     GangsQueued,
+    InstancesChanged,
     JobAccepted,
     JobChanged,
     JobPriorityChanged,
@@ -28,6 +29,7 @@ from paceline.simulate.checker.items import (
     FINAL,
     Range,
     Task,
+    added,
     flags_of,
     places_of,
     ranges_of,
@@ -129,6 +131,8 @@ class Units:
                 self.jobs[event.job_id] = event
                 self.priority[event.job_id] = event.priority
                 self.ended |= dict.fromkeys(tasks_of(event), event.first_run - 1)
+            case InstancesChanged():
+                self.ended |= dict.fromkeys(added(self.jobs, event), event.first_run - 1)
             case JobPriorityChanged():
                 self.priority[event.job_id] = event.priority
             case JobSlaChanged() if event.job_id in self.jobs:

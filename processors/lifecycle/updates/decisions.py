@@ -99,11 +99,17 @@ class UpdateDecisions:
             if len(up):
                 since = int(self._column(job_id, "ready")[up].min())
                 times.append(milliseconds(since) + policy.healthy_ms)
-        if not update.paused and update.waits_ms and policy.promote_after_ms:
+        if self._rests(job_id, update):
+            return min(times, default=None)
+        if update.waits_ms and policy.promote_after_ms:
             times.append(update.waits_ms + policy.promote_after_ms)
-        if not update.paused and policy.blocked_after_ms and len(self._deferred(job_id)):
+        if policy.blocked_after_ms and len(self._deferred(job_id)):
             times.append(update.progressed_ms + policy.blocked_after_ms)
         return min(times, default=None)
+
+    def _rests(self, job_id: str, update: UpdateRow) -> bool:
+        """Whether nothing is taken or concluded: it is paused, or the whole job is being stopped."""
+        return update.paused or self._jobs.table[job_id].stopping
 
     def _coming_up(self, job_id: str) -> I64:
         """Instances that run the new version and haven't done so for long enough yet."""
@@ -128,7 +134,7 @@ class UpdateDecisions:
         if len(stepped[0]) or waits != (update.waits_ms > 0):
             yield self._progress(job_id, update, *stepped)
             return
-        if update.paused or self._jobs.table[job_id].stopping:
+        if self._rests(job_id, update):
             return
         over = self._over(job_id, update, version, now, caught_up)
         if over is not None:
