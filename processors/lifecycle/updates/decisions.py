@@ -152,6 +152,7 @@ class UpdateDecisions:
         if not looked:
             return NOBODY, NOBODY
         at = distinct(np.concatenate(looked))
+        at = at[at < self._jobs.table[job_id].instances]  # some may have been removed since
         columns = ("step", "state", "goal", "version", "target", "failures", "ready")
         step, state, goal, version, target, failures, since = (self._column(job_id, each)[at] for each in columns)
         step = step & STEP
