@@ -29,6 +29,7 @@ from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
+    InstancesTaken,
     JobAccepted,
     PreemptionAnswered,
     RunsAvailable,
@@ -133,6 +134,13 @@ def _ends_the_gang_before(log: "Causes", location: Location, run: Run) -> bool:
     return _ends_its_gang(log, location, (run[0], run[1], run[2] - 1))
 
 
+def _takes_it(log: "Causes", location: Location, run: Run) -> bool:
+    """Whether an update takes or gives back the instance."""
+    event: Any = log.at(location)
+    ranges = zip(ints(event.first).tolist(), ints(event.count).tolist(), strict=True)
+    return any(first <= run[1] < first + count for first, count in ranges)
+
+
 QUEUED = Tie((GangsQueued, GangsReturned), _names_it)
 ADMITTED = Tie((GangsAdmitted, GangsQueued), _names_it)
 RANKED = Tie((AdmissionsRanked, GangsAdmitted, GangsQueued), _names_it)
@@ -141,6 +149,7 @@ ENDED = Tie((RunsReported, HostInventory), _reports_its_end)
 UNHEALTHY = Tie((RunsReported, HostInventory), _reports_it_unhealthy)
 STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
+TAKEN = Tie((InstancesTaken,), _takes_it)
 JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
 OVERDUE = Tie((RunsOverdue,), _or_its_gang)
 CONTROLLER_ENDED = Tie((RunsEnded,), _ends_its_controller)
@@ -150,6 +159,7 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
         Tie((RunsEnded,), _names_the_run_before),
         Tie((RunsEnded,), _ends_the_gang_before),
         Tie((JobAccepted,), _accepts_it),
+        TAKEN,
     ),
     GangsAdmitted: (QUEUED,),
     AdmissionsRanked: (ADMITTED,),
@@ -165,8 +175,12 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
     PreemptionRefused: (Tie((PreemptionAsked,), _names_it),),
     RunsOrdered: (Tie((TasksPlaced,), _names_it),),
     RunsAvailable: (REPORTED,),
-    DisruptionAsked: (Tie((PreemptionsOrdered,), _names_it),),
-    DisruptionWithdrawn: (Tie((RunsEnded, PreemptionAnswered), _names_it), Tie((PreemptionsOrdered,), _names_it)),
+    DisruptionAsked: (Tie((PreemptionsOrdered,), _names_it), TAKEN),
+    DisruptionWithdrawn: (
+        Tie((RunsEnded, PreemptionAnswered), _names_it),
+        Tie((PreemptionsOrdered,), _names_it),
+        TAKEN,
+    ),
     DisruptionAllowed: (Tie((DisruptionAsked,), _names_it),),
     DisruptionDeferred: (Tie((DisruptionAsked,), _names_it),),
     PreemptionAnswered: (Tie((DisruptionDeferred,), _names_it),),
@@ -181,6 +195,8 @@ STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.START_LATE: (OVERDUE,),
     RunCause.PREEMPT: (PREEMPTED,),
     RunCause.GANG: (GANG_ENDED,),
+    RunCause.UPDATE: (Tie((DisruptionAllowed,), _names_it), TAKEN),
+    RunCause.REMOVE: (TAKEN,),
 }
 """The same of a RunsStopping, by its column `why`."""
 UNASKED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.LOST)

@@ -2,6 +2,9 @@
 
 import pytest
 
+from events.records.lifecycle import RunsEnded
+from events.records.parts import Cause
+from paceline.history.causes import Causes
 from paceline.simulate.checker import Checker, Violation
 from processors.lifecycle.updates import decisions
 from processors.lifecycle.updates.window import Room
@@ -65,3 +68,13 @@ def test_the_checker_finds_an_update_that_takes_too_many(monkeypatch: pytest.Mon
     session = play(scenario("batch: 1", NEW, expect="").replace("RUNNING >= 3", "RUNNING >= 0"))
     with pytest.raises(Violation, match="4 instances of web updated at a time, not 1"):
         Checker(session.run.cell.log).look()
+
+
+def test_a_run_that_an_update_ends_is_followed_back_to_who_was_taken() -> None:
+    log = Causes(play(scenario("batch: 1", NEW, expect="")).run.cell.log)
+    rounds = [each for each in log.rounds() if each[0] == "lifecycle"]
+    places = [(event, Cause(machine=name, round=number, index=index)) for name, number in rounds
+              for index, event in enumerate(log.decisions(name, number))]  # fmt: skip
+    ended = next(place for event, place in places if isinstance(event, RunsEnded))
+    reached = {type(log.event(link.cause)).__name__ for link in log.back(ended)}
+    assert {"RunsStopping", "DisruptionAllowed", "DisruptionAsked", "InstancesTaken"} <= reached
