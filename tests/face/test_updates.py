@@ -49,11 +49,16 @@ def test_a_job_is_updated_from_its_file(cli, cell, tmp_path):
 
 
 def test_a_job_named_by_its_id_keeps_its_specification(cli, cell):
-    cell.answer("GET", "/v1/jobs/a", job(spec={"pool": "/p", "instances": 3, "update": {"batch": 2}}))
+    policy = {"batch": 2, "start_paused": True}
+    cell.answer("GET", "/v1/jobs/a", job(spec={"pool": "/p", "instances": 3, "update": policy}))
     cell.answer("POST", "/v1/jobs/a/updates", {**ANSWER, "update": None, "message": "nothing differs"})
     code, out, _ = cli("job", "update", "a", "--instances", "5", "--canary", "1")
     assert (code, out) == (0, "job a nothing differs\n")
-    assert cell.writes()[0].body["spec"] == {"pool": "/p", "instances": 5, "update": {"batch": 2, "canary": 1}}
+    assert cell.writes()[0].body["spec"] == {
+        "pool": "/p",
+        "instances": 5,
+        "update": {"batch": 2, "start_paused": False, "canary": 1},
+    }
 
 
 def test_a_file_says_which_job_it_updates(cli, cell, tmp_path):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from events.bounds import INSTANCES_MAX, INT_MAX
+from events.bounds import INT_MAX
 from events.instance_ranges import PATTERN, read_ranges
 from paceline.cli.commands.common import (
     DECIDED_S,
@@ -125,29 +125,6 @@ def stop(
 def start(client: "Client", ids: tuple[str, ...], instances: str | None, said: "Said", form: str) -> None:
     """Start instances again that were stopped or have ended."""
     _act(client, ids, form, "is being started", lambda each: client.start_job(each, DECIDED_S, instances, **said))
-
-
-@click.command(epilog=examples("paceline job restart web --batch 2", "paceline job restart web --instances 3"))
-@IDS
-@INSTANCES
-@click.option("--batch", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Instances at a time. [default: all]")
-@said_options
-@output_option
-@cell_option
-@with_client
-def restart(
-    client: "Client", ids: tuple[str, ...], instances: str | None, batch: int | None, said: "Said", form: str
-) -> None:
-    """Restart instances as an update to an equal version: within the job's SLA, and in batches."""
-    _act(
-        client,
-        ids,
-        form,
-        "is being restarted",
-        lambda each: client.restart_job(each, DECIDED_S, instances, batch or 0, **said),
-    )
-    if form == "table":
-        note(f"follow with: paceline job updates {ids[0]}")
 
 
 def action(name: str, noun: "JobAction", text: str, otherwise: str, example: str) -> click.Command:

@@ -18,7 +18,7 @@ from paceline.cli.commands.common import (
     with_client,
     zone_option,
 )
-from paceline.cli.commands.job_commands import ID, TIMEOUT, action, said_options, told
+from paceline.cli.commands.job_commands import ID, INSTANCES, TIMEOUT, action, said_options, told
 from paceline.cli.commands.job_views import print_changes, print_update, print_updates, print_versions
 from paceline.output import TableOptions, answers, note, say, show
 
@@ -69,7 +69,7 @@ def update(
     """Give jobs another specification: an update takes their instances to it, in batches.
 
     FILE holds jobs as for `job submit`, whole, each with its `job_id`. With the ID of a job, its present specification
-    is taken, changed by the options. The options go before what the file says under `update`.
+    is taken, changed by the options. Options go before what the file says under `update`.
     """
     policy = {
         "batch": batch,
@@ -109,7 +109,10 @@ def _specs(client: "Client", name: str) -> dict[str, dict[str, Any]]:
     from paceline.job_files import STDIN, SUFFIXES, read_jobs
 
     if name != STDIN and Path(name).suffix not in SUFFIXES and not Path(name).exists():
-        return {name: dict(client.job(name)["spec"])}
+        spec = dict(client.job(name)["spec"])
+        if policy := spec.get("update"):
+            spec["update"] = {**policy, "start_paused": False}  # that was said of one update
+        return {name: spec}
     jobs = read_jobs([name], lambda: pool_paths(client))
     unnamed = [each.document for each in jobs if "job_id" not in each.document.value]
     if unnamed:
@@ -149,6 +152,32 @@ def rollback(
     """Go back to an earlier version of a job: an update to a new version that is equal to it."""
     answer = client.roll_back_job(job_id, version or 0, DECIDED_S, **said)
     show(form, answer, [job_id], lambda: say(f"job {job_id} {told(answer, 'is being rolled back')}"))
+    return _followed(client, _begun(job_id, answer), waits, timeout, form)
+
+
+@click.command(epilog=examples("paceline job restart web --batch 2 --wait", "paceline job restart web --instances 3"))
+@ID
+@INSTANCES
+@click.option("--batch", type=click.IntRange(1, INSTANCES_MAX), metavar="N", help="Instances at a time. [default: all]")
+@said_options
+@WAIT
+@TIMEOUT
+@output_option
+@cell_option
+@with_client
+def restart(
+    client: "Client",
+    job_id: str,
+    instances: str | None,
+    batch: int | None,
+    said: "Said",
+    waits: bool,
+    timeout: float | None,
+    form: str,
+) -> int:
+    """Restart instances of a service: an update to an equal version, within its SLA."""
+    answer = client.restart_job(job_id, DECIDED_S, instances, batch or 0, **said)
+    show(form, answer, [job_id], lambda: say(f"job {job_id} {told(answer, 'is being restarted')}"))
     return _followed(client, _begun(job_id, answer), waits, timeout, form)
 
 
