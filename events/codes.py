@@ -72,6 +72,8 @@ class RunCause(Number):
     DRAIN = 9
     UPDATE = 10
     """An update, a roll-back or a restart takes its instance to another version."""
+    HOLD = 11
+    """Its job is held; it was queued."""
 
 
 class Counts(Number):
@@ -165,6 +167,10 @@ class Code(StrEnum):
     ID_TAKEN = "ID_TAKEN"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_ENDED = "ALREADY_ENDED"
+    NEEDS_FORCE = "NEEDS_FORCE"
+    """The job has tasks that haven't ended; it is deleted with force only."""
+    BEING_DELETED = "BEING_DELETED"
+    """The job is to be forgotten as soon as its tasks have ended."""
     VERSION_CONFLICT = "VERSION_CONFLICT"
     """The job has another version than the command expects."""
     NO_SUCH_VERSION = "NO_SUCH_VERSION"

@@ -44,6 +44,8 @@ _TEXTS = {
     Note.READY: "ready",
     Note.VERDICT: "verdict",
     Note.AGAIN: "again",
+    Note.GOAL: "goal",
+    Note.NEW: "new run",
     Note.HOST: "host",
     Note.NOTHING: "void",
     Note.IMPOSSIBLE: "",

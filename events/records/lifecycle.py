@@ -218,8 +218,8 @@ class InstancesTaken(Event, frozen=True, kw_only=True):
 
 
 class InstancesWanted(Event, frozen=True, kw_only=True):
-    """Instances of a job with an SLA that shall run from now on, or shall not: those that shall not aren't
-    unavailable. Until one is named, it shall run.
+    """Instances of a job that shall run from now on, or shall not. Until one is named, it shall run. Those that shall
+    and have ended, of which a new run begins, wait for it.
     """
 
     topic: ClassVar[str] = "paceline.lifecycle"
@@ -318,8 +318,28 @@ class JobChanged(Event, frozen=True, kw_only=True):
     killed: int = 0
     """Tasks that were stopped."""
 
+    kept: bool = False
+    """Whether a job that has ended can be started again: a service that was stopped, until it is deleted. Other jobs
+    that have ended are over.
+    """
+
     cause: Cause | None = None
     """The last decision about its tasks before it, or the answer to the command to stop it."""
+
+
+class JobHeld(Event, frozen=True, kw_only=True):
+    """A job is held, or released: while it is held, what waits is not queued, and what is queued waits."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    job_id: str
+    """The job."""
+
+    held: bool
+    """Whether it is held from now on."""
+
+    cause: Cause | None = None
+    """The command."""
 
 
 class JobPriorityChanged(Event, frozen=True, kw_only=True):
@@ -497,8 +517,8 @@ class RunsEnded(Event, frozen=True, kw_only=True):
 
     why: bytes = b""
     """Why the run was to end, the strongest cause: 0 nothing, 1 removed, 2 stopped by the user, 3 its job ends, 4
-    max_runtime, 5 unhealthy, 6 not ready in time, 7 preempted, 8 its gang, 9 drain, 10 update, 11 restart. Column
-    of little-endian int32; empty: 0 for all.
+    max_runtime, 5 unhealthy, 6 not ready in time, 7 preempted, 8 its gang, 9 drain, 10 update or restart, 11 its
+    job is held. Column of little-endian int32; empty: 0 for all.
     """
 
     next: bytes = b""
@@ -789,6 +809,7 @@ ALL: tuple[type[Event], ...] = (
     InstancesWanted,
     JobAccepted,
     JobChanged,
+    JobHeld,
     JobPriorityChanged,
     JobRejected,
     JobSlaChanged,

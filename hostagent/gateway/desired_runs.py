@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from events.codes import ENDED_JOBS
 from events.columns import I32, I64, distinct, ints
 from events.free_slots import room_to_grow, slots_kept
 from events.instance_changes import instance_change
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.hosts import HostOffered
 from events.records.jobs import JobSubmitted, JobUpdateRequested
@@ -106,7 +106,7 @@ class DesiredRuns:
                 return self._stopping(decision)
             case RunsEnded():
                 return self._ended(decision)
-            case JobChanged() if decision.state in ENDED_JOBS:
+            case JobChanged() if is_over(decision):
                 self._slots.give_back(decision.job_id)
                 self._specs.dropped(decision.job_id)
                 self._gangs.dropped(decision.job_id)

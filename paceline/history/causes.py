@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from events.acceptance import Chain
 from events.codec import decode
-from events.codes import LIVE_REPORTS, Code, Outcome, RunCause, RunReport
+from events.codes import LIVE_REPORTS, Outcome, RunCause, RunReport
 from events.columns import ints, some
 from events.log.port import Log
 from events.records.base import Event
@@ -25,12 +25,13 @@ from events.records.entitlement import (
 )
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import (
-    CommandAnswered,
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
     InstancesTaken,
+    InstancesWanted,
     JobAccepted,
+    JobHeld,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
@@ -111,9 +112,17 @@ def _reports_it_unhealthy(log: "Causes", location: Location, run: Run) -> bool:
     return any(named == run and state == RunReport.UNHEALTHY for named, state in reports)
 
 
-def _stops_its_job(log: "Causes", location: Location, run: Run) -> bool:
+def _stops_it(log: "Causes", location: Location, run: Run) -> bool:
     event = log.at(location)
-    return isinstance(event, CommandAnswered) and event.code == Code.DONE and event.priority is None
+    if not isinstance(event, InstancesWanted) or event.wanted:
+        return False
+    ranges = zip(ints(event.first).tolist(), ints(event.count).tolist(), strict=False)
+    return not event.first or any(first <= run[1] < first + count for first, count in ranges)
+
+
+def _holds_its_job(log: "Causes", location: Location, run: Run) -> bool:
+    event = log.at(location)
+    return isinstance(event, JobHeld) and event.held
 
 
 def _ends_its_gang(log: "Causes", location: Location, run: Run) -> bool:
@@ -150,7 +159,8 @@ UNHEALTHY = Tie((RunsReported, HostInventory), _reports_it_unhealthy)
 STOPPING = Tie((RunsStopping,), _names_it)
 PREEMPTED = Tie((DisruptionAllowed, PreemptionsOrdered), _names_it)
 TAKEN = Tie((InstancesTaken,), _takes_it)
-JOB_STOPPED = Tie((CommandAnswered,), _stops_its_job)
+STOPPED = Tie((InstancesWanted,), _stops_it)
+HELD = Tie((JobHeld,), _holds_its_job)
 OVERDUE = Tie((RunsOverdue,), _or_its_gang)
 CONTROLLER_ENDED = Tie((RunsEnded,), _ends_its_controller)
 GANG_ENDED = Tie((RunsEnded,), _ends_its_gang)
@@ -188,7 +198,8 @@ TIES: dict[type[Event], tuple[Tie, ...]] = {
 """Of each kind of decision the first tie that holds is the cause."""
 STOPPED_BY: dict[int, tuple[Tie, ...]] = {
     RunCause.NONE: (REPORTED,),
-    RunCause.STOP: (JOB_STOPPED,),
+    RunCause.STOP: (STOPPED,),
+    RunCause.HOLD: (HELD,),
     RunCause.JOB_END: (CONTROLLER_ENDED,),
     RunCause.RUN_LIMIT: (OVERDUE,),
     RunCause.HEALTH: (UNHEALTHY,),

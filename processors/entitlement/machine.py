@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from events.codes import ENDED_JOBS
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import (
     AdmissionsRanked,
@@ -263,7 +263,7 @@ class Entitlement:
         self.limits.admitted(self.folds.admitted(event, now), now)
 
     def _job_changed(self, event: JobChanged, now: int) -> None:
-        if event.state in ENDED_JOBS:
+        if is_over(event):
             self.queues.drop(event.job_id)
             self.displacements.dropped(event.job_id)
             self.limits.dropped(event.job_id)

@@ -30,7 +30,8 @@ class EndCause(IntFlag):
     GANG = 1 << 7
     DRAIN = 1 << 8
     UPDATE = 1 << 9
-    IN_ORDER = 1 << 10
+    HOLD = 1 << 10
+    IN_ORDER = 1 << 11
     """An order to preempt names it, and sla is heard on all of that order: no reason to end yet."""
 
 
@@ -78,6 +79,7 @@ CAUSE_RULES = (
     CauseRule(EndCause.GANG, CauseKind.UNPLANNED, Outcome.WITH_GANG),
     CauseRule(EndCause.DRAIN, CauseKind.PLANNED),
     CauseRule(EndCause.UPDATE, CauseKind.PLANNED, Outcome.REPLACED, keeps=True),
+    CauseRule(EndCause.HOLD, CauseKind.UNPLANNED, Outcome.STOPPED),
     CauseRule(EndCause.IN_ORDER, CauseKind.HEARD),
 )
 """Strongest first: what ends the instance, what counts against it, what moves it. A gang that must leave is preempted,

@@ -21,7 +21,6 @@ from events.records.jobs import (
 from events.records.lifecycle import (
     CommandAnswered,
     GangsQueued,
-    InstancesWanted,
     JobAccepted,
     JobPriorityChanged,
     JobRejected,
@@ -30,6 +29,7 @@ from events.records.parts import Cause
 from events.resources import Kinds, UnknownResource
 from events.topics import JOBS
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
+from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.jobs import command_digest
 from processors.lifecycle.rows import (
     ActionRow,
@@ -63,6 +63,7 @@ class LifecycleView(Protocol):
     asks: Table[int, AskRow]
     ended: EndedJobs
     commands: UpdateCommands
+    instance_commands: InstanceCommands
 
     @property
     def settings(self) -> Settings:
@@ -85,6 +86,7 @@ class LifecycleView(Protocol):
         ...
 
 
+CommandRow = StopRow | PriorityRow | UpdateAskRow | ActionRow
 JobFact = JobSubmitted | JobStopRequested | JobPriorityRequested | JobUpdateRequested | JobActionRequested
 
 
@@ -116,11 +118,7 @@ class CommandAnswers:
         self._now = now
         self._caught_up = caught_up
         self._accepted: dict[str, bytes] = {}
-        self._priority: dict[str, int] = {}
-        self._commands: dict[str, list[bytes]] = {}
-        self._priorities: list[JobPriorityChanged] = []
-        self._stopped: set[str] = set()
-        self._wanted: list[InstancesWanted] = []
+        self._commanded: set[str] = set()
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
@@ -142,8 +140,6 @@ class CommandAnswers:
         queued = [(job, run) for job, run in self._fresh if job.gang_min > 1 or (job.instances and not job.max_running)]
         if queued:
             yield first_queued(queued)
-        yield from self._priorities
-        yield from self._wanted
 
     def _answer(self, offset: int, ask: AskRow) -> Event | None:
         match ask.fact:
@@ -151,29 +147,13 @@ class CommandAnswers:
                 return self._submission(offset, ask, job)
             case fact if fact.job_id in self._delayed:
                 return None
-            case UpdateAskRow() | ActionRow() as fact:
-                return self._versioned(offset, ask, fact)
-            case StopRow() as fact:
-                code, message = self._no_job(fact.job_id) or self._stop(offset, fact)
-                priority = None
-            case PriorityRow() as fact:
-                code, message = self._no_job(fact.job_id) or self._change_priority(offset, fact)
-                priority = fact.priority if code is Code.DONE else None
-        return CommandAnswered(
-            job_id=fact.job_id,
-            jobs_offset=offset,
-            command_id=fact.command_id,
-            code=code,
-            message=message,
-            priority=priority,
-        )
+            case fact:
+                return self._command(offset, ask, fact)
 
-    def _versioned(self, offset: int, ask: AskRow, fact: UpdateAskRow | ActionRow) -> Event | None:
-        """The answer to a command that may change the version of a job, or is about its update; None: it depends on
-        what this round has decided of the job, and waits for the next.
-        """
+    def _command(self, offset: int, ask: AskRow, fact: CommandRow) -> Event | None:
+        """The answer to a command; None: it waits for what was just decided of its job."""
         job_id = fact.job_id
-        if job_id in self._accepted or job_id in self._stopped or job_id in self._commands:
+        if job_id in self._accepted or job_id in self._commanded:
             self._delayed.add(job_id)
             return None
         refused = self._no_job(job_id) or self._conflict(fact)
@@ -182,32 +162,46 @@ class CommandAnswers:
             if refused and fact.spec and self._may_come(refused[0], fact.spec, ask.at_ms):
                 self._delayed.add(job_id)
                 return None
-        if refused is None and isinstance(fact, ActionRow) and fact.action not in self._view.commands.actions:
-            known = ", ".join(self._view.commands.actions)
-            refused = Code.INVALID_SPEC, f"action is {fact.action[:40]!r}, it must be one of {known}"
-        if refused is not None:
-            answer = Answer(*refused)
-        elif isinstance(fact, UpdateAskRow):
-            answer = self._view.commands.update(offset, fact, self._view.jobs[job_id], ask.spec_hash)
+        if isinstance(fact, ActionRow) and fact.action == "delete" and refused and refused[0] is Code.ALREADY_ENDED:
+            answer = self._view.instance_commands.forget(offset, fact)
         else:
-            answer = self._view.commands.act(offset, fact, self._view.jobs[job_id])
-        if answer.code is Code.DONE:
-            self._commands.setdefault(job_id, []).append(command_digest(fact.command_id))
-            self._before = answer.decisions
+            answer = Answer(*refused) if refused else self._carried_out(offset, ask, fact)
+        self._commanded.add(job_id)
+        self._before = answer.decisions
         return CommandAnswered(
             job_id=job_id,
             jobs_offset=offset,
             command_id=fact.command_id,
             code=answer.code,
             message=answer.message,
+            priority=fact.priority if isinstance(fact, PriorityRow) and answer.code is Code.DONE else None,
             version=answer.version,
             update=answer.update,
         )
 
-    def _conflict(self, fact: UpdateAskRow | ActionRow) -> tuple[Code, str] | None:
+    def _carried_out(self, offset: int, ask: AskRow, fact: CommandRow) -> Answer:
+        """The answer to a command about a job that is there, and what is decided with it."""
+        row, updates, instances = self._view.jobs[fact.job_id], self._view.commands, self._view.instance_commands
+        match fact:
+            case StopRow():
+                return instances.stop(offset, fact, row)
+            case PriorityRow():
+                return _change_priority(offset, fact, row)
+            case UpdateAskRow():
+                return updates.update(offset, fact, row, ask.spec_hash)
+            case ActionRow() if fact.action in instances.actions:
+                return instances.act(offset, fact, row)
+            case ActionRow() if fact.action in updates.actions:
+                return updates.act(offset, fact, row)
+        known = ", ".join((*instances.actions, *updates.actions))
+        return Answer(Code.INVALID_SPEC, f"action is {fact.action[:40]!r}, it must be one of {known}")
+
+    def _conflict(self, fact: CommandRow) -> tuple[Code, str] | None:
         row = self._view.jobs[fact.job_id]
         if command_digest(fact.command_id) in row.commands:
             return Code.REPEATED, "this command was carried out before"
+        if row.deleting:
+            return Code.BEING_DELETED, "the job is being deleted: it is forgotten as soon as its tasks have ended"
         if fact.expected_version not in (0, row.version):
             return Code.VERSION_CONFLICT, (
                 f"the job has version {row.version}, the command expects {fact.expected_version}; look at what changed"
@@ -248,7 +242,6 @@ class CommandAnswers:
             cell = self._view.foreign.get(job.pool) if why[0] is Code.WRONG_CELL else None
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=why[0], message=why[1], cell=cell)
         self._accepted[job.job_id] = spec_digest(ask.spec_hash)
-        self._priority[job.job_id] = job.priority
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._tasks += job.instances
@@ -320,36 +313,14 @@ class CommandAnswers:
             return Code.NOT_FOUND, f"there is no job {job_id[:140]}, or it ended and is forgotten"
         return None
 
-    def _stop(self, offset: int, stop: StopRow) -> tuple[Code, str]:
-        row = self._view.jobs.get(stop.job_id)
-        if (row is not None and row.stopping) or stop.job_id in self._stopped:
-            return Code.REPEATED, "the job is being stopped already"
-        self._stopped.add(stop.job_id)
-        if self._has_sla(stop.job_id):
-            cause = Cause(topic=JOBS.name, offset=offset)
-            self._wanted.append(InstancesWanted(job_id=stop.job_id, wanted=False, cause=cause))
-        return Code.DONE, ""
 
-    def _has_sla(self, job_id: str) -> bool:
-        row = self._view.jobs.get(job_id)
-        if row is not None:
-            return row.max_unavailable is not None
-        return any(job.job_id == job_id and job.max_unavailable is not None for job, _ in self._fresh)
-
-    def _change_priority(self, offset: int, wanted: PriorityRow) -> tuple[Code, str]:
-        row, job_id, command = self._view.jobs.get(wanted.job_id), wanted.job_id, command_digest(wanted.command_id)
-        if fault := priority_fault(wanted.priority):
-            return Code.INVALID_SPEC, fault
-        if command in self._commands.get(job_id, ()) or (row is not None and command in row.commands):
-            return Code.REPEATED, "this command was carried out before"
-        priority = self._priority.get(job_id, row.priority if row is not None else 0)
-        if wanted.priority == priority:
-            return Code.REPEATED, f"the priority of the job is {priority} already"
-        self._priority[job_id] = wanted.priority
-        self._commands.setdefault(job_id, []).append(command)
-        cause = Cause(topic=JOBS.name, offset=offset)
-        self._priorities.append(JobPriorityChanged(job_id=job_id, priority=wanted.priority, cause=cause))
-        return Code.DONE, ""
+def _change_priority(offset: int, wanted: PriorityRow, row: JobRow) -> Answer:
+    if fault := priority_fault(wanted.priority):
+        return Answer(Code.INVALID_SPEC, fault)
+    if wanted.priority == row.priority:
+        return Answer(Code.REPEATED, f"the priority of the job is {row.priority} already")
+    cause = Cause(topic=JOBS.name, offset=offset)
+    return Answer(Code.DONE, "", (JobPriorityChanged(job_id=wanted.job_id, priority=wanted.priority, cause=cause),))
 
 
 def accepted(offset: int, job: SubmittedRow, first_run: int) -> JobAccepted:

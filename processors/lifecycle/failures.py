@@ -44,6 +44,10 @@ class Failures:
         """See `EndRules`."""
         return self._jobs.of_slots(slots, lambda row: row.retries_system)
 
+    def held(self, slots: I64) -> Mask:
+        """See `EndRules`."""
+        return self._jobs.of_slots(slots, lambda row: row.held) > 0
+
     def recovered(self, slots: I64, now: int) -> Mask:
         """See `EndRules`."""
         arena = self._tasks.arena

@@ -1,4 +1,6 @@
-"""Jobs whose tasks don't go to the queue by themselves: at most so many are queued or run at a time."""
+"""Jobs whose tasks don't go to the queue by themselves: at most so many are queued or run at a time, or none while the
+job is held.
+"""
 
 import numpy as np
 
@@ -58,6 +60,8 @@ class Gates:
                 self._ready_ms[job_id] = milliseconds(due) if due else 0
 
     def _room(self, row: JobRow) -> int:
+        if row.held:
+            return 0
         return row.max_running - sum(row.counts[state] for state in IN_USE)
 
     def _waiting(self, row: JobRow) -> I64:

@@ -227,6 +227,13 @@ class Hosts:
                 had, row.orphans = len(row.orphans), [each for each in row.orphans if each not in stopped]
                 row.stopped += had - len(row.orphans)
 
+    def told(self, event: RunsStopping, slots: I64, present: Mask) -> I64:
+        """Of the tasks that a stop names those whose present runs are where it is told; elsewhere nobody wants them."""
+        rows = (self.table.get(host_id) for host_id in event.host_ids)
+        numbers = np.array([row.number if row is not None else 0 for row in rows], dtype=np.int64)
+        found: I64 = slots[present & (self._tasks.arena["host"][slots] == numbers[ints(event.host)])]
+        return found
+
     def reconciled(self, event: HostReconciled, now: int) -> None:
         """An inventory is answered."""
         row = self.table.change(event.host_id)

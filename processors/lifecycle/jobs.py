@@ -15,6 +15,7 @@ from events.codes import ENDED_JOBS, ENDED_TASKS, Counts, JobState, Outcome, Tas
 from events.columns import I32, I64, distinct, indexed, pack_ints
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import (
     GangsQueued,
@@ -152,7 +153,7 @@ class Jobs:
         traits = arena["traits"][slots]
         gated = int(Trait.GATED) if row.gated else 0
         if not len(slots) or int(traits[0]) & Trait.GATED != gated:
-            arena.set("traits", slots, traits & ~Trait.GATED | gated)
+            arena.set("traits", slots, traits & ~int(Trait.GATED) | gated)
             self._tasks.wait(slots, arena["due"][slots])
             self._tasks.touch(slots)
         self.gates[job_id] = None
@@ -162,9 +163,11 @@ class Jobs:
         changed, self.gates = [*self.gates], {}
         return changed
 
-    def command_done(self, job_id: str, command_id: str) -> None:
-        """A command that isn't harmless a second time is carried out: its repeat is known from now on."""
+    def command_done(self, job_id: str, command_id: str, deletes: bool) -> None:
+        """A command is carried out: its repeat is known from now on. `deletes`: the job is to be forgotten."""
         row = self.table.change(job_id)
+        row.deleting |= deletes
+        self.touch(job_id)
         row.commands = [*row.commands, command_digest(command_id)][-COMMANDS_KEPT:]
 
     def priority_changed(self, event: JobPriorityChanged, now: int) -> None:
@@ -218,15 +221,17 @@ class Jobs:
         jobs, tasks = (before.open_jobs, before.open_tasks) if before else (0, 0)
         self._pools.put(path, PoolRow(open_jobs_max, open_tasks_max, jobs, tasks))
 
-    def stop(self, job_id: str) -> None:
-        """The end of a job was asked for, perhaps in the round that accepts it, before its first runs are queued. So it
-        is noted of removed instances too, of which nothing is decided.
-        """
-        row = self.table.change(job_id)
-        row.stopping, row.changed_by = True, self._tasks.input.cause
-        slots = self._tasks.record_event(TaskEvent.STOP, np.arange(row.base, row.base + row.instances))
-        self._tasks.arena.set("goal", slots, Goal.STOP)
+    def touch(self, job_id: str) -> None:
+        """Something about a job changed: look at its state when deciding."""
         self._touched[job_id] = None
+
+    def gang_starts(self, job_id: str) -> None:
+        """A gang that was over starts anew, with all its retries."""
+        row, members, arena = self.table.change(job_id), self._members(job_id), self._tasks.arena
+        row.gang_restarts, row.gang_final = True, False
+        row.gang_failures = row.gang_host_failures = row.gang_due_ms = 0
+        arena.set("traits", members, arena["traits"][members] & ~int(Trait.GANG_FINAL))
+        self._gangs[job_id] = None
 
     def _gang_ends(self, slots: I64, outcome: I64 | I32, counts_as: I64 | I32) -> Iterator[GangEnd]:
         """The gangs that these ends break."""
@@ -310,7 +315,8 @@ class Jobs:
         return min((due for _, due in self._due_gangs()), default=None)
 
     def _due_gangs(self) -> Iterator[tuple[str, int]]:
-        return ((job_id, self.table[job_id].gang_due_ms) for job_id in self._gangs if self._gang_is_over(job_id))
+        over = (job_id for job_id in self._gangs if not self.table[job_id].held and self._gang_is_over(job_id))
+        return ((job_id, self.table[job_id].gang_due_ms) for job_id in over)
 
     def gang_queued(self, job_id: str) -> None:
         """A gang is queued again, as one."""
@@ -361,11 +367,12 @@ class Jobs:
     def changes(self, limit: int) -> list[JobChanged]:
         """At most `limit` jobs whose state differs from the last decided one."""
         out: list[JobChanged] = []
-        changed = [job_id for job_id in self._touched if self.table[job_id].state != job_state(self.table[job_id])]
+        changed = [job_id for job_id in self._touched if self._has_changed(self.table[job_id])]
         changed.sort(key=lambda job_id: self.table[job_id].number)  # a process that was restored has touched all
         self._touched = dict.fromkeys(changed)
         for job_id in changed[:limit]:
-            state, counts = job_state(self.table[job_id]), self.table[job_id].counts
+            row = self.table[job_id]
+            state, counts = job_state(row), row.counts
             out.append(
                 JobChanged(
                     job_id=job_id,
@@ -373,10 +380,21 @@ class Jobs:
                     succeeded=counts[TaskState.SUCCEEDED],
                     failed=counts[TaskState.FAILED],
                     killed=counts[TaskState.KILLED],
-                    cause=recorded(self.table[job_id].changed_by),
+                    kept=state in ENDED_JOBS and row.kind != "batch" and not row.deleting,
+                    cause=recorded(row.changed_by),
                 )
             )
         return out
+
+    @staticmethod
+    def _has_changed(row: JobRow) -> bool:
+        state = job_state(row)
+        return row.state != state or (row.deleting and state in ENDED_JOBS)
+
+    def deleted(self, changes: list[JobChanged]) -> list[Event]:
+        """Jobs that are over by these changes and are to be forgotten at once."""
+        over = [each for each in changes if is_over(each) and self.table[each.job_id].deleting]
+        return [JobsForgotten(digests=job_digest(each.job_id), cause=each.cause) for each in over]
 
     def changed(self, event: JobChanged, now: int) -> None:
         """The state of a job was said. One that has ended leaves the columns: all its runs are over, and what a host
@@ -384,7 +402,7 @@ class Jobs:
         """
         row = self.table.change(event.job_id)
         row.state = event.state
-        if event.state not in ENDED_JOBS:
+        if not is_over(event):
             return
         arena = self._tasks.arena
         highest = int(arena["run"][row.base : row.base + row.instances].max(initial=row.run_floor))

@@ -21,8 +21,10 @@ from events.records.lifecycle import (
     GangsQueued,
     HostReconciled,
     InstancesChanged,
+    InstancesWanted,
     JobAccepted,
     JobChanged,
+    JobHeld,
     JobPriorityChanged,
     JobRejected,
     JobsForgotten,
@@ -42,13 +44,15 @@ from processors.lifecycle.commands import POOL_WAIT_MS, CommandAnswers, JobFact,
 from processors.lifecycle.daemons import DAEMON, Daemons
 from processors.lifecycle.failures import Failures
 from processors.lifecycle.gates import Gates
+from processors.lifecycle.goals import Goals
 from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.job_sla import sla_changed
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
-from processors.lifecycle.rows import ActionRow, AskRow, PriorityRow, StopRow, SubmittedRow, UpdateAskRow
+from processors.lifecycle.rows import ActionRow, AskRow, SubmittedRow
 from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
 from processors.lifecycle.stateful import STATEFUL, Stateful
 from processors.lifecycle.task_ports import TaskPorts
@@ -104,6 +108,8 @@ class Lifecycle:
         self.commands = UpdateCommands(self.updates, self._update_decisions)
         allowed, deferred = (self.orders.allowed,), (self.orders.deferred, self.updates.deferred)
         verdicts = Verdicts(self.tasks, self._runs, allowed, deferred)
+        self.goals = Goals(self.tasks, self._jobs)
+        self.instance_commands = InstanceCommands(self._jobs, self.tasks)
         self._gates = Gates(self.tasks, self._jobs)
         self.failures = Failures(self.tasks, self._jobs, self.hosts.named, lambda: self.settings.restart_backoff_max_ms)
         self._lookup = RunLookup(
@@ -137,6 +143,8 @@ class Lifecycle:
             PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._changed,
+            JobHeld: self.goals.held,
+            InstancesWanted: self.goals.wanted,
             JobPriorityChanged: self._jobs.priority_changed,
             JobSlaChanged: lambda event, now: sla_changed(self.jobs, self.tasks, event),
             InstancesChanged: self._instances_changed,
@@ -250,7 +258,7 @@ class Lifecycle:
         updates = [] if out else self._update_decisions.all(now, caught_up, budget)
         if not updates:
             changes = self._jobs.changes(max(0, remaining))
-            updates = self._update_decisions.with_jobs(changes)
+            updates = [*self._update_decisions.with_jobs(changes), *self._jobs.deleted(changes)]
             remaining -= len(changes)
         out += updates
         if caught_up and remaining > 0:
@@ -315,11 +323,8 @@ class Lifecycle:
             return
         self.asks.remove(event.jobs_offset)
         if isinstance(event, CommandAnswered) and event.code == Code.DONE and event.job_id in self.jobs:
-            match ask.fact:
-                case StopRow():
-                    self._jobs.stop(event.job_id)
-                case PriorityRow() | UpdateAskRow() | ActionRow():
-                    self._jobs.command_done(event.job_id, event.command_id)
+            deletes = isinstance(ask.fact, ActionRow) and ask.fact.action == "delete"
+            self._jobs.command_done(event.job_id, event.command_id, deletes)
 
     def _accepted(self, event: JobAccepted, now: int) -> None:
         ask = self.asks[event.jobs_offset]
@@ -378,7 +383,7 @@ class Lifecycle:
 
     def _stopping(self, event: RunsStopping, now: int) -> None:
         self.hosts.stopping(event)
-        slots = self._move(event)
+        slots = self._take(self.hosts.told(event, *self._runs.named(event)), RunsStopping)
         self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.stop_deadline_ms))
         self.orders.stopping(slots)
 
@@ -391,10 +396,12 @@ class Lifecycle:
         self.tasks.record_event(TaskEvent.START_LATE, slots[present][what == Overdue.START])
         self.tasks.touch(slots[present])
 
-    def _move(self, event: RunsOrdered | RunsAvailable | RunsStopping) -> I64:
+    def _move(self, event: RunsOrdered | RunsAvailable) -> I64:
         """Takes the tasks that a decision names to its next state, as the table has it."""
-        states, following = moves(type(event))
-        slots = self._runs.of(event)
+        return self._take(self._runs.of(event), type(event))
+
+    def _take(self, slots: I64, decision: type[Event]) -> I64:
+        states, following = moves(decision)
         taken: I64 = slots[among(self.tasks.arena["state"][slots], states)]
         self._jobs.move(taken, following)
         return taken

@@ -43,6 +43,10 @@ class JobRow(msgspec.Struct, array_like=True):
     preempt_fails: bool = False
     """A task that is preempted has failed, and its gang with it."""
     max_runtime_ms: int = 0
+    held: bool = False
+    """What waits isn't queued until it is released."""
+    deleting: bool = False
+    """It is forgotten as soon as its tasks have ended."""
     max_running: int = 0
     """So many tasks are queued or run at a time; 0: all."""
     controller: str = ""
@@ -64,7 +68,7 @@ class JobRow(msgspec.Struct, array_like=True):
     @property
     def gated(self) -> bool:
         """Whether its tasks don't go to the queue by themselves."""
-        return self.max_running > 0
+        return self.max_running > 0 or self.held
 
     @property
     def tasks(self) -> int:
@@ -208,10 +212,13 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
-    """A JobStopRequested."""
+    """A JobStopRequested. `first` and `count`: the ranges of instances that it is about, as columns; empty: all."""
 
     job_id: str
     command_id: str
+    first: bytes
+    count: bytes
+    expected_version: int
 
 
 class PriorityRow(msgspec.Struct, frozen=True, array_like=True, tag="priority"):
@@ -220,6 +227,7 @@ class PriorityRow(msgspec.Struct, frozen=True, array_like=True, tag="priority"):
     job_id: str
     command_id: str
     priority: int
+    expected_version: int
 
 
 class UpdateAskRow(msgspec.Struct, frozen=True, array_like=True, tag="update"):

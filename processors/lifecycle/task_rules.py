@@ -188,6 +188,10 @@ class EndRules(Protocol):
         """How often tasks are run again that their hosts couldn't start or keep."""
         ...
 
+    def held(self, slots: I64) -> Mask:
+        """Of which tasks the jobs are held, so that no admission is of use."""
+        ...
+
     def recovered(self, slots: I64, now: int) -> Mask:
         """Which runs were available for so long that what failed before counts no more."""
         ...
@@ -206,7 +210,7 @@ def run_ends(arena: Arena, slots: I64, rules: EndRules, now: int) -> RunEnds:
     following, counts, keeps = _ends(arena, slots, outcome, before < most, final)
     following = np.where(following == GANG_WAIT, TaskState.BACKOFF, following).astype(np.int64)  # seen by nobody else
     counts &= ~is_left(arena, slots)
-    keeps &= (KEEPS.take(causes) == 1) & (arena["step"][slots] & MORE == 0)
+    keeps &= (KEEPS.take(causes) == 1) & (arena["step"][slots] & MORE == 0) & ~rules.held(slots)
     kept = (keeps & (arena["state"][slots] != TaskState.QUEUED)).astype(np.int64)  # it may not be admitted
     counts_as = np.where(counts, counts_as, Counts.NOTHING)
     return RunEnds(

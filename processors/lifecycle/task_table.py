@@ -16,6 +16,7 @@ from events.records.lifecycle import (
     DisruptionAsked,
     DisruptionWithdrawn,
     GangsQueued,
+    InstancesWanted,
     RunsAvailable,
     RunsEnded,
     RunsOrdered,
@@ -52,7 +53,10 @@ WAITING = (TaskState.QUEUED, TaskState.BACKOFF, PLACED)
 class TaskEvent(StrEnum):
     """What can happen to a task from outside, or by a decision about its job, its gang or an order it is in."""
 
-    STOP = "the user stops the job"
+    STOP = "the user stops it"
+    START = "the user starts it"
+    HOLD = "the user holds the job"
+    RELEASE = "the user releases the job"
     GANG_FAILED = "a member of its gang ended before its time"
     PLACED = "placement found a host (TasksPlaced)"
     HOST_LOST = "its host is lost (HostLost)"
@@ -96,6 +100,10 @@ class Note(StrEnum):
     """The verdict of sla, see `VERDICTS`."""
     AGAIN = "e"
     """It is told to stop once more, and to be killed: its deadline is 0."""
+    GOAL = "g"
+    """What the user wants of it; its run ends all the same."""
+    NEW = "n"
+    """A new run begins: the task waits for it."""
     HOST = "p"
     """The host; the task is PLACED."""
 
@@ -104,6 +112,9 @@ NOTES: Mapping[TaskEvent, str] = {
     # a letter of Note for each state; capital letters: nothing makes this happen yet
     #                        NONE BACKOFF GANG_WAIT QUEUED PLACED ORDERED RUNNING STOPPING SUCCEEDED FAILED KILLED
     TaskEvent.STOP: "          c     c        c       c      c       c       c       c         -       -      -",
+    TaskEvent.START: "         -     w        w       w      w       w       w       g         n       n      n",
+    TaskEvent.HOLD: "          -     c        -       c      c       -       -       -         -       -      -",
+    TaskEvent.RELEASE: "       -     w        -       w      w       -       -       -         -       -      -",
     TaskEvent.GANG_FAILED: "   x     x        x       c      c       c       c       c         -       x      x",
     TaskEvent.PLACED: "        -     -        -       p      -       -       -       -         -       -      -",
     TaskEvent.HOST_LOST: "     x     x        x       x      r       r       r       r         x       x      x",
@@ -166,6 +177,9 @@ WHY_NOT: Mapping[tuple[TaskEvent, int], str] = {
 
 CAUSE_OF: Mapping[TaskEvent, EndCause] = {
     TaskEvent.STOP: EndCause.STOP,
+    TaskEvent.START: EndCause.STOP,
+    TaskEvent.HOLD: EndCause.HOLD,
+    TaskEvent.RELEASE: EndCause.HOLD,
     TaskEvent.GANG_FAILED: EndCause.GANG,
     TaskEvent.PREEMPT: EndCause.IN_ORDER,
     TaskEvent.PREEMPT_GOES: EndCause.PREEMPT,
@@ -259,7 +273,9 @@ class JobRule(NamedTuple):
 
 JOB_RULES: tuple[JobRule, ...] = (
     JobRule((TaskState.NONE,), "the job is accepted, or the instance added", GangsQueued, TaskState.QUEUED),
-    JobRule((TaskState.BACKOFF,), "the job has room for it (max_running)", GangsQueued, TaskState.QUEUED),
+    JobRule((TaskState.BACKOFF,), "its job has room for it and isn't held", GangsQueued, TaskState.QUEUED),
+    JobRule(ENDED_TASKS, "the user starts it", InstancesWanted, TaskState.BACKOFF),
+    JobRule(ENDED_TASKS, "the user starts its gang", InstancesWanted, GANG_WAIT),
     JobRule((GANG_WAIT, TaskState.SUCCEEDED), "all members of a failed gang are over", GangsQueued, TaskState.QUEUED),
 )
 
@@ -308,6 +324,7 @@ ENDS: tuple[End, ...] = (
     End(_OWN, TaskState.FAILED, stateless=True, last=True),
     End(_OWN, TaskState.BACKOFF, stateless=True, counts=True, keeps=True),
     End((Outcome.FAILED,), TaskState.BACKOFF, retries=True, last=False, counts=True, keeps=True),
+    End((Outcome.STOPPED,), TaskState.BACKOFF, last=False),
     End((Outcome.SUCCEEDED,), TaskState.SUCCEEDED, goals=_ALL_GOALS),
     End((Outcome.FAILED,), TaskState.FAILED, goals=_ALL_GOALS),
     End(tuple(Outcome), TaskState.KILLED, goals=_ALL_GOALS),

@@ -6,8 +6,8 @@ What a host offered last counts, also while it is silent or returning; one that 
 import numpy as np
 from numpy.typing import NDArray
 
-from events.codes import ENDED_JOBS
 from events.columns import Names, ints, pack_ints, pack_longs
+from events.job_ends import is_over
 from events.records.hosts import HostOffered
 from events.records.lifecycle import JobAccepted, JobChanged
 from events.records.placement import HostRemoved, MatchingHostsChanged
@@ -57,7 +57,7 @@ class Matching:
 
     def job_changed(self, event: JobChanged, now: int) -> None:
         """A daemon has ended."""
-        if event.job_id in self.table and event.state in ENDED_JOBS:
+        if event.job_id in self.table and is_over(event):
             self.table.remove(event.job_id)
             numbers = np.flatnonzero(self._matches.pop(event.job_id)).tolist()
             for number in numbers:

@@ -21,9 +21,9 @@ from functools import partial
 import numpy as np
 
 from events.bounds import INT_MAX
-from events.codes import ENDED_JOBS
 from events.columns import I32, I64, distinct, indexed, ints
 from events.instance_changes import instance_change
+from events.job_ends import is_over
 from events.records.entitlement import PreemptionsOrdered
 from events.records.lifecycle import (
     GangsQueued,
@@ -210,7 +210,7 @@ class Runs:
     def changed(self, event: JobChanged, now: int) -> None:
         """A job that has ended leaves the state; what others still say of it is void."""
         row = self.jobs.get(event.job_id)
-        if row is None or event.state not in ENDED_JOBS:
+        if row is None or not is_over(event):
             return
         self._let_go(np.arange(row.base, row.base + row.instances))
         self.shapes.give_back_job(row.shapes)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from events.codes import ENDED_JOBS, Code
+from events.codes import Code
 from events.columns import I64, Names, distinct, indexed, ints, pack_ints, spread
 from events.instance_changes import instance_change
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import (
     DisruptionAsked,
@@ -210,7 +211,7 @@ class Sla:
             self.arena.fill("ended", base, event.instances, event.first_run - 1)
 
     def _changed(self, event: JobChanged) -> None:
-        if event.job_id in self.jobs and event.state in ENDED_JOBS:
+        if event.job_id in self.jobs and is_over(event):
             self._drop(event.job_id)
 
     def _sla_changed(self, event: JobSlaChanged) -> None:

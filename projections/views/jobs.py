@@ -4,16 +4,19 @@ import numpy as np
 from sqlalchemy import Connection
 
 from events.codec import decode
-from events.codes import ENDED_JOBS, Code
+from events.codes import Code
 from events.id_digests import job_digest
+from events.job_ends import is_over
 from events.records.base import Event
-from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.jobs import JobSubmitted
 from events.records.lifecycle import (
     CommandAnswered,
     HostReconciled,
     InstancesChanged,
+    InstancesWanted,
     JobAccepted,
     JobChanged,
+    JobHeld,
     JobRejected,
 )
 from events.topics import JOBS
@@ -68,6 +71,10 @@ class JobFold:
                 self._changed(moment, event)
             case InstancesChanged():
                 self._instances_changed(moment, event)
+            case InstancesWanted():
+                self._wanted(moment, event)
+            case JobHeld():
+                self._held(moment, event)
             case HostReconciled():
                 row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
                 row.reconciled_session = max(row.reconciled_session, event.session)
@@ -121,6 +128,22 @@ class JobFold:
         self._tasks.change_instances(moment, row, event)
         self._use(row.pool, 0, row.tasks - before)
 
+    def _held(self, moment: RecordContext, event: JobHeld) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is not None:
+            row.held, row.position = int(event.held), moment.offset + 1
+
+    def _wanted(self, moment: RecordContext, event: InstancesWanted) -> None:
+        row = self._cache.jobs.change(event.job_id)
+        if row is None or row.base < 0:
+            return
+        row.position = moment.offset + 1
+        if event.wanted:
+            row.stopping = 0
+            self._tasks.start(moment, row, event)
+        elif not event.first:
+            row.stopping = 1
+
     def _rejected(self, moment: RecordContext, event: JobRejected) -> None:
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.base >= 0:
@@ -134,7 +157,7 @@ class JobFold:
 
     def _answered(self, moment: RecordContext, event: CommandAnswered) -> None:
         self._answer(moment, event, event.code, event.message)
-        command = self._updates.answered(event)
+        self._updates.answered(event)
         row = self._cache.jobs.get(event.job_id)
         if row is not None and row.offset != event.jobs_offset:
             self._cache.submissions.remove(event.jobs_offset)
@@ -146,15 +169,13 @@ class JobFold:
             row.position = moment.offset + 1
             if event.priority is not None:
                 row.priority = event.priority
-            elif isinstance(command, JobStopRequested):
-                row.stopping = 1
 
     def _changed(self, moment: RecordContext, event: JobChanged) -> None:
         row = self._cache.jobs.change(event.job_id)
         if row is None:
             return
         row.state, row.position = event.state, moment.offset + 1
-        if event.state in ENDED_JOBS and not row.ended_ms:
+        if is_over(event) and not row.ended_ms:
             self._waiting.leave(row)
             row.ended_ms = moment.now
             self._use(row.pool, -1, -row.tasks)

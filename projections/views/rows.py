@@ -77,6 +77,7 @@ class JobRow(msgspec.Struct):
     """Whether tasks have overrides."""
     retries_max: int = 0
     stopping: int = 0
+    held: int = 0
     failed_instance: int = -1
     """The task that failed last, and its exit code."""
     failed_exit_code: int = 0

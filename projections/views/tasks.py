@@ -8,12 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from events.codes import LIVE_TASKS, Counts, Outcome, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, Counts, Outcome, TaskState
 from events.columns import I32, I64, indexed, ints, some, spread
 from events.free_slots import room_to_grow
 from events.instance_changes import instance_change
 from events.records.base import Event
-from events.records.lifecycle import GangsQueued, InstancesChanged, RunsAvailable, RunsEnded, RunsOrdered, RunsStopping
+from events.records.lifecycle import (
+    GangsQueued,
+    InstancesChanged,
+    InstancesWanted,
+    RunsAvailable,
+    RunsEnded,
+    RunsOrdered,
+    RunsStopping,
+)
 from events.resources import Amounts, in_order
 from projections.views import tables
 from projections.views.cache import Cache
@@ -103,6 +111,17 @@ class TaskFold:
         places = self._cache.tasks.place(row.base + instance)
         named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
         self._cache.tasks["run"][places] = run
+        self._move(moment, named, TaskState.BACKOFF)
+
+    def start(self, moment: RecordContext, row: JobRow, event: InstancesWanted) -> None:
+        """Tasks that have ended run again: they wait for it."""
+        tasks = self._cache.tasks
+        instance = spread(ints(event.first), ints(event.count)) if event.first else np.arange(row.instances)
+        places = tasks.place(row.base + instance)
+        over = np.isin(tasks["state"][places], ENDED_TASKS)
+        instance, places = instance[over], places[over]
+        named = NamedTasks([row], np.zeros(len(instance), np.int64), instance, places, np.arange(len(instance)))
+        tasks["failures"][places] = 0
         self._move(moment, named, TaskState.BACKOFF)
 
     def _remove(self, moment: RecordContext, row: JobRow, removed: I64) -> None:

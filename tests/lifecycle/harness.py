@@ -1,9 +1,12 @@
 """Lifecycle by itself: what users and hosts say to it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from events.columns import pack_ints, pack_longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
-from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
+from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.placement import HostRemoved, MatchingHostsChanged, TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.sla import DisruptionAllowed, DisruptionDeferred
@@ -15,7 +18,7 @@ from tests.machines import Alone, Run, columns
 class World(Alone[Lifecycle]):
     def __init__(self) -> None:
         super().__init__(Lifecycle)
-        self.orders = 0
+        self.orders = self.commands = 0
         self.session = 1
         """The last one of h1."""
         self.fact("paceline.pools", PoolDefined(path="/p", command_id="1", open_jobs_max=3, open_tasks_max=1000))
@@ -30,6 +33,21 @@ class World(Alone[Lifecycle]):
 
     def stop(self, job_id: str) -> list[Event]:
         return self.fact("paceline.jobs", JobStopRequested(job_id=job_id, command_id=f"stop-{job_id}"))
+
+    def stop_some(self, job_id: str, *ranges: tuple[int, int], **fields: Any) -> list[Event]:
+        """Stops instances, by ranges of first and count."""
+        wanted = JobStopRequested(job_id=job_id, command_id=self.command_id(), **columns_of(ranges), **fields)
+        return self.fact("paceline.jobs", wanted)
+
+    def act(self, job_id: str, action: str, *ranges: tuple[int, int], **fields: Any) -> list[Event]:
+        """Start, hold, release or delete; `ranges`: of which instances, by first and count."""
+        fields = {"command_id": self.command_id(), **columns_of(ranges), **fields}
+        return self.fact("paceline.jobs", JobActionRequested(job_id=job_id, action=action, **fields))
+
+    def command_id(self) -> str:
+        """One that nobody has used."""
+        self.commands += 1
+        return f"command-{self.commands}"
 
     def prioritise(self, job_id: str, priority: int, command_id: str = "c") -> list[Event]:
         wanted = JobPriorityRequested(job_id=job_id, command_id=command_id, priority=priority)
@@ -89,6 +107,12 @@ class World(Alone[Lifecycle]):
             exit_code=pack_ints([0] * len(runs)),
         )
         return self.fact("paceline.tasks", event)
+
+
+def columns_of(ranges: Sequence[tuple[int, int]]) -> dict[str, bytes]:
+    """Ranges as the fields of a command."""
+    first, count = zip(*ranges, strict=True) if ranges else ((), ())
+    return {"first": pack_ints(first), "count": pack_ints(count)}
 
 
 def order(number: int, *runs: Run) -> PreemptionsOrdered:

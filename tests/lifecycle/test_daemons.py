@@ -92,4 +92,6 @@ def test_a_daemon_that_is_stopped_ends_and_one_without_hosts_at_once() -> None:
     world.submit("e", kind="daemon", instances=0, preemptible=False)
     world.stop("e")
     assert world.machine.state_of("e") == "KILLED"
+    for job_id in "de":
+        world.act(job_id, "delete")
     assert not len(world.machine.daemons.table)

@@ -129,7 +129,7 @@ def test_a_placement_that_comes_after_the_stop_is_void() -> None:
     world = World()
     world.submit("a")
     said = world.stop("a")
-    assert kinds(said)[:2] == ["CommandAnswered", "RunsEnded"]
+    assert kinds(said)[:3] == ["InstancesWanted", "CommandAnswered", "RunsEnded"]
     assert world.machine.state_of("a") == "KILLED"
     assert world.place(A0) == []
 
@@ -468,8 +468,6 @@ def test_who_stops_a_service_with_an_sla_says_that_its_instances_are_missed_by_n
     wanted = one(world.stop("a"), InstancesWanted)
     assert (wanted.job_id, wanted.wanted, wanted.first) == ("a", False, b"")
     assert "InstancesWanted" not in kinds(world.stop("a")), "it is being stopped already"
-    world.submit("b", kind="stateless")
-    assert "InstancesWanted" not in kinds(world.stop("b")), "without an SLA nobody counts"
 
 
 def test_a_service_that_is_stopped_at_once_says_so_too() -> None:

@@ -19,7 +19,7 @@ def test_a_job_gets_another_priority_and_the_change_says_by_which_fact() -> None
     world = World()
     world.submit("a")
     said = world.prioritise("a", 7)
-    assert kinds(said) == ["CommandAnswered", "JobPriorityChanged"]
+    assert kinds(said) == ["JobPriorityChanged", "CommandAnswered"]
     assert (code(said), one(said, CommandAnswered).command_id) == ("DONE", "c")
     changed = one(said, JobPriorityChanged)
     assert (changed.job_id, changed.priority) == ("a", 7)

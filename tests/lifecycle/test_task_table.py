@@ -11,7 +11,15 @@ from events.bounds import RUN_MAX
 from events.codes import ENDED_TASKS, LIVE_TASKS, Code, Outcome, RunReport, TaskState
 from events.columns import I64, ints, pack_ints
 from events.records.base import Event
-from events.records.lifecycle import DisruptionAsked, GangsQueued, PreemptionAnswered, RunsEnded, RunsOverdue
+from events.records.lifecycle import (
+    DisruptionAsked,
+    GangsQueued,
+    InstancesWanted,
+    JobHeld,
+    PreemptionAnswered,
+    RunsEnded,
+    RunsOverdue,
+)
 from events.records.parts import HealthCheck
 from events.records.placement import HostLost
 from processors.lifecycle.causes import KIND_OF, CauseKind, EndCause, Goal, SlaVerdict
@@ -47,13 +55,7 @@ CELLS = [
     for happening, row in NOTES.items()
     for state, letter in zip(LIFE, row.split(), strict=True)
 ]
-STOPPED_AT_ONCE = (TaskEvent.STOP, TaskState.NONE)
-"""Of this cell only a round as a whole can be seen; it has a test of its own."""
-REACHED = [
-    (happening, state, Note(letter))
-    for happening, state, letter in CELLS
-    if letter in "-cwrsvpe" and (happening, state) != STOPPED_AT_ONCE
-]
+REACHED = [(happening, state, Note(letter)) for happening, state, letter in CELLS if letter in "-cwrsvpegn"]
 OF_SERVICES = (
     TaskEvent.ALLOWED,
     TaskEvent.ALLOWED_LATER,
@@ -142,7 +144,13 @@ class Task:
         verdict yet, so nothing follows.
         """
         world = self.world
-        if self.happening in (TaskEvent.PREEMPT_GOES, TaskEvent.PREEMPT_WITHDRAWN):
+        if self.happening is TaskEvent.START:
+            world.busy = True
+            world.decided(InstancesWanted(job_id="a", wanted=False))
+        elif self.happening is TaskEvent.RELEASE:
+            world.busy = True
+            world.decided(JobHeld(job_id="a", held=True))
+        elif self.happening in (TaskEvent.PREEMPT_GOES, TaskEvent.PREEMPT_WITHDRAWN):
             up = self.now["state"] in (TaskState.ORDERED, TaskState.RUNNING)
             protected = up and self.happening is TaskEvent.PREEMPT_WITHDRAWN
             world.busy = True
@@ -207,6 +215,9 @@ HAPPEN: dict[TaskEvent, Callable[[Task], Any]] = {
     TaskEvent.RUN_LIMIT: lambda task: task.world.decided(
         RunsOverdue(**columns([task.run if task.now["state"] == TaskState.RUNNING else MATE]), what=pack_ints([1]))
     ),
+    TaskEvent.START: lambda task: task.world.decided(InstancesWanted(job_id="a", wanted=True)),
+    TaskEvent.HOLD: lambda task: task.world.decided(JobHeld(job_id="a", held=True)),
+    TaskEvent.RELEASE: lambda task: task.world.decided(JobHeld(job_id="a", held=False)),
     TaskEvent.JOB_END: lambda task: task.world.report(RunReport.EXITED, ("a", 0, 1)),
     TaskEvent.START_LATE: lambda task: task.world.decided(RunsOverdue(**columns([task.run]), what=pack_ints([2]))),
     TaskEvent.STOP_LATE: lambda task: task.world.decided(RunsOverdue(**columns([task.run]), what=pack_ints([3]))),
@@ -244,6 +255,9 @@ class Alike:
     def host_retries(self, slots: I64) -> I64:
         return np.zeros(len(slots), dtype=np.int64)
 
+    def held(self, slots: I64) -> Mask:
+        return np.zeros(len(slots), dtype=np.bool_)
+
     def recovered(self, slots: I64, now: int) -> Mask:
         return np.zeros(len(slots), dtype=np.bool_)
 
@@ -265,17 +279,24 @@ def test_each_cell_notes_what_the_table_says_and_decides_by_its_rules(
     after = task.now
     changed = {column for column in COLUMNS if before[column] != after[column]}
     if note is Note.NOTHING:
-        assert not changed
+        assert not changed - {"traits"} if happening in (TaskEvent.HOLD, TaskEvent.RELEASE) else not changed
     elif note is Note.CAUSE:
         assert after["causes"] == before["causes"] | CAUSE_OF[happening]
-        assert changed - {"state", "report"} <= {"causes", "goal", "order", "due"}
+        assert changed - {"state", "report"} <= {"causes", "goal", "order", "due", "traits"}
     elif note is Note.WITHDRAWN:
         assert after["causes"] == before["causes"] & ~CAUSE_OF[happening]
-        assert changed in ({"causes", "order"}, {"causes"})
+        with_it = {TaskEvent.START: {"goal"}, TaskEvent.RELEASE: {"traits"}}.get(happening, {"order"})
+        assert "causes" in changed
+        assert changed <= {"causes"} | with_it
     elif note is Note.REPORT:
         assert (changed, REPORTS[after["report"]]) == ({"report"}, Report.ENDED)
     elif note is Note.READY:
         assert (changed, after["report"]) == ({"report"}, RunReport.STARTED)
+    elif note is Note.GOAL:
+        assert (changed, after["goal"]) == ({"goal"}, Goal.RUN)
+    elif note is Note.NEW:
+        assert (after["run"], after["goal"]) == (before["run"] + 1, Goal.RUN)
+        assert after["state"] in (TaskState.BACKOFF, GANG_WAIT)
     elif note is Note.AGAIN:
         assert (changed, after["due"]) == ({"due"}, 0)
     elif note is Note.VERDICT:
@@ -343,7 +364,7 @@ def test_a_cell_is_impossible_for_a_reason_and_waits_only_for_a_later_cause() ->
     assert {CAUSE_OF[happening] for happening in later} == {
         EndCause.DRAIN,
     }  # fmt: skip
-    assert len([STOPPED_AT_ONCE, *REACHED]) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
+    assert len(REACHED) + len(impossible) + len(later) * len(LIFE) == len(CELLS)
     assert {happening for happening, _, letter in CELLS if not letter.isupper()} == HAPPEN.keys()
 
 

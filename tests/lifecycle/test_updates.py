@@ -242,8 +242,9 @@ def test_commands_for_what_is_not_there_have_a_code_each() -> None:
     other = JobActionRequested(job_id="none", command_id="1", action="pause")
     assert one(cell.fact("paceline.jobs", other), CommandAnswered).code == Code.NOT_FOUND
     cell.settle(cell.stop("web"))
-    assert cell.update(command=("two",)).code == Code.ALREADY_ENDED
-    assert cell.act("restart").code == Code.ALREADY_ENDED
+    cell.act("delete")
+    assert cell.update(command=("two",)).code == Code.NOT_FOUND
+    assert cell.act("restart").code == Code.NOT_FOUND
 
 
 def test_an_update_in_the_breath_of_the_submission_waits_its_turn() -> None:
@@ -569,10 +570,22 @@ def test_a_batch_job_gets_more_instances_and_another_priority_and_nothing_else()
 def test_an_update_ends_with_its_job() -> None:
     cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
     cell.update(command=("two",))
-    cell.settle(cell.stop("web"))
+    cell.act("delete", force=True)
     assert cell.ends() == [(1, "ABORTED", Code.ALREADY_ENDED)]
-    assert cell.machine.state_of("web") == "KILLED"
+    assert cell.machine.state_of("web") is None
     assert (len(cell.machine.updates.table), len(cell.machine.updates.versions)) == (0, 0)
+
+
+def test_an_update_of_a_service_that_is_stopped_as_a_whole_goes_on_when_it_is_started() -> None:
+    cell = Cell(update=policy(batch=1, healthy_ms=HEALTHY_MS))
+    cell.update(command=("two",))
+    cell.settle(cell.stop("web"))
+    cell.settle(cell.later(4 * HEALTHY_MS))
+    assert (cell.machine.state_of("web"), cell.ends()) == ("KILLED", [])
+    cell.act("start")
+    for _ in range(8):
+        cell.settle(cell.later(HEALTHY_MS))
+    assert (cell.running(), cell.ends()) == ([2, 2, 2, 2], [(1, "SUCCEEDED", "")])
 
 
 def test_the_ten_newest_versions_are_kept_and_those_that_runs_are_of() -> None:

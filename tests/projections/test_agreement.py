@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.codes import ENDED_JOBS, ENDED_TASKS, LIVE_TASKS, RunReport, TaskState
+from events.codes import ENDED_TASKS, LIVE_TASKS, RunReport, TaskState
 from events.columns import pack_ints
 from events.records.entitlement import PoolAnswered
-from events.records.jobs import JobPriorityRequested, JobStopRequested
+from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
@@ -50,7 +50,7 @@ class World:
         self.driver = Driver(self.machine, self.cell.log, MemoryStore(), self, "test")
         for _ in self.driver.recover():
             pass
-        at = self.cell.fact(PoolDefined(path="/p", command_id="c"))
+        at = self.cell.fact(PoolDefined(path="/p", command_id=f"s{self.cell.ms}"))
         self.cell.decide("entitlement", PoolAnswered(path="/p", pools_offset=at, command_id="c", code="DONE"))
         self.jobs = self.orders = 0
         self.quiet()
@@ -65,7 +65,7 @@ class World:
     def step(self) -> None:
         self.cell.ms += self.random.choice([0, 600, 2500])
         what = self.random.choice([self.submit, self.place, self.place, self.report, self.report, self.preempt,
-                                   self.lose, self.stop, self.prioritise])  # fmt: skip
+                                   self.lose, self.stop, self.act, self.prioritise])  # fmt: skip
         what()
         if self.random.random() < 0.8:
             self.quiet()
@@ -117,6 +117,10 @@ class World:
         if self.jobs and self.random.random() < 0.2:
             self.cell.fact(JobStopRequested(job_id=f"j{self.random.randrange(self.jobs)}", command_id="c"))
 
+    def act(self) -> None:
+        job_id, action = f"j{self.random.randrange(len(SHAPES))}", self.random.choice(["start", "hold", "release"])
+        self.cell.fact(JobActionRequested(job_id=job_id, command_id=f"a{self.cell.ms}", action=action))
+
     def prioritise(self) -> None:
         job_id, priority = f"j{self.random.randrange(len(SHAPES))}", self.random.randrange(3)
         self.cell.fact(JobPriorityRequested(job_id=job_id, command_id=f"c{self.cell.ms}", priority=priority))
@@ -127,7 +131,7 @@ def check(world: World, views: Projector) -> None:
     with views.views.read() as connection:
         rows = [JobRow(*values) for values in connection.execute(tables.jobs.select().where(tables.jobs.c.base >= 0))]
         assert all(row.state == world.machine.state_of(row.job_id) for row in rows)
-        assert {row.job_id for row in rows if row.state not in ENDED_JOBS} == {*world.machine.jobs}
+        assert {row.job_id for row in rows if not row.ended_ms} == {*world.machine.jobs}
         blocks = {
             row.block: unpack(row.data, len(TASK_COLUMNS)) for row in connection.execute(tables.task_blocks.select())
         }
@@ -143,7 +147,7 @@ def check(world: World, views: Projector) -> None:
             counted = np.bincount(shown[0, row.base : row.base + row.instances], minlength=len(TaskState))
             assert counted[list(ENDED_TASKS)].tolist() == [row.succeeded, row.failed, row.killed]
             continue
-        assert (row.priority, row.stopping) == (own.priority, own.stopping), row.job_id
+        assert (row.priority, row.stopping, row.held) == (own.priority, own.stopping, own.held), row.job_id
         states = [SHOWN.get(state, state) for state in arena["state"][own.base : own.base + own.instances].tolist()]
         assert shown[0, row.base : row.base + row.instances].tolist() == states, row.job_id
         for state, name in COUNTS.items():

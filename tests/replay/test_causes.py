@@ -121,12 +121,12 @@ def test_the_end_of_a_job_is_followed_back_to_the_command_and_forgetting_it_to_a
     log = Causes(cell.log)
     (ended,) = log.of(last(cell, JobChanged))
     (stopping,) = log.of(ended, ("a", 1, 1))
-    (answered,) = log.of(stopping, ("a", 1, 1))
-    (fact,) = log.of(answered)
-    assert kinds(log, [ended, stopping, answered, fact]) == [
+    (wanted,) = log.of(stopping, ("a", 1, 1))
+    (fact,) = log.of(wanted)
+    assert kinds(log, [ended, stopping, wanted, fact]) == [
         "RunsEnded",
         "RunsStopping",
-        "CommandAnswered",
+        "InstancesWanted",
         "JobStopRequested",
     ]
     (deadline,) = log.of(last(cell, JobsForgotten))

@@ -135,6 +135,18 @@ class Lifecycle(History):
         jobs = sorted(self.world.machine.jobs)
         self.world.stop(self.draw.choice(jobs) if jobs else "none")
 
+    def do_command(self) -> None:
+        """Stops some instances, starts, holds, releases or deletes."""
+        machine = self.world.machine
+        job_id = self.draw.choice([*sorted(machine.jobs), "none"])
+        count = machine.jobs[job_id].instances if job_id in machine.jobs else 1
+        ranges = self.draw.choice([(), ((self.draw.randrange(max(1, count)), 1),)])
+        if self.draw.random() < 0.4:
+            self.world.stop_some(job_id, *ranges)
+        else:
+            action = self.draw.choice(["start", "start", "start", "hold", "release", "release", "delete"])
+            self.world.act(job_id, action, *ranges, force=self.draw.random() < 0.3)
+
     def do_change_a_priority(self) -> None:
         jobs = sorted(self.world.machine.jobs)
         wanted, command = self.draw.choice([0, 1, 2, 1 << 31]), self.draw.choice("abc")

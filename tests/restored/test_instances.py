@@ -107,9 +107,8 @@ class TestLifecycle:
         world.decided(end("a", [2], 9), instances_changed("a", [0, 1, 2], removed=[2]))
         world.stop("a")
         world.report(RunReport.STOPPED, ("a", 0, 1), ("a", 1, 1))
-        ended = world.machine.ended.get("a")
-        assert ended is not None
-        assert ended.run == 9
+        world.act("a", "delete")
+        assert world.machine.ended.first_run("a") == 10
 
 
 class TestEntitlement:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from events.columns import ints
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted
 from events.records.hosts import HostBack, HostConnected, HostOffered, HostSilent
@@ -17,7 +18,6 @@ from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.homes import Homes
 from paceline.simulate.checker.items import (
-    FINAL,
     Range,
     Task,
     added,
@@ -181,7 +181,7 @@ class Hosts:
                 holds = ints(event.hold).tolist() or [0] * len(runs_of(event))
                 for (task, run), hold in zip(runs_of(event), holds, strict=True):
                     self._end(task, run, hold == 1, now)
-            case JobChanged() if event.state in FINAL:
+            case JobChanged() if is_over(event):
                 self._over.add(event.job_id)
                 for task in tasks_of(self._jobs[event.job_id]):
                     if task in self._held:

@@ -47,6 +47,8 @@ class Runs:
         """Runs that have ended by themselves."""
         self._jobs: dict[str, JobAccepted] = {}
         self._final: dict[str, str] = {}
+        self._kept: set[str] = set()
+        """Jobs that have ended and may be started."""
         self._by_digest: dict[bytes, str] = {}
         """The jobs of `_final`, by what stands for their ids when they are forgotten."""
         self._highest: dict[str, int] = {}
@@ -94,8 +96,8 @@ class Runs:
                     self._unplaced |= dict.fromkeys(event.job_ids, event.code)
 
     def open_jobs(self) -> list[str]:
-        """Accepted jobs without an outcome."""
-        return [job_id for job_id in self._jobs if job_id not in self._final]
+        """Accepted jobs without an outcome, those aside that were stopped and may be started."""
+        return [job_id for job_id in self._jobs if job_id not in self._final and job_id not in self._kept]
 
     def live(self) -> bool:
         """Whether anything runs."""
@@ -253,10 +255,14 @@ class Runs:
     def _changed(self, event: JobChanged, round_: Round) -> None:
         if event.job_id in self._final:
             raise Violation(f"{round_}: {event.job_id} is {event.state} after {self._final[event.job_id]}")
+        self._kept.discard(event.job_id)
         if event.state not in FINAL:
             return
-        self._final[event.job_id] = event.state
-        self._by_digest[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
+        if event.kept:
+            self._kept.add(event.job_id)
+        else:
+            self._final[event.job_id] = event.state
+            self._by_digest[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
         job = self._jobs[event.job_id]
         counted = event.succeeded + event.failed + event.killed
         if counted != (tasks := self._tasks[event.job_id]):

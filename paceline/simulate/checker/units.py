@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from events.cell_settings import DEFAULTS
 from events.codes import Outcome
 from events.columns import ints
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, GangsAdmitted, PreemptionsOrdered
 from events.records.lifecycle import (
@@ -26,7 +27,6 @@ from events.records.placement import GangsParked, GangsReturned, TasksPlaced
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.items import (
-    FINAL,
     Range,
     Task,
     added,
@@ -158,7 +158,7 @@ class Units:
                     self._return(each, now)
             case PreemptionAnswered():
                 self._answered(event, now)
-            case JobChanged() if event.state in FINAL:
+            case JobChanged() if is_over(event):
                 self._final(event)
 
     def _reshape(self, event: GangsQueued) -> None:

@@ -12,7 +12,7 @@ from events.records.lifecycle import UpdatePaused, UpdatePromoted
 from events.records.parts import Cause
 from events.topics import JOBS
 from processors.lifecycle.lookups import Mask
-from processors.lifecycle.rows import ActionRow, JobRow, UpdateAskRow
+from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
 from processors.lifecycle.updates.rows import VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
@@ -103,7 +103,7 @@ class UpdateCommands:
             return Answer(
                 Code.NOT_UPDATABLE, "max_unavailable is 0, so no instance may be stopped for a restart; raise it"
             )
-        instances = _instances(ask, row)
+        instances = instances_of(ask, row)
         if instances is None:
             return Answer(Code.INVALID_SPEC, f"ranges must lie within the {row.instances} instances of the job")
         policy = msgspec.structs.replace(back_policy(version.policy), batch=max(0, ask.batch))
@@ -172,7 +172,7 @@ def _cause(offset: int) -> Cause:
     return Cause(topic=JOBS.name, offset=offset)
 
 
-def _instances(ask: ActionRow, row: JobRow) -> I64 | None:
+def instances_of(ask: ActionRow | StopRow, row: JobRow) -> I64 | None:
     """The instances that a command names; None: a range is beyond the job."""
     if not ask.first:
         return np.arange(row.instances)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from events.codes import ENDED_JOBS, ENDED_TASKS, Code, TaskState
+from events.codes import ENDED_TASKS, Code, TaskState
 from events.columns import I64, distinct, pack_ints
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import (
     InstancesReturned,
@@ -79,7 +80,7 @@ class UpdateDecisions:
         """What is said of jobs, and before it the end of updates whose jobs have ended."""
         out: list[Event] = []
         for each in changes:
-            update = self._updates.table.get(each.job_id) if each.state in ENDED_JOBS else None
+            update = self._updates.table.get(each.job_id) if is_over(each) else None
             if update is not None:
                 message = f"the job is {each.state} before the update was over"
                 out.append(self._end(each.job_id, update, "ABORTED", Code.ALREADY_ENDED, message))

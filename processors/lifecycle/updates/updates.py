@@ -202,7 +202,7 @@ class Updates:
         for owner, number in sorted({*zip(base.tolist(), target.tolist(), strict=True)}):
             mine = slots[(base == owner) & (target == number)]
             health = Trait.HEALTH if self.versions[self._jobs.at[owner]][number].rules["health"] else 0
-            arena.put(mine, version=number, traits=arena["traits"][mine] & ~Trait.HEALTH | health)
+            arena.put(mine, version=number, traits=arena["traits"][mine] & ~int(Trait.HEALTH) | health)
 
     # What decisions do.
 

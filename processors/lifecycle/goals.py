@@ -1,0 +1,97 @@
+"""What users want of instances: to run, or not; and that jobs are held."""
+
+import numpy as np
+
+from events.codes import ENDED_TASKS, TaskState
+from events.columns import I64, distinct, ints, spread
+from events.records.lifecycle import InstancesWanted, JobHeld
+from processors.lifecycle.causes import Goal
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import among
+from processors.lifecycle.task_rules import Trait, noted
+from processors.lifecycle.task_table import GANG_WAIT, Note, TaskEvent
+from processors.lifecycle.tasks import Tasks
+
+
+class Goals:
+    """Applies what was decided of them."""
+
+    def __init__(self, tasks: Tasks, jobs: Jobs) -> None:
+        self._tasks = tasks
+        self._jobs = jobs
+
+    def wanted(self, event: InstancesWanted, now: int) -> None:
+        """Instances shall run from now on, or shall not."""
+        row, whole = self._jobs.table.change(event.job_id), not event.first
+        instances = np.arange(row.instances) if whole else spread(ints(event.first), ints(event.count))
+        slots = row.base + instances.astype(np.int64)
+        slots = slots[self._tasks.arena["goal"][slots] != Goal.REMOVE]
+        row.changed_by = self._tasks.input.cause
+        if event.wanted:
+            row.stopping = False
+            self._start(event.job_id, slots)
+        else:
+            row.stopping |= whole
+            noted_ = self._tasks.record_event(TaskEvent.STOP, slots)
+            self._tasks.arena.set("goal", noted_, Goal.STOP)
+        self._jobs.touch(event.job_id)
+
+    def held(self, event: JobHeld, now: int) -> None:
+        """A job is held, or released."""
+        row = self._jobs.table.change(event.job_id)
+        row.held = event.held
+        happening = TaskEvent.HOLD if event.held else TaskEvent.RELEASE
+        slots, arena = np.arange(row.base, row.base + row.instances), self._tasks.arena
+        gives_back = (arena["state"][slots] != TaskState.BACKOFF) | (arena["admitted"][slots] > 0)
+        self._tasks.record_event(happening, slots[gives_back])
+        self._jobs.gate_changed(event.job_id)
+
+    def _start(self, job_id: str, slots: I64) -> None:
+        """What is stopped goes on, and what has ended runs again: a gang as one."""
+        arena = self._tasks.arena
+        self._tasks.record_event(TaskEvent.START, slots)
+        state = arena["state"][slots]
+        arena.set("goal", slots[state != TaskState.NONE], Goal.RUN)
+        again = slots[noted(TaskEvent.START, Note.NEW, state)]
+        gang = arena["traits"][again] & Trait.GANG != 0
+        arena.put(again, run=arena["run"][again] + 1, failures=0, host_failures=0, causes=0, admitted=0)
+        self._jobs.move(again[~gang], TaskState.BACKOFF)
+        self._jobs.move(again[gang], GANG_WAIT)
+        if gang.any():
+            self._jobs.gang_starts(job_id)
+        row = self._jobs.table[job_id]
+        if row.controller and row.base in again:
+            self._jobs.table.change(job_id).controller_state = 0
+
+
+def to_stop(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64) -> I64:
+    """Which of some instances a stop concerns: those that are to run and aren't over, of a gang all."""
+    row, arena = jobs.table[job_id], tasks.arena
+    slots = row.base + _with_gang(row.gang_min, instances)
+    concerned = (arena["goal"][slots] == Goal.RUN) & ~among(arena["state"][slots], (TaskState.NONE, *ENDED_TASKS))
+    found: I64 = slots[concerned] - row.base
+    return found
+
+
+def to_start(jobs: Jobs, tasks: Tasks, job_id: str, instances: I64, named: bool) -> I64:
+    """Which of some instances a start concerns: those that were stopped, and those that have ended; if they are not
+    `named` those that succeeded are left alone. A gang goes as one, unless it runs.
+    """
+    row, arena = jobs.table[job_id], tasks.arena
+    slots = row.base + _with_gang(row.gang_min, instances)
+    state, goal = arena["state"][slots], arena["goal"][slots]
+    stopped = (goal == Goal.STOP) | among(state, (TaskState.FAILED, TaskState.KILLED))
+    concerned = stopped | (named & (state == TaskState.SUCCEEDED))
+    members = slots < row.base + row.gang_min
+    over = among(state, ENDED_TASKS) | (goal == Goal.STOP)
+    concerned[members] = over[members].all() and concerned[members].any()
+    concerned &= (state != TaskState.NONE) & (goal != Goal.REMOVE)
+    found: I64 = slots[concerned] - row.base
+    return found
+
+
+def _with_gang(members: int, instances: I64) -> I64:
+    """These instances, and the whole gang if one of it is among them."""
+    if not members or not (instances < members).any():
+        return instances
+    return distinct(np.concatenate([np.arange(members), instances]))

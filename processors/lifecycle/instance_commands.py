@@ -1,0 +1,99 @@
+"""Answers to those who stop, start, hold, release or delete a job, or some of its instances."""
+
+import numpy as np
+
+from events.bounds import RUN_MAX
+from events.codes import ENDED_TASKS, LIVE_TASKS, Code, TaskState
+from events.id_digests import job_digest
+from events.records.lifecycle import InstancesWanted, JobHeld, JobsForgotten
+from events.records.parts import Cause
+from events.topics import JOBS
+from processors.lifecycle.goals import to_start, to_stop
+from processors.lifecycle.instance_ranges import ranges
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import among
+from processors.lifecycle.rows import ActionRow, JobRow, StopRow
+from processors.lifecycle.tasks import Tasks
+from processors.lifecycle.updates.commands import Answer, instances_of
+
+
+class InstanceCommands:
+    """The commands of one `decide`; each is about a job that is there."""
+
+    def __init__(self, jobs: Jobs, tasks: Tasks) -> None:
+        self._jobs = jobs
+        self._tasks = tasks
+        self._actions = {"start": self._start, "hold": self._hold, "release": self._hold, "delete": self._delete}
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The actions that are answered here."""
+        return tuple(self._actions)
+
+    def act(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        """A job is to do something."""
+        return self._actions[ask.action](offset, ask, row)
+
+    def stop(self, offset: int, ask: StopRow, row: JobRow) -> Answer:
+        """A job, or some of its instances, are to end."""
+        if (named := instances_of(ask, row)) is None:
+            return outside(row)
+        found = to_stop(self._jobs, self._tasks, ask.job_id, named)
+        if (row.stopping and not ask.first) or (ask.first and not len(found)):
+            what = "they are stopped, or have ended, already" if ask.first else "the job is being stopped already"
+            return Answer(Code.REPEATED, what)
+        named_ = ranges(found) if ask.first else {}
+        wanted = InstancesWanted(job_id=ask.job_id, wanted=False, **named_, cause=_cause(offset))
+        live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], LIVE_TASKS)))
+        return Answer(Code.DONE, f"{len(found)} instances are stopped, {live} of them run", (wanted,))
+
+    def forget(self, offset: int, ask: ActionRow) -> Answer:
+        """A job that is over is to be deleted."""
+        return Answer(Code.DONE, "the job is forgotten", (_forgotten(ask.job_id, offset),))
+
+    def _start(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        if (named := instances_of(ask, row)) is None:
+            return outside(row)
+        if row.controller == "end" and row.controller_state:
+            return Answer(Code.ALREADY_ENDED, "the controller of the job is over, and the job ends with it")
+        found = to_start(self._jobs, self._tasks, ask.job_id, named, bool(ask.first))
+        found = found[self._tasks.arena["run"][row.base + found] < RUN_MAX]
+        if not len(found) and not (row.stopping and not ask.first):
+            return Answer(Code.REPEATED, "there is nothing to start: no instance of these is stopped or has failed")
+        wanted = InstancesWanted(job_id=ask.job_id, wanted=True, **ranges(found), cause=_cause(offset))
+        over = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], ENDED_TASKS)))
+        held = "; they wait until the job is released" if row.held else ""
+        message = f"{len(found)} instances are started, {len(found) - over} of them when their last run is over{held}"
+        return Answer(Code.DONE, message, (wanted,))
+
+    def _hold(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        held = ask.action == "hold"
+        if row.held == held:
+            return Answer(Code.REPEATED, f"the job is {'held' if held else 'not held'}")
+        waiting = row.counts[TaskState.QUEUED] + row.counts[TaskState.BACKOFF]
+        message = f"{waiting} tasks wait until it is released" if held else f"{waiting} tasks go to the queue"
+        return Answer(Code.DONE, message, (JobHeld(job_id=ask.job_id, held=held, cause=_cause(offset)),))
+
+    def _delete(self, offset: int, ask: ActionRow, row: JobRow) -> Answer:
+        over = row.tasks - sum(row.counts[state] for state in ENDED_TASKS)
+        if over and not ask.force:
+            return Answer(
+                Code.NEEDS_FORCE,
+                f"the job is {row.state} with {over} tasks that haven't ended; stop it first, or delete it with force",
+            )
+        wanted = InstancesWanted(job_id=ask.job_id, wanted=False, cause=_cause(offset))
+        message = f"{over} tasks are stopped, then the job is forgotten" if over else "the job is forgotten"
+        return Answer(Code.DONE, message, (wanted,))
+
+
+def outside(row: JobRow) -> Answer:
+    """A range is beyond the job."""
+    return Answer(Code.INVALID_SPEC, f"ranges must lie within the {row.instances} instances of the job")
+
+
+def _forgotten(job_id: str, offset: int) -> JobsForgotten:
+    return JobsForgotten(digests=job_digest(job_id), cause=_cause(offset))
+
+
+def _cause(offset: int) -> Cause:
+    return Cause(topic=JOBS.name, offset=offset)
