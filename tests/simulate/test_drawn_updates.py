@@ -64,7 +64,7 @@ def _act(draw: random.Random, job: dict[str, Any]) -> dict[str, Any]:
     return {"update": new}
 
 
-@pytest.mark.parametrize("seed", [*range(12), 50])
+@pytest.mark.parametrize("seed", [*range(12), 50, 219])
 def test_updates_under_faults_break_no_promise(seed: int) -> None:
     Trial(draw_updates(draw_scenario(seed, ACTS)), Faults(seed)).run()
 

@@ -96,6 +96,8 @@ class Claims:
         kept = self._plans.kept()
         if shape.ports or any(name in self._pools.licences for name in shape.resources):
             return ""
+        if self._hosts.waits_for_home(task):
+            return ""
         for host_id, host in self._hosts.hosts.items():
             offer = host.offer
             if host_id in reserved or host_id in kept or offer is None or not self._hosts.is_up(host_id):

@@ -35,6 +35,10 @@ class Homes:
         self._hosts = hosts
         self._homes: dict[Task, Home] = {}
 
+    def of(self, task: Task) -> Home | None:
+        """The home of a task; None: it has none."""
+        return self._homes.get(task)
+
     def keep(self, task: Task, host_id: str, amounts: Mapping[str, int], now: int) -> None:
         """A run is over, and its host is kept."""
         self._homes[task] = Home(host_id, amounts, -(-now // 1000) * 1000 + HOME_MS)

@@ -69,6 +69,8 @@ class Hosts:
         self._gangs: dict[Task, Range] = {}
         self._held: dict[Task, tuple[int, str, list[int]]] = {}
         self._homes = Homes(self.hosts)
+        self.at_home: set[Task] = set()
+        """Tasks that went back, in the last round, to hosts that were kept for them."""
         self._over: set[str] = set()
         """Jobs that are over: what is admitted of them afterwards is void."""
         self._entitled: dict[Task, bool] = {}
@@ -104,6 +106,11 @@ class Hosts:
         """The host of a task that has a place; empty: it has none."""
         return self._held[task][1] if task in self._held else ""
 
+    def waits_for_home(self, task: Task) -> bool:
+        """Whether a host is kept for a task and takes nothing now."""
+        home = self._homes.of(task)
+        return home is not None and not self.is_up(home.host_id)
+
     def on(self, host_id: str) -> list[Task]:
         """The tasks that have a place on a host."""
         return [task for task, (_, at, _) in self._held.items() if at == host_id]
@@ -123,6 +130,7 @@ class Hosts:
         for _, _, event, now in round_.inputs:
             self._take(event, now)
         placed: set[Task] = set()
+        self.at_home = set()
         for event in round_.decisions:
             if isinstance(event, TasksPlaced):
                 placed |= self._place(event, round_)
@@ -258,6 +266,8 @@ class Hosts:
             home = self._homes.leave(task)
             if home is not None and home.host_id != host_id and self._takes(task, home.host_id):
                 raise Violation(f"{round_} places {task} on {host_id}, and {home.host_id} is kept for it")
+            if home is not None and home.host_id == host_id:
+                self.at_home.add(task)
             self._fits(task, host_id, session, ports, round_)
             self._held[task] = (run, host_id, ports)
             placed.add(task)

@@ -73,7 +73,7 @@ class Idle:
         """Of what has waited since a time one of each kind: its job, its shape, which tasks go together."""
         units, found = self._pools.units, set()
         has_none = (task for task, held in units.held.items() if self._hosts.run_of(task) != held.run)
-        for task in (*units.queued, *has_none):
+        for task in (task for task in (*units.queued, *has_none) if not self._hosts.waits_for_home(task)):
             job = units.jobs[task[0]]
             shape = shape_of(job, task[1])
             tasks = units.unit(task)

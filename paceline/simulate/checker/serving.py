@@ -48,7 +48,7 @@ class Serving:
         last = max((self._rank(task) for task, *_ in placed if self._is_plain(task)), default=None)
         if last is not None:
             for task, run in self._hosts.waiting():
-                if self._is_plain(task) and self._rank(task) < last:
+                if self._is_plain(task) and self._rank(task) < last and not self._hosts.waits_for_home(task):
                     self._compare(task, run, placed, round_)
         self._kept = {task for unit in (*self._plans.plans, *self._plans.reserved) for task in unit.tasks()}
 
@@ -65,7 +65,7 @@ class Serving:
     def _compare(self, task: Task, run: int, placed: list[tuple[Task, int, str]], round_: Round) -> None:
         shape = shape_of(self._units.jobs[task[0]], task[1])
         for other, _, host_id in placed:
-            if not self._is_plain(other) or self._rank(other) <= self._rank(task):
+            if not self._is_plain(other) or self._rank(other) <= self._rank(task) or other in self._hosts.at_home:
                 continue
             its = shape_of(self._units.jobs[other[0]], other[1])
             smaller = all(amount <= its.resources.get(name, 0) for name, amount in shape.resources.items())
