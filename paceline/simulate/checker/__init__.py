@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from events.log.port import Log
+from paceline.simulate.checker.bound import Bound
 from paceline.simulate.checker.claims import Claims
 from paceline.simulate.checker.health import Health
 from paceline.simulate.checker.history import History, Round, Violation
@@ -61,10 +62,11 @@ class Checker:
         self._idle = Idle(self._hosts, self._plans, self._pools)
         self._claims = Claims(self._hosts, self._plans, self._pools, self._orders)
         self._preemptions = Preemptions(self._runs.is_over)
+        self._bound = Bound(self._hosts)
         self._folds: dict[str, tuple[Fold, ...]] = {
-            "lifecycle": (self._runs, self._preemptions, Health(), Updates()),
+            "lifecycle": (self._runs, self._preemptions, Health(), Updates(), self._bound),
             "entitlement": (self._pools, self._orders, self._reasons, self._rest),
-            "placement": (self._hosts, self._plans, self._serving),
+            "placement": (self._bound, self._hosts, self._plans, self._serving),
         }
 
     def look(self) -> None:
@@ -110,6 +112,7 @@ class Checker:
         self._reasons.at_rest(now_ms)
         self._idle.look(now_ms)
         self._claims.look(now_ms)
+        self._bound.at_rest(now_ms)
         self._rest.look()
 
     def settled(self) -> None:

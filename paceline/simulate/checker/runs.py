@@ -267,15 +267,14 @@ class Runs:
         counted = event.succeeded + event.failed + event.killed
         if counted != (tasks := self._tasks[event.job_id]):
             raise Violation(f"{round_}: {event.job_id} is {event.state} with {counted} of {tasks} outcomes")
-        if any((event.job_id, instance) in self._live for instance in range(job.instances)):
+        if any(task[0] == event.job_id for task in self._live):
             raise Violation(f"{round_}: {event.job_id} is {event.state} and has live runs")
 
     def _forget(self, gone: set[str], round_: Round) -> None:
         if early := gone - self._final.keys():
             raise Violation(f"{round_} forgets {sorted(early)[:3]}, which have no outcome")
         for job_id in gone:
-            runs = (self._ended.get(task, 0) for task in tasks_of(self._jobs[job_id]))
-            self._highest[job_id] = max(runs, default=0)
+            self._highest[job_id] = max((run for task, run in self._ended.items() if task[0] == job_id), default=0)
             for take_reasons in (self._jobs, self._final, self._held_back, self._unplaced):
                 take_reasons.pop(job_id, None)
         self._reported_ended = {each for each in self._reported_ended if each[0][0] not in gone}

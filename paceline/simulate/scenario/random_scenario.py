@@ -7,6 +7,7 @@ from paceline.simulate.scenario.scenario import Scenario
 
 POOLS = ("/a", "/a/x", "/a/y", "/b")
 LEAVES = ("/a/x", "/a/y", "/b")
+NOT_OF_DAEMONS = ("instances", "preemptible", "strategy")
 ACT_MS = 600
 """Mean time between two things that users do."""
 
@@ -68,7 +69,7 @@ def _settings(draw: random.Random) -> dict[str, Any]:
 
 def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
     instances = draw.choice([1, 3, 10])
-    stateless = draw.random() < 0.25
+    service = draw.random() < 0.25
     sim = {
         "duration": f"{draw.randrange(60_000)}ms",
         "exit_code": draw.choice([0, 0, 0, 1]),
@@ -94,8 +95,11 @@ def _job(draw: random.Random, job_id: str, at: int) -> dict[str, Any]:
     }
     if draw.random() < 0.1:
         job["constraints"] = [{"attribute": "kind", "values": draw.choice([["few"], ["more", "some"]])}]
-    if stateless:
-        return job | {"kind": "stateless", "sla": {"max_unavailable": 1}}
+    kind = draw.choice(["stateless", "stateless", "stateful", "daemon"]) if service else "batch"
+    if kind == "daemon":
+        return {name: job[name] for name in job if name not in NOT_OF_DAEMONS} | {"kind": kind}
+    if service:
+        return job | {"kind": kind, "sla": {"max_unavailable": 1}}
     gang = draw.choice([instances, instances, 2]) if draw.random() < 0.2 and instances > 1 else 0
     return job | {"gang": {"min": gang}, "retries": {"max": draw.randrange(3)}}
 
