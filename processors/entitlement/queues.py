@@ -264,6 +264,9 @@ class Queues(Parts):
                 self.holdings.numbers += 1
             if "allocation" in amounts:
                 self.lines.changed_at(self.holdings.levels(pool))
+            if "daemons" in amounts:  # what there is to share is another amount, for all pools
+                for other in self.lines.below("/"):
+                    self.lines.touch(other)
         self.changes += 1
 
     def _claim(self, pool: str, claiming: list[tuple[I64, I64 | I32]], sign: int) -> None:

@@ -263,7 +263,6 @@ class Runs:
         else:
             self._final[event.job_id] = event.state
             self._by_digest[blake2b(event.job_id.encode(), digest_size=32).digest()[:16]] = event.job_id
-        job = self._jobs[event.job_id]
         counted = event.succeeded + event.failed + event.killed
         if counted != (tasks := self._tasks[event.job_id]):
             raise Violation(f"{round_}: {event.job_id} is {event.state} with {counted} of {tasks} outcomes")
