@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from bench import peak_memory_mib
@@ -21,11 +22,13 @@ from events.codes import RunReport, TaskState
 from events.columns import ints, pack_ints, pack_longs, spread
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered
-from events.records.jobs import JobSubmitted
-from events.records.lifecycle import GangsQueued
+from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.records.lifecycle import GangsQueued, RunsOrdered, RunsStopping, UpdateEnded
+from events.records.parts import UpdatePolicy
 from events.records.placement import TasksPlaced
 from events.records.pools import PoolDefined
 from events.records.tasks import RunsReported
+from events.spec import JobSpec
 from processors.lifecycle.machine import Lifecycle
 from processors.machine import Decided, Fact, PeerRound
 from processors.runtime.driver import PASSES_BYTES, Limits
@@ -36,6 +39,8 @@ START_MS = 1_700_000_000_000
 TASKS, LARGE, SMALL = 1_000_000, 100_000, 100
 """Tasks in all, and in a job of each kind."""
 HOSTS = 1000
+BATCH = 1000
+"""Instances that are updated at a time."""
 LIMITS = Limits()
 
 
@@ -112,6 +117,21 @@ class Cell:
             job = JobSubmitted(job_id=job_id, pool="/p", kind="stateless", instances=instances, command=("x",))
             self.place(self.settle([self.fact("paceline.jobs", job)]))
 
+    def answer(self, decisions: Iterable[Event]) -> list[Fact | PeerRound]:
+        """What others say to decisions, at once: hosts start and stop what they shall, and all that is queued has a
+        place.
+        """
+        inputs: list[Fact | PeerRound] = []
+        for each in decisions:
+            match each:
+                case GangsQueued():
+                    inputs.append(self.peer("placement", placed(each)))
+                case RunsOrdered():
+                    inputs.append(self.fact("paceline.tasks", reported(each, RunReport.STARTED)))
+                case RunsStopping():
+                    inputs.append(self.fact("paceline.tasks", reported(each, RunReport.STOPPED)))
+        return inputs
+
     def place(self, decisions: Iterable[Event]) -> None:
         """All that was queued is placed, and ordered."""
         queued = [each for each in decisions if isinstance(each, GangsQueued)]
@@ -136,6 +156,23 @@ def placed(queued: GangsQueued) -> TasksPlaced:
         host_ids=tuple(f"host-{number}" for number in range(HOSTS)),
         host_session=pack_longs([1] * HOSTS),
         host=pack_ints(instance % HOSTS),
+    )
+
+
+def reported(runs: RunsOrdered | RunsStopping, state: RunReport) -> RunsReported:
+    """A report on runs."""
+    count = len(ints(runs.run))
+    return RunsReported(
+        gateway="g",
+        job_ids=runs.job_ids,
+        job=runs.job,
+        instance=runs.instance,
+        run=runs.run,
+        host_ids=runs.host_ids,
+        host_session=pack_longs(np.ones(len(runs.host_ids), dtype=np.int64)),
+        host=runs.host,
+        state=pack_ints(np.full(count, state)),
+        exit_code=pack_ints(np.zeros(count, dtype=np.int32)),
     )
 
 
@@ -201,6 +238,55 @@ def small(folder: Path) -> dict[str, dict[str, float]]:
     }
 
 
+def submit(folder: Path) -> dict[str, dict[str, float]]:
+    """A job of 100,000 tasks with an override each: from the first chunk until it is accepted and all are queued."""
+    cell = Cell(folder)
+    cell.define_pool()
+    overrides = [
+        {"instances": f"{at}", "env": {"SHARD": f"shard-{at}"}, "labels": {"shard": f"{at}"}} for at in range(LARGE)
+    ]
+    spec = {"job_id": "job", "pool": "/p", "instances": LARGE, "command": ["x"], "overrides": overrides}
+    job = JobSpec.model_validate(spec)
+    facts = [cell.fact("paceline.jobs", event) for event in (*job.chunks, job.to_event())]
+    took, raw = cell.timed([facts])
+    queued = np.count_nonzero(cell.machine.tasks.arena["state"] == TaskState.QUEUED)
+    if queued != LARGE:
+        raise SystemExit(f"{queued} tasks are queued")
+    size = sum(len(fact.value) for fact in facts)
+    return {
+        "figures": {"submit_overrides_s": took},
+        "references": {"raw_submit_overrides_s": raw, "raw_submit_overrides_mib": size / 2**20},
+    }
+
+
+def update(folder: Path) -> dict[str, dict[str, float]]:
+    """A service of 100,000 instances gets another environment, 1,000 instances at a time."""
+    cell = Cell(folder)
+    cell.define_pool()
+    job = JobSubmitted(job_id="job", pool="/p", kind="stateless", instances=LARGE, command=("x",))
+    asked = JobUpdateRequested(
+        job_id="job",
+        command_id="1",
+        spec=encode(msgspec.structs.replace(job, env={"VERSION": "2"}, update=UpdatePolicy(batch=BATCH))),
+    )
+    said = cell.settle([cell.fact("paceline.jobs", job)])
+    while inputs := cell.answer(said):
+        said = cell.settle(inputs)
+    before = cell.seconds, cell.raw_seconds
+    said, ended, inputs = [], False, [cell.fact("paceline.jobs", asked)]
+    while inputs or said:
+        said = cell.round(inputs)
+        ended |= any(isinstance(each, UpdateEnded) and each.state == "SUCCEEDED" for each in said)
+        inputs = cell.answer(said)
+    if not ended:
+        raise SystemExit("the update isn't over")
+    took, raw = cell.seconds - before[0], cell.raw_seconds - before[1]
+    return {
+        "figures": {"update_instances_per_s": LARGE / took},
+        "references": {"raw_update_instances_per_s": LARGE / raw},
+    }
+
+
 def restart(folder: Path) -> dict[str, dict[str, float]]:
     """The machine back from the store that `large` has left."""
     begin = time.perf_counter()
@@ -225,6 +311,8 @@ PARTS: dict[str, Callable[[Path], dict[str, dict[str, float]]]] = {
     "large": large,
     "restart": restart,
     "small": small,
+    "submit": submit,
+    "update": update,
 }
 
 

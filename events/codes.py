@@ -171,6 +171,8 @@ class Code(StrEnum):
     """The job has tasks that haven't ended; it is deleted with force only."""
     BEING_DELETED = "BEING_DELETED"
     """The job is to be forgotten as soon as its tasks have ended."""
+    OVERRIDES_MISSING = "OVERRIDES_MISSING"
+    """The job names overrides that weren't uploaded before it, or can't be read."""
     VERSION_CONFLICT = "VERSION_CONFLICT"
     """The job has another version than the command expects."""
     NO_SUCH_VERSION = "NO_SUCH_VERSION"

@@ -24,11 +24,12 @@ from pydantic_core.core_schema import ValidationInfo
 
 from events.bounds import CONSTRAINTS_MAX, DESCRIPTION_MAX, GANG_PORTS_MAX, INSTANCES_MAX, OPEN_FILES_MAX, WORD_MAX
 from events.codec import encode
+from events.instance_ranges import write_ranges
 from events.quantities import Milliseconds, SomeMilliseconds, write_amounts, write_ms
-from events.records.jobs import JobSubmitted
+from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.resources import STANDARD, Unit, in_order
 from events.spec_health import Health, health_body
-from events.spec_overrides import Override, check_overrides, overrides_body, resolve
+from events.spec_overrides import Override, Placed, check_overrides, overrides_body, resolve
 from events.spec_parts import (
     Command,
     Constraint,
@@ -52,7 +53,6 @@ from events.spec_parts import (
     sim_body,
     update_body,
 )
-from events.task_overrides import Resolved
 from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
@@ -265,7 +265,8 @@ class JobSpec(Spec):
 
     @model_validator(mode="after")
     def _fits_a_record(self) -> "JobSpec":
-        size = len(encode(self.to_event(self.job_id or "x" * 128)))
+        events = (*self.chunks, self.to_event(self.job_id or "x" * 128))
+        size = max(len(encode(event)) for event in events)
         if size > FACT_BYTES_MAX:
             raise PydanticCustomError(
                 "too_large",
@@ -274,12 +275,17 @@ class JobSpec(Spec):
             )
         return self
 
+    @property
+    def chunks(self) -> tuple[OverridesUploaded, ...]:
+        """The facts to append before `to_event`: overrides that are too many for it."""
+        return self._placed.chunks
+
     def to_event(self, job_id: str | None = None) -> JobSubmitted:
         """The fact to append. Raises `ValueError` where neither the spec nor the caller names the job."""
         job_id = job_id or self.job_id
         if not job_id:
             raise ValueError("the job has no id")
-        sim, own = self.sim, self._resolved
+        sim = self.sim
         silence = self.on_silence if self.kind != "stateful" or self.on_silence.after else STATEFUL_SILENCE
         return JobSubmitted(
             job_id=job_id,
@@ -315,18 +321,16 @@ class JobSpec(Spec):
             labels=self.labels,
             owner=self.owner,
             simulated=sim.to_part() if sim else None,
-            overrides=own.overrides,
-            override_first=own.first,
-            override_count=own.count,
-            override=own.override,
-            spec_hash=self.hash(),
+            **self._placed.own,
+            spec_hash=self._hash,
         )
 
     @cached_property
-    def _resolved(self) -> Resolved:
+    def _placed(self) -> Placed:
         return resolve(self.overrides, self.instances)
 
-    def hash(self) -> bytes:
+    @cached_property
+    def _hash(self) -> bytes:
         """BLAKE2b-256 of the canonical JSON without the id. Defaults are left out, so that a field that a later release
         adds doesn't turn a repeat into another job.
         """
@@ -337,7 +341,8 @@ class JobSpec(Spec):
 
 def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]:
     """The JSON of a submitted job, normalised, defaults written out; `units`: those of the cell's resources. It may
-    break the rules of `JobSpec` where the fact came another way.
+    break the rules of `JobSpec` where the fact came another way. Overrides in chunks aren't read, it says which
+    instances they are of.
     """
     sim = event.simulated
     spec: dict[str, Any] = {
@@ -377,6 +382,8 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         spec["overrides"] = overrides_body(event, units)
     if event.kind == "daemon":
         del spec["instances"]
+    if event.chunks:
+        spec["overrides_of"] = write_ranges((chunk.first, chunk.count) for chunk in event.chunks)
     return spec
 
 

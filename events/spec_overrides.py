@@ -1,16 +1,17 @@
 """Overrides in the spec of a job: what some of its instances have instead of what the job says."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from events.bounds import CONSTRAINTS_MAX, GANG_PORTS_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
 from events.instance_ranges import PATTERN, read_ranges, write_ranges
+from events.override_chunks import name_of, upload
 from events.quantities import Milliseconds, write_amounts, write_ms
-from events.records.jobs import JobSubmitted
-from events.records.parts import TaskOverride
+from events.records.jobs import JobSubmitted, OverridesUploaded
+from events.records.parts import OverrideChunk, TaskOverride
 from events.resources import Unit
 from events.spec_parts import (
     Command,
@@ -28,7 +29,10 @@ from events.spec_parts import (
     on_silence_body,
     sim_body,
 )
-from events.task_overrides import Resolved, ranges_of, resolved
+from events.task_overrides import Resolved, parts_of, ranges_of, resolved
+
+CHUNK_BYTES = 256 * 1024
+"""What the overrides in one record take decoded: a reader decodes all of them for one instance."""
 
 
 class Override(Spec):
@@ -111,20 +115,46 @@ def check_overrides(overrides: list[Override], job: Mapping[str, Any]) -> None:
         raise PydanticCustomError("overrides", "{what}", {"what": message})
 
 
-def resolve(overrides: Iterable[Override], instances: int) -> Resolved:
+class Placed(NamedTuple):
+    """Resolved overrides as facts hold them: what stands in the record of the job, and chunks that are uploaded before
+    it. Few overrides stand in the job, many in chunks.
+    """
+
+    own: dict[str, Any]
+    """Fields of the job."""
+    chunks: tuple[OverridesUploaded, ...]
+
+
+def placed(own: Resolved) -> Placed:
+    """The overrides of a job, as few or many."""
+    parts = parts_of(own, CHUNK_BYTES)
+    if len(parts) <= 1:
+        return Placed({"overrides": own.overrides, **own.columns()}, ())
+    chunks = tuple(
+        upload(JobSubmitted(job_id="", pool="", overrides=part.overrides, **part.columns())) for part in parts
+    )
+    spans = ((int(part.first[0]), int(part.first[-1] + part.count[-1])) for part in parts)
+    named = (
+        OverrideChunk(name_of(chunk), first, end - first) for chunk, (first, end) in zip(chunks, spans, strict=True)
+    )
+    return Placed({"chunks": tuple(named)}, chunks)
+
+
+def resolve(overrides: Iterable[Override], instances: int) -> Placed:
     """What the instances of a job have in the end."""
-    return resolved(((read_ranges(each.instances), each.to_part()) for each in overrides), instances)
+    return placed(resolved(((read_ranges(each.instances), each.to_part()) for each in overrides), instances))
 
 
 def overrides_body(job: JobSubmitted, units: Mapping[str, Unit]) -> list[dict[str, Any]]:
-    """The JSON of the overrides of a fact; `units`: those of the cell's resources."""
-    return [
-        {"instances": write_ranges(ranges), **_body(job.overrides[at], units)} for at, ranges in ranges_of(job).items()
-    ]
+    """The JSON of the overrides that stand in the record of a job; `units`: those of the cell's resources."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for first, count, at in zip(*(column.tolist() for column in ranges_of(job)), strict=True):
+        found.setdefault(at, []).append((first, count))
+    return [{"instances": write_ranges(ranges), **_body(job.overrides[at], units)} for at, ranges in found.items()]
 
 
 def _body(override: TaskOverride, units: Mapping[str, Unit]) -> dict[str, Any]:
-    body: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "command": None if override.command is None else list(override.command),
         "env": dict(override.env) or None,
         "resources": write_amounts(override.resources, units) or None,
@@ -136,4 +166,4 @@ def _body(override: TaskOverride, units: Mapping[str, Unit]) -> dict[str, Any]:
         "labels": dict(override.labels) or None,
         "sim": override.simulated and sim_body(override.simulated),
     }
-    return {name: value for name, value in body.items() if value is not None}
+    return {name: value for name, value in shown.items() if value is not None}

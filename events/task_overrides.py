@@ -2,21 +2,28 @@
 
 `env`, `resources` and `labels` merge by key, all else replaces; where several overrides name an instance, each applies
 on top of those before it.
+
+Overrides stand in the record of a job or, where they are many, in records before it, the chunks, which it names by
+hash. A key tells which override an instance has: 0 for none, else the place of the record that has it, 0 for that of
+the job, times `CHUNK`, and its index there plus 1.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from events.bounds import INSTANCES_MAX
 from events.columns import I64, distinct, ints, pack_ints, spread
+from events.override_chunks import Chunks
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskOverride
 from events.resources import in_order
 
+CHUNK = 1 << 20
+assert CHUNK > INSTANCES_MAX
 MERGED = ("env", "resources", "labels")
 REPLACED = ("command", "ports", "constraints", "strategy", "stop_grace_ms", "simulated")
 JOB_FIELDS = frozenset(
@@ -24,11 +31,10 @@ JOB_FIELDS = frozenset(
         *("job_id", "pool", "kind", "instances", "priority", "preemptible", "gang_min", "max_unavailable", "update"),
         *("controller", "on_controller_end", "on_preempt", "retries_max", "retries_system", "max_running"),
         *("max_runtime_ms", "start_deadline_ms", "description", "labels", "owner", "spec_hash"),
-        *("overrides", "override_first", "override_count", "override"),
+        *("overrides", "override_first", "override_count", "override", "chunks"),
     }
 )
 """What a job says of itself and not of how its tasks run: a run needn't end for a change of one of these."""
-_CONTENT = tuple(name for name in JobSubmitted.__struct_fields__ if name not in JOB_FIELDS)
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -39,15 +45,22 @@ class Resolved:
     """Overrides as a record has them: each content once, and the ranges of instances that have one."""
 
     overrides: tuple[TaskOverride, ...]
-    first: bytes
-    count: bytes
-    override: bytes
+    first: I64
+    count: I64
+    override: I64
+
+    def columns(self) -> dict[str, Any]:
+        """The ranges as fields of a record."""
+        columns = {"override_first": self.first, "override_count": self.count, "override": self.override}
+        return {name: pack_ints(column) for name, column in columns.items()}
 
 
 def merged(base: S, override: msgspec.Struct) -> S:
     """A job with what an override says instead; or the override that two make, the later one on top."""
-    changes = {name: getattr(override, name) for name in REPLACED}
-    changes = {name: value for name, value in changes.items() if value is not None}
+    changes: dict[str, Any] = {}
+    for name in REPLACED:
+        if (value := getattr(override, name)) is not None:
+            changes[name] = value
     for name in MERGED:
         if value := getattr(override, name):
             changes[name] = getattr(base, name) | value
@@ -62,11 +75,10 @@ def resolved(overrides: Iterable[tuple[Sequence[tuple[int, int]], TaskOverride]]
     known = {_encoder.encode(contents[0]): 0}
     have = np.zeros(instances, dtype=np.int64)
     for ranges, override in overrides:
-        first, count = np.array(ranges, dtype=np.int64).reshape(-1, 2).T
-        slots = spread(first, count)
+        slots = _slots(ranges)
         before = have[slots]
         for each in distinct(before).tolist():
-            content = merged(contents[each], override)
+            content = merged(contents[each], override) if each else override
             number = known.setdefault(_encoder.encode(content), len(contents))
             if number == len(contents):
                 contents.append(content)
@@ -74,52 +86,79 @@ def resolved(overrides: Iterable[tuple[Sequence[tuple[int, int]], TaskOverride]]
     starts = np.flatnonzero(np.diff(have, prepend=-1))
     counts = np.diff(np.append(starts, instances))
     other = have[starts] > 0
-    numbers = have[starts][other].tolist()
+    return _numbered(contents, starts[other], counts[other], have[starts][other])
+
+
+def _slots(ranges: Sequence[tuple[int, int]]) -> I64:
+    if len(ranges) == 1:  # of many overrides most are of few instances
+        first, count = ranges[0]
+        return np.arange(first, first + count)
+    firsts, counts = np.array(ranges, dtype=np.int64).reshape(-1, 2).T
+    return spread(firsts, counts)
+
+
+def _numbered(contents: Sequence[TaskOverride], first: I64, count: I64, content: I64) -> Resolved:
+    """The contents that ranges have, numbered in the order of these."""
+    numbers = content.tolist()
     places = {number: place for place, number in enumerate(dict.fromkeys(numbers))}
-    return Resolved(
-        tuple(contents[number] for number in places),
-        pack_ints(starts[other]),
-        pack_ints(counts[other]),
-        pack_ints(places[number] for number in numbers),
-    )
+    index = np.array([places[number] for number in numbers], dtype=np.int64)
+    return Resolved(tuple(contents[number] for number in places), first, count, index)
 
 
-def ranges_of(job: JobSubmitted) -> dict[int, list[tuple[int, int]]]:
-    """Of each override its ranges of instances, as first instance and how many; those that can't be are left out."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    columns = (ints(column).tolist() for column in (job.override_first, job.override_count, job.override))
-    for first, count, at in zip(*columns, strict=False):
-        if 0 <= at < len(job.overrides) and first >= 0 and count > 0:
-            found.setdefault(at, []).append((first, count))
-    return found
+def parts_of(whole: Resolved, bytes_max: int) -> list[Resolved]:
+    """The same in several parts, each of neighbouring instances, and of about so many bytes."""
+    parts: list[Resolved] = []
+    sizes = [len(_encoder.encode(each)) for each in whole.overrides]
+    begin = size = 0
+    seen: set[int] = set()
+    for at, number in enumerate(whole.override.tolist()):
+        size += 12 + (0 if number in seen else sizes[number])
+        seen.add(number)
+        if size >= bytes_max or at == len(whole.override) - 1:
+            these = slice(begin, at + 1)
+            parts.append(_numbered(whole.overrides, whole.first[these], whole.count[these], whole.override[these]))
+            begin, size, seen = at + 1, 0, set()
+    return parts
 
 
-def override_index(job: JobSubmitted) -> I64:
-    """For each instance the index of its override plus 1, 0 for none."""
-    found = np.zeros(job.instances, dtype=np.int64)
-    for at, ranges in ranges_of(job).items():
-        for first, count in ranges:
-            found[first : first + count] = at + 1
-    return found
-
-
-def instance_of(job: JobSubmitted, override: int) -> JobSubmitted:
-    """The job as instances with an override have it, by what `override_index` says of them."""
-    if not override:
-        return job
-    own = merged(job, job.overrides[override - 1])
-    return msgspec.structs.replace(own, resources=in_order(own.resources))
-
-
-def content_digests(job: JobSubmitted) -> I64:
-    """For each instance a digest of all that its runs are made from: equal where a run of one may go on as one of the
-    other, in this version of the job or in another.
+def ranges_of(job: JobSubmitted) -> tuple[I64, I64, I64]:
+    """The ranges of instances with an override in the record of a job, ascending: first instance, how many, and index
+    of the override. Those that can't be are left out.
     """
-    plain = msgspec.structs.replace(job, resources=in_order(job.resources))
-    variants = [_digest(instance_of(plain, at)) for at in range(len(job.overrides) + 1)]
-    return np.array(variants, dtype=np.int64)[override_index(job)]
+    columns = (job.override_first, job.override_count, job.override)
+    first, count, at = (ints(column).astype(np.int64) for column in columns)
+    if not len(first) == len(count) == len(at):
+        return first[:0], count[:0], at[:0]
+    good = np.flatnonzero((first >= 0) & (count > 0) & (at >= 0) & (at < len(job.overrides)))
+    order = good[np.argsort(first[good], kind="stable")]
+    return first[order], count[order], at[order]
 
 
-def _digest(job: JobSubmitted) -> int:
-    content = _encoder.encode([getattr(job, name) for name in _CONTENT])
-    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little", signed=True)
+def override_keys(job: JobSubmitted, instances: I64, chunk: Chunks) -> I64:
+    """The key of each instance. Raises `KeyError` where a chunk is needed that there isn't."""
+    keys = _found(job, instances)
+    for place, part in enumerate(job.chunks, 1):
+        mine = np.flatnonzero((instances >= part.first) & (instances < part.first + part.count))
+        if len(mine):
+            found = _found(chunk(part.digest), instances[mine])
+            keys[mine[found > 0]] = place * CHUNK + found[found > 0]
+    return keys
+
+
+def _found(job: JobSubmitted, instances: I64) -> I64:
+    first, count, at = ranges_of(job)
+    if not len(first):
+        return np.zeros(len(instances), dtype=np.int64)
+    place = np.searchsorted(first, instances, side="right") - 1
+    within = (place >= 0) & (instances < first[place] + count[place])
+    return np.where(within, at[place] + 1, 0)
+
+
+def instance_of(job: JobSubmitted, key: int, chunk: Chunks) -> JobSubmitted:
+    """The job as instances with a key have it."""
+    if not key:
+        return job
+    place, at = divmod(key, CHUNK)
+    overrides = chunk(job.chunks[place - 1].digest).overrides if place else job.overrides
+    own = merged(job, overrides[at - 1])
+    return msgspec.structs.replace(own, resources=in_order(own.resources))

@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from events.records.base import Event
-from events.records.parts import Constraint, HealthCheck, Simulated, TaskOverride, UpdatePolicy
+from events.records.parts import Constraint, HealthCheck, OverrideChunk, Simulated, TaskOverride, UpdatePolicy
 
 
 class JobActionRequested(Event, frozen=True, kw_only=True):
@@ -230,6 +230,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     override: bytes = b""
     """Index into overrides of each range. Column of little-endian int32."""
 
+    chunks: tuple[OverrideChunk, ...] = ()
+    """Further overrides, which were uploaded before; no instance has two."""
+
     spec_hash: bytes = b""
     """Hash of the spec as the client sent it; equal means a repeat. Empty: the owner hashes the record."""
 
@@ -260,10 +263,24 @@ class JobUpdateRequested(Event, frozen=True, kw_only=True):
     """Whatever the user wants kept with the command."""
 
 
+class OverridesUploaded(Event, frozen=True, kw_only=True):
+    """Overrides of a job that are too many for its JobSubmitted, which stands later in the log and names this record.
+    It can be named for an hour.
+    """
+
+    topic: ClassVar[str] = "paceline.jobs"
+
+    content: bytes
+    """The overrides, compressed with zlib: an encoded JobSubmitted of which nothing but its overrides counts. Its name
+    is the BLAKE2b-256 of these bytes.
+    """
+
+
 ALL: tuple[type[Event], ...] = (
     JobActionRequested,
     JobPriorityRequested,
     JobStopRequested,
     JobSubmitted,
     JobUpdateRequested,
+    OverridesUploaded,
 )

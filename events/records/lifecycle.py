@@ -429,6 +429,18 @@ class JobsForgotten(Event, frozen=True, kw_only=True):
     """
 
 
+class OverridesDropped(Event, frozen=True, kw_only=True):
+    """Uploaded overrides can be named no more by what comes; jobs that have them keep them."""
+
+    topic: ClassVar[str] = "paceline.lifecycle"
+
+    digests: tuple[bytes, ...]
+    """Of each OverridesUploaded the BLAKE2b-256 of its content."""
+
+    cause: Cause | None = None
+    """The deadline that passed."""
+
+
 class PreemptionAnswered(Event, frozen=True, kw_only=True):
     """The only answer to a PreemptionsOrdered. Sla is heard on all its runs before any is stopped."""
 
@@ -814,6 +826,7 @@ ALL: tuple[type[Event], ...] = (
     JobRejected,
     JobSlaChanged,
     JobsForgotten,
+    OverridesDropped,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,

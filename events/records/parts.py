@@ -148,6 +148,19 @@ class TaskOverride(NestedRecord, frozen=True):
     """How simulated agents play the tasks."""
 
 
+class OverrideChunk(NestedRecord, frozen=True):
+    """Overrides of neighbouring instances that stand in a record of their own."""
+
+    digest: bytes
+    """Names an OverridesUploaded: the BLAKE2b-256 of its content."""
+
+    first: int
+    """The first instance that may have an override there."""
+
+    count: int
+    """How many instances from there on may."""
+
+
 class ResourceKind(NestedRecord, frozen=True):
     """A kind of resource that the cell knows beside cpu, memory, disk and gpu."""
 

@@ -21,7 +21,7 @@ from events.columns import distinct
 from events.delivery import Inbox
 from events.log.port import AppendUnknown, Log, LogUnavailable, NewRecord, identity
 from events.records.hosts import GatewayBeat, HostBack, HostConnected, HostOffered, HostSilent
-from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import HostReconciled
 from events.records.placement import HostRemoved
 from events.records.rounds import EpochStarted, RoundCommitted
@@ -316,7 +316,7 @@ class Gateway:
     def _take(self, delivered: Delivered) -> None:
         event, position = delivered.event, delivered.record.offset + 1
         match event:
-            case JobSubmitted() | JobUpdateRequested():
+            case JobSubmitted() | JobUpdateRequested() | OverridesUploaded():
                 self._desired_runs.asked(delivered.record.offset, event)
             case HostOffered():
                 self._desired_runs.offered(event)

@@ -11,13 +11,14 @@ from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.hosts import HostOffered
-from events.records.jobs import JobSubmitted, JobUpdateRequested
+from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
     InstancesChanged,
     JobAccepted,
     JobChanged,
     JobRejected,
+    OverridesDropped,
     RunsEnded,
     RunsOrdered,
     RunsStopping,
@@ -85,8 +86,8 @@ class DesiredRuns:
         """A host says what it has."""
         self._gangs.offered(event)
 
-    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested) -> None:
-        """A job, or another version of one, that lifecycle has not answered yet."""
+    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested | OverridesUploaded) -> None:
+        """A job, or another version of one, that lifecycle has not answered yet; or overrides that one may name."""
         self._specs.asked(offset, event)
 
     def take(self, decision: Event) -> HostOrders | None:
@@ -97,7 +98,9 @@ class DesiredRuns:
             case JobRejected() | CommandAnswered():
                 self._specs.answered(decision.jobs_offset)
             case UpdateStarted():
-                self._update_started(decision)
+                self._specs.started(decision)
+            case OverridesDropped():
+                self._specs.uploads_dropped(decision)
             case InstancesChanged():
                 self._instances_changed(decision)
             case RunsOrdered():
@@ -206,17 +209,6 @@ class DesiredRuns:
         self._slots.take(decision.job_id, decision.instances)
         if decision.gang_min:
             self._gangs.accepted(decision.job_id, decision.gang_min)
-        if ports := max(shape.ports for shape in decision.shapes):
-            self._ports[decision.job_id] = np.zeros((decision.instances, ports), dtype=np.int32)
-
-    def _update_started(self, decision: UpdateStarted) -> None:
-        if decision.job_id not in self._specs:
-            return
-        self._specs.started(decision)
-        rows, width = self._slots.size(decision.job_id), self._specs.ports(decision.job_id)
-        ports = self._ports.get(decision.job_id, np.zeros((rows, 0), dtype=np.int32))
-        if width > ports.shape[1]:
-            self._ports[decision.job_id] = np.pad(ports, ((0, 0), (0, width - ports.shape[1])))
 
     def _instances_changed(self, decision: InstancesChanged) -> None:
         """What is removed is forgotten; a host is told of the job's instances when it next starts one of them."""
@@ -301,16 +293,23 @@ class DesiredRuns:
         if not len(values) or len(counts) != len(job) or int(ends[-1]) != len(values):
             return
         for at in distinct(job[known & (counts > 0)]).tolist():
-            table = self._ports.get(decision.job_ids[at])
-            if table is None:
-                continue
             mine = np.flatnonzero(known & (job == at))
+            table = self._ports_table(decision.job_ids[at], int(counts[mine].max()))
             for width in distinct(counts[mine]).tolist():
                 these = mine[counts[mine] == width]
                 first = ends[these] - width
                 row = np.zeros((len(these), table.shape[1]), dtype=np.int32)
-                row[:, :width] = values[first[:, None] + np.arange(width)][:, : table.shape[1]]
+                row[:, :width] = values[first[:, None] + np.arange(width)]
                 table[instance[these]] = row
+
+    def _ports_table(self, job_id: str, width: int) -> I32:
+        """The ports of a job, so many of each instance at least."""
+        table = self._ports.get(job_id)
+        if table is None:
+            table = np.zeros((self._slots.size(job_id), 0), dtype=np.int32)
+        more = max(0, width - table.shape[1])
+        table = self._ports[job_id] = np.pad(table, ((0, 0), (0, more))) if more else table
+        return table
 
     def _ports_of(self, job_ids: Sequence[str], job: Column, instance: Column) -> I32:
         """A row of ports for each item, as wide as the job with most ports; no column at all where none has any."""

@@ -1,27 +1,26 @@
 """The specifications by which runs start: of each job those of the versions that runs are of, or may be of again."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from events.columns import I64, indexed, ints
+from events.columns import indexed, ints
 from events.job_versions import wanted_spec
-from events.records.jobs import JobSubmitted, JobUpdateRequested
-from events.records.lifecycle import JobAccepted, UpdateStarted
-from events.records.parts import TaskOverride
+from events.override_chunks import name_of, reader
+from events.records.jobs import JobSubmitted, JobUpdateRequested, OverridesUploaded
+from events.records.lifecycle import JobAccepted, OverridesDropped, UpdateStarted
 from events.structs import known
-from events.task_overrides import instance_of, override_index
+from events.task_overrides import instance_of, override_keys
 from hostagent.task_columns import Column
 
-T = TypeVar("T", JobSubmitted, TaskOverride)
 BITS, MASK = 32, (1 << 32) - 1
 """Two numbers in one."""
 
 
 class Variant(NamedTuple):
-    """By what a run starts: the version of its job, and the override of its instance, 0 for none."""
+    """By what a run starts: the version of its job, and the key of the override of its instance, 0 for none."""
 
     job_id: str
     version: int
@@ -34,11 +33,36 @@ class Specifications:
     def __init__(self) -> None:
         self._of: dict[str, dict[int, JobSubmitted]] = {}
         self._asked: dict[int, JobSubmitted] = {}
-        self._overrides: dict[tuple[str, int], I64] = {}
-        """Of each version with overrides which one each instance has, as `override_index`."""
+        self._later: dict[str, int] = {}
+        """Of jobs whose first run isn't run 1 how many runs there were before."""
+        self._chunks: dict[bytes, bytes] = {}
+        """Uploaded overrides by name, compressed as they came."""
+        self._nameable: set[bytes] = set()
+        """Those that jobs to come may still name."""
+        self._read = reader(self._chunks)
 
-    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested) -> None:
-        """A submission or an update that lifecycle has yet to answer."""
+    def _uploaded(self, event: OverridesUploaded) -> None:
+        name = name_of(event)
+        self._chunks[name] = event.content
+        self._nameable.add(name)
+
+    def uploads_dropped(self, decision: OverridesDropped) -> None:
+        """Overrides that no job to come can name any more leave where no job has them."""
+        self._nameable.difference_update(decision.digests)
+        self._leave(decision.digests)
+
+    def _leave(self, names: Iterable[bytes]) -> None:
+        """Lets go of chunks that nobody needs."""
+        used = {chunk.digest for versions in self._of.values() for spec in versions.values() for chunk in spec.chunks}
+        used |= {chunk.digest for spec in self._asked.values() for chunk in spec.chunks}
+        for name in set(names) - used - self._nameable:
+            self._chunks.pop(name, None)
+
+    def asked(self, offset: int, event: JobSubmitted | JobUpdateRequested | OverridesUploaded) -> None:
+        """A submission or an update that lifecycle has yet to answer, or overrides that one may name."""
+        if isinstance(event, OverridesUploaded):
+            self._uploaded(event)
+            return
         spec = wanted_spec(event) if isinstance(event, JobUpdateRequested) else event
         if spec is not None:
             self._asked[offset] = spec
@@ -55,7 +79,7 @@ class Specifications:
         if job.job_id != decision.job_id:
             job = msgspec.structs.replace(job, job_id=decision.job_id)
         if decision.first_run > 1:
-            job = _later(job, decision.first_run - 1)
+            self._later[decision.job_id] = decision.first_run - 1
         self._put(decision.job_id, 1, job)
         return True
 
@@ -68,9 +92,7 @@ class Specifications:
         if spec is not None:
             instances = next(iter(versions.values())).instances
             self._put(decision.job_id, decision.version, msgspec.structs.replace(spec, instances=instances))
-        for number in ints(decision.forgotten).tolist():
-            versions.pop(number, None)
-            self._overrides.pop((decision.job_id, number), None)
+        self._forget(versions.pop(number, None) for number in ints(decision.forgotten).tolist())
 
     def resized(self, job_id: str, instances: int) -> None:
         """A job has another number of instances: hosts hear it when they start one."""
@@ -79,8 +101,12 @@ class Specifications:
 
     def dropped(self, job_id: str) -> None:
         """A job has ended."""
-        for number in self._of.pop(job_id, ()):
-            self._overrides.pop((job_id, number), None)
+        self._forget(self._of.pop(job_id, {}).values())
+        self._later.pop(job_id, None)
+
+    def _forget(self, specs: Iterable[JobSubmitted | None]) -> None:
+        if chunks := [chunk.digest for spec in specs if spec for chunk in spec.chunks]:
+            self._leave(chunks)
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._of
@@ -89,7 +115,8 @@ class Specifications:
         """What a run starts by; None where it isn't to start."""
         if not variant.version:
             return None
-        return instance_of(self._of[variant.job_id][variant.version], variant.override)
+        spec = instance_of(self._of[variant.job_id][variant.version], variant.override, self._read)
+        return _fails_later(spec, self._later.get(variant.job_id, 0))
 
     def variants(
         self, job_ids: Sequence[str], job: Column, instance: Column, version: Column
@@ -99,26 +126,20 @@ class Specifications:
         named = [(job_ids[each >> BITS], each & MASK) for each in both.tolist()]
         override = np.zeros(len(job), dtype=np.int64)
         for at, each in enumerate(named):
-            if (known := self._overrides.get(each)) is not None:
-                override[index == at] = known[instance[index == at]]
+            spec = self._of[each[0]].get(each[1]) if each[1] else None
+            if spec is not None and (spec.overrides or spec.chunks):
+                override[index == at] = override_keys(spec, instance[index == at], self._read)
         all_, index = indexed(index.astype(np.int64) << BITS | override)
         found = [(named[each >> BITS], each & MASK) for each in all_.tolist()]
         return [Variant(job_id, number, at) for (job_id, number), at in found], index
 
-    def ports(self, job_id: str) -> int:
-        """Most ports that a task of a job has."""
-        specs = self._of[job_id].values()
-        own = (each.ports or () for spec in specs for each in spec.overrides)
-        return max(len(ports) for ports in (*(spec.ports for spec in specs), *own))
-
     def _put(self, job_id: str, number: int, spec: JobSubmitted) -> None:
         self._of.setdefault(job_id, {})[number] = spec
-        if spec.overrides:
-            self._overrides[job_id, number] = override_index(spec)
 
     def dump(self) -> dict[str, Any]:
         """All there is, as values that MessagePack takes."""
-        return {"of": self._of, "asked": self._asked}
+        chunks, nameable = list(self._chunks.items()), list(self._nameable)
+        return {"of": self._of, "asked": self._asked, "later": self._later, "chunks": chunks, "nameable": nameable}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes what `dump` gave, while there is nothing yet."""
@@ -126,17 +147,15 @@ class Specifications:
             for number, spec in versions.items():
                 self._put(job_id, number, spec)
         self._asked = msgspec.convert(state["asked"], known(dict[int, JobSubmitted]))
+        self._later = state["later"]
+        self._chunks.update(state["chunks"])
+        self._nameable.update(state["nameable"])
 
 
-def _later(job: JobSubmitted, runs: int) -> JobSubmitted:
+def _fails_later(job: JobSubmitted, runs: int) -> JobSubmitted:
     """The job with the same simulated failures, so many runs later."""
-    overrides = tuple(_fails_later(each, runs) for each in job.overrides)
-    return msgspec.structs.replace(_fails_later(job, runs), overrides=overrides)
-
-
-def _fails_later(job: T, runs: int) -> T:
     simulated = job.simulated
-    if simulated is None:
+    if simulated is None or not runs:
         return job
     failures = {name: getattr(simulated, name) for name in ("fail_runs", "fail_run", "unhealthy_runs")}
     later = {name: runs + run for name, run in failures.items() if run}

@@ -26,11 +26,12 @@ from events.records.lifecycle import (
     JobRejected,
 )
 from events.records.parts import Cause
-from events.resources import Kinds, UnknownResource
+from events.resources import Kinds
 from events.topics import JOBS
 from processors.lifecycle.ended_jobs import EndedJobs, spec_digest
 from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.jobs import command_digest
+from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.rows import (
     ActionRow,
     AskRow,
@@ -45,7 +46,7 @@ from processors.lifecycle.rows import (
 from processors.lifecycle.shapes import task_shapes
 from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.commands import Answer, UpdateCommands
-from processors.lifecycle.validation import priority_fault, refusal
+from processors.lifecycle.validation import priority_fault, refusal, resources_refusal
 from processors.state.record_rows import row_of
 from processors.state.table import Table
 
@@ -64,6 +65,7 @@ class LifecycleView(Protocol):
     ended: EndedJobs
     commands: UpdateCommands
     instance_commands: InstanceCommands
+    chunks: OverrideChunks
 
     @property
     def settings(self) -> Settings:
@@ -214,7 +216,7 @@ class CommandAnswers:
         if job is None or job.job_id != fact.job_id:
             what = "no specification of a job" if job is None else f"the specification of job {job.job_id[:140]}"
             return Code.INVALID_SPEC, f"the update of job {fact.job_id} holds {what}"
-        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms) or self._resources_refusal(job)
+        why = self._spec_refusal(ask, job)
         row = self._view.jobs[job.job_id]
         return why or self._tasks_refusal(row.pool, self._view.pools.get(row.pool), job.instances - row.tasks)
 
@@ -233,8 +235,7 @@ class CommandAnswers:
         if first_run > RUN_MAX:
             message = f"jobs of the id {job.job_id} have had all runs up to {first_run - 1}; choose another id"
             return JobRejected(job_id=job.job_id, jobs_offset=offset, code=Code.ID_TAKEN, message=message)
-        why = refusal(job, ask.size, self._view.settings.host_lost_after_ms)
-        why = why or self._resources_refusal(job) or self._pool_refusal(job)
+        why = self._spec_refusal(ask, job) or self._pool_refusal(job)
         if why and self._may_come(why[0], job, ask.at_ms):
             self._delayed.add(job.job_id)
             return None
@@ -246,7 +247,7 @@ class CommandAnswers:
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._tasks += job.instances
         self._fresh.append((job, first_run))
-        return accepted(offset, job, first_run)
+        return accepted(offset, self._view.chunks.whole_of(job), first_run)
 
     def _may_come(self, why: Code, job: SubmittedRow, at_ms: int) -> bool:
         """Whether what a job lacks may have been defined before it: the log isn't read yet, or a fact not answered."""
@@ -265,15 +266,12 @@ class CommandAnswers:
             return spec_digest(row.spec_hash)
         return ended.spec if ended is not None else self._accepted.get(job_id)
 
-    def _resources_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
-        kinds = self._view.kinds
-        for resources in (job.resources, *(override.resources for override in job.overrides if override.resources)):
-            if unknown := kinds.unknown(resources):
-                return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
-        for shape in task_shapes(job).shapes:
-            if not shape.resources.keys() - kinds.licences.keys() - {"memory", "disk"}:  # any number fits on a host
-                return Code.INVALID_SPEC, "resources name only licences, memory and disk; a task needs some cpu too"
-        return None
+    def _spec_refusal(self, ask: AskRow, job: SubmittedRow) -> tuple[Code, str] | None:
+        """Why a specification can't be taken, by itself and for the resources that it names."""
+        whole, settings = self._view.chunks.whole(job), self._view.settings
+        if isinstance(whole, str):
+            return Code.OVERRIDES_MISSING, whole
+        return refusal(whole, ask.size, settings.host_lost_after_ms) or resources_refusal(whole, self._view.kinds)
 
     def _pool_refusal(self, job: SubmittedRow) -> tuple[Code, str] | None:
         pool, cell = self._view.pools.get(job.pool), self._view.foreign.get(job.pool)

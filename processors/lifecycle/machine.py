@@ -16,6 +16,7 @@ from events.codes import Code, Overdue, RunReport, TaskState
 from events.columns import I64, ints, longs, some
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
+from events.records.jobs import OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
     GangsQueued,
@@ -29,6 +30,7 @@ from events.records.lifecycle import (
     JobRejected,
     JobsForgotten,
     JobSlaChanged,
+    OverridesDropped,
     PreemptionAnswered,
     RunsAvailable,
     RunsEnded,
@@ -50,6 +52,7 @@ from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.job_sla import sla_changed
 from processors.lifecycle.jobs import Jobs
 from processors.lifecycle.lookups import among
+from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import ActionRow, AskRow, SubmittedRow
@@ -101,7 +104,8 @@ class Lifecycle:
         self.hosts = Hosts(self.tasks, self.stretch)
         self._runs = PresentRuns(self.tasks, self.stretch)
         self.orders = PreemptionOrders(self.tasks, self._runs.of)
-        self.updates = Updates(self.tasks, self._jobs, self.asks)
+        self.chunks = OverrideChunks()
+        self.updates = Updates(self.tasks, self._jobs, self.asks, self.chunks.whole_of)
         self._stateful = Stateful(self.tasks, self._jobs)
         self.daemons = Daemons(self.tasks, self._jobs, self.hosts, self.updates)
         self._update_decisions = UpdateDecisions(self.updates, self.tasks, self._jobs)
@@ -149,6 +153,7 @@ class Lifecycle:
             JobSlaChanged: lambda event, now: sla_changed(self.jobs, self.tasks, event),
             InstancesChanged: self._instances_changed,
             JobsForgotten: self._jobs.forgotten,
+            OverridesDropped: self.chunks.dropped,
             **verdicts.handlers,
             **self.updates.handlers,
         }
@@ -157,7 +162,7 @@ class Lifecycle:
     def tables(self) -> Sequence[Table[Any, Any]]:
         """See `Machine.tables`."""
         return (
-            *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks),
+            *(self.jobs, self.pools, self.foreign, self.pool_facts, self.asks, self.chunks.table),
             *self.ended.tables,
             self.ports.table,
             self.failures.unstarted,
@@ -200,6 +205,7 @@ class Lifecycle:
     def restored(self) -> None:
         """See `Machine.restored`."""
         self.tasks.restored()
+        self.chunks.restored()
         self.hosts.restored()
         self._settings.restored()
         self._jobs.restored()
@@ -263,6 +269,7 @@ class Lifecycle:
         out += updates
         if caught_up and remaining > 0:
             out += self._jobs.forgettable(now, self.settings, remaining)
+            out += self.chunks.due(now, remaining)
         return out
 
     def next_wakeup(self) -> int | None:
@@ -270,7 +277,7 @@ class Lifecycle:
         times = [self.tasks.next_due_ms(), self._jobs.next_due_ms(), self._gates.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
-        times.append(self._update_decisions.next_due_ms())
+        times += [self._update_decisions.next_due_ms(), self.chunks.next_due_ms()]
         times.append(self.ended.next_due_ms(self.settings.forget_after_ms, self.settings.ended_jobs_max))
         return min((time for time in times if time is not None), default=None)
 
@@ -291,6 +298,8 @@ class Lifecycle:
         match event:
             case _ if isinstance(event, JobFact):
                 self.asks.put(offset, ask_row(at_ms, event, value))
+            case OverridesUploaded():
+                self.chunks.uploaded(at_ms, event)
             case PoolDefined() | PoolRemoved():
                 self._pools.fact(offset, event)
             case CellConfigured():
@@ -330,7 +339,7 @@ class Lifecycle:
         ask = self.asks[event.jobs_offset]
         assert isinstance(ask.fact, SubmittedRow)
         self.asks.remove(event.jobs_offset)
-        self._jobs.add(event, ask.fact, ask.spec_hash)
+        self._jobs.add(event, self.chunks.whole_of(ask.fact), ask.spec_hash)
         self.updates.accepted(event.job_id, ask.fact, ask.spec_hash)
         if event.kind == STATEFUL:
             self._stateful.accepted(event)

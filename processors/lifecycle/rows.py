@@ -169,6 +169,21 @@ class OverrideRow(msgspec.Struct, frozen=True, array_like=True):
     simulated: SimulatedRow | None
 
 
+class ChunkRow(msgspec.Struct, frozen=True, array_like=True):
+    """An `OverrideChunk` that a job names."""
+
+    digest: bytes
+    first: int
+    count: int
+
+
+class OverrideChunkRow(msgspec.Struct, frozen=True, array_like=True):
+    """The content of an OverridesUploaded, and the time of the log when it was uploaded last."""
+
+    at_ms: int
+    content: bytes
+
+
 class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"):
     """A JobSubmitted: what it may be refused for, and what is said of it when it is accepted."""
 
@@ -209,6 +224,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     override_first: bytes
     override_count: bytes
     override: bytes
+    chunks: tuple[ChunkRow, ...]
 
 
 class StopRow(msgspec.Struct, frozen=True, array_like=True, tag="stop"):

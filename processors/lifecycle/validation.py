@@ -17,6 +17,7 @@ from events.bounds import (
 )
 from events.codes import Code
 from events.columns import ints
+from events.resources import Kinds, UnknownResource
 from events.task_overrides import merged
 from events.topics import FACT_BYTES_MAX
 from processors.lifecycle.rows import SubmittedRow
@@ -34,6 +35,17 @@ def refusal(job: SubmittedRow, size: int, host_lost_after_ms: int) -> tuple[Code
         return Code.TOO_LARGE, f"the submission takes {size} bytes, at most {FACT_BYTES_MAX} are allowed"
     for problem in _problems(job, host_lost_after_ms):
         return Code.INVALID_SPEC, problem
+    return None
+
+
+def resources_refusal(job: SubmittedRow, kinds: Kinds) -> tuple[Code, str] | None:
+    """Why a cell that knows these resources can't take a job."""
+    for resources in (job.resources, *(override.resources for override in job.overrides if override.resources)):
+        if unknown := kinds.unknown(resources):
+            return Code.UNKNOWN_RESOURCE, str(UnknownResource(unknown, kinds.names))
+    for shape in task_shapes(job).shapes:
+        if not shape.resources.keys() - kinds.licences.keys() - {"memory", "disk"}:  # any number would fit on a host
+            return Code.INVALID_SPEC, "resources name only licences, memory and disk; a task needs some cpu too"
     return None
 
 

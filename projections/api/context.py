@@ -4,7 +4,7 @@ import asyncio
 import base64
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, cast
@@ -105,9 +105,14 @@ class Context:
         """The number of the cell."""
         return self.log.cell
 
-    def append(self, event: Event, key: str) -> int:
-        """Writes a fact and returns its offset."""
-        return self.facts.append([NewRecord(event.topic, key.encode(), encode(event))])[0]
+    def append(self, event: Event, key: str, before: Sequence[Event] = ()) -> int:
+        """Writes a fact, after others of its topic, and returns its offset."""
+        return self.facts.append([NewRecord(each.topic, key.encode(), encode(each)) for each in (*before, event)])[-1]
+
+    def append_uploads(self, uploads: Sequence[Event], key: str) -> None:
+        """Writes what a fact to come names."""
+        if uploads:
+            self.append(uploads[-1], key, uploads[:-1])
 
     def append_to_others(self, event: Event, key: str) -> None:
         """Writes a fact to the other cells."""

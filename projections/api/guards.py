@@ -16,6 +16,8 @@ from projections.api.problems import Problem
 
 AGENTS = "/v1/agents/"
 BODY_BYTES_MAX = 2 * 1024 * 1024
+SPEC_BYTES_MAX = 32 * 1024 * 1024
+"""Of a job with an override for each of 100,000 instances."""
 PLANS = "/v1/pool-plans"
 """Asked for by POST, and writes nothing."""
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -37,7 +39,7 @@ class Guards:
             return
         try:
             self._check(scope["method"], scope["path"], Headers(scope=scope))
-            await self._app(scope, _bounded(receive), send)
+            await self._app(scope, _bounded(receive, _bytes_max(scope["path"])), send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
 
@@ -69,8 +71,9 @@ class Guards:
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise Problem(415, "JSON_ONLY", "writes need the header Content-Type: application/json")
-        if length.isdigit() and int(length) > BODY_BYTES_MAX:
-            raise Problem(413, "TOO_LARGE", f"the body is over {BODY_BYTES_MAX} bytes")
+        most = _bytes_max(path)
+        if length.isdigit() and int(length) > most:
+            raise Problem(413, "TOO_LARGE", f"the body is over {most} bytes")
 
     def _may_be_named(self, name: str) -> bool:
         if name in LOOPBACK or name == self._host:
@@ -78,16 +81,22 @@ class Guards:
         return self._host in ("0.0.0.0", "::") and _is_address(name)
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bytes_max(path: str) -> int:
+    """How large the body of a request may be."""
+    takes_spec = path == "/v1/jobs" or (path.startswith("/v1/jobs/") and path.endswith("/updates"))
+    return SPEC_BYTES_MAX if takes_spec else BODY_BYTES_MAX
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
     taken = 0
 
     async def bounded() -> Message:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        if taken > BODY_BYTES_MAX:
+        if taken > most:
             # The framework hands on this kind alone from where it reads the body.
-            raise HTTPException(413, f"the body is over {BODY_BYTES_MAX} bytes")
+            raise HTTPException(413, f"the body is over {most} bytes")
         return message
 
     return bounded

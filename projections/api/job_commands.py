@@ -161,6 +161,7 @@ def _update(router: APIRouter, context: Context) -> None:
             raise Problem(422, Code.INVALID_SPEC, "the spec has 1 problem", [("/spec/job_id", text)])
         event = spec.to_event()
         if not dry_run:
+            await run_in_threadpool(context.append_uploads, spec.chunks, job_id)
             return await _carry_out(
                 context, job_id, command, partial(JobUpdateRequested, job_id=job_id, spec=encode(event)), wait
             )

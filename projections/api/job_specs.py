@@ -1,5 +1,6 @@
 """The specification in the body of a request, checked as far as the views can."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -8,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from events.codes import Code, no_pool
 from events.resources import UnknownResource
 from events.spec import JobSpec, problems
+from events.spec_parts import Amounts
 from projections.api.context import Context
 from projections.api.job_lookup import read_views
 from projections.api.problems import Problem
@@ -19,7 +21,7 @@ NO_ID = ("/job_id", "is missing; the client makes it, so that a repeat is recogn
 
 async def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
     """The specification in a body, or in its part `at`. Raises a problem with all that is wrong with it."""
-    spec, found = _spec(body, at)
+    spec, found = await run_in_threadpool(_spec, body, at)
     if spec is None:
         raise invalid_spec(found + await run_in_threadpool(_pool_faults, context, body, found, at))
     unknown = await run_in_threadpool(_unknown_resources, context, spec, at)
@@ -27,7 +29,8 @@ async def checked_spec(context: Context, body: Any, at: str = "") -> JobSpec:
         await context.settle_pools()
         unknown = await run_in_threadpool(_unknown_resources, context, spec, at)
     if unknown is not None:
-        pointers = [(f"{at}/resources/{name.replace('/', '~1')}", str(unknown)) for name in unknown.names]
+        of = {name: place for place, resources in _resources(spec, at) for name in resources.named()}
+        pointers = [(f"{of[name]}/{name.replace('/', '~1')}", str(unknown)) for name in unknown.names]
         raise Problem(422, Code.UNKNOWN_RESOURCE, str(unknown), pointers)
     return spec
 
@@ -50,11 +53,23 @@ def _spec(body: Any, at: str) -> tuple[JobSpec | None, list[tuple[str, str]]]:
 def _unknown_resources(context: Context, spec: JobSpec, at: str) -> UnknownResource | None:
     """The resources of a job that its cell doesn't know. Raises a problem where one is written in another unit."""
     kinds = read_views(context, kinds_of)
-    misfits = spec.resources.misfits(kinds.units)
-    if found := [(f"{at}/resources/{name.replace('/', '~1')}", text) for name, text in misfits]:
+    misfits = (
+        (f"{place}/{name.replace('/', '~1')}", text)
+        for place, resources in _resources(spec, at)
+        for name, text in resources.misfits(kinds.units)
+    )
+    if found := list(misfits):
         raise invalid_spec(found)
-    names = kinds.unknown(name for name, amount in spec.resources.named().items() if amount)
+    amounts = (pair for _, resources in _resources(spec, at) for pair in resources.named().items())
+    names = kinds.unknown(name for name, amount in amounts if amount)
     return UnknownResource(names, kinds.names) if names else None
+
+
+def _resources(spec: JobSpec, at: str) -> Iterator[tuple[str, Amounts]]:
+    """The resources that tasks of a job need, each with its JSON pointer."""
+    yield f"{at}/resources", spec.resources
+    for number, override in enumerate(spec.overrides):
+        yield f"{at}/overrides/{number}/resources", override.resources
 
 
 def _pool_faults(context: Context, body: Any, found: list[tuple[str, str]], at: str) -> list[tuple[str, str]]:

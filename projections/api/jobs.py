@@ -23,7 +23,7 @@ from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell
 from projections.queries import entities, pool_tree
 from projections.queries import tasks as task_queries
 from projections.queries.job_list import JobFilter, page_text
-from projections.queries.task_specs import submission
+from projections.queries.versions import submission
 from projections.record_json import whole
 from projections.views.jobs import REJECTED
 
@@ -84,7 +84,8 @@ def _submission(router: APIRouter, context: Context) -> None:
         dry_run: Annotated[bool, Query(description="Check the job and answer what would be written.")] = False,
     ) -> Response:
         """Submits a job. The same id with the same content again is answered with the job."""
-        event = (await checked_spec(context, body)).to_event()
+        spec = await checked_spec(context, body)
+        event = spec.to_event()
         known = await run_in_threadpool(_look, context, event)
         if known == Code.NO_SUCH_POOL:
             await context.settle_pools()
@@ -98,7 +99,7 @@ def _submission(router: APIRouter, context: Context) -> None:
         if dry_run:
             written = [{"event": "JobSubmitted", **whole(event)}]
             return JSONResponse({"job_id": event.job_id, "events": written, **warned}, 200)
-        offset = await run_in_threadpool(context.append, event, event.job_id)
+        offset = await run_in_threadpool(context.append, event, event.job_id, spec.chunks)
         position = f"{JOBS.name}:{offset}"
         location = {"Location": f"/v1/jobs/{event.job_id}", "Log-Position": position}
         answer = await context.answer(JOBS.name, offset, wait)
@@ -119,7 +120,7 @@ def _look(context: Context, event: JobSubmitted) -> dict[str, Any] | Code | None
     with context.views.read() as connection:
         row = entities.job_row(connection, event.job_id)
         if row is not None and row.state != REJECTED:
-            if submission(connection, row).spec_hash == event.spec_hash:
+            if submission(connection, row.offset).spec_hash == event.spec_hash:
                 return job_shown(connection, event.job_id)
             detail = f"another job was submitted under the id {event.job_id}; choose another id"
             raise Problem(409, Code.ID_TAKEN, detail)

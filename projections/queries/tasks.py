@@ -134,7 +134,7 @@ def _tasks_json(connection: Connection, job: JobRow, items: Sequence[Json]) -> l
     numbers = {item["columns"][TASK_PLACES["host"]] for item in items}
     names = _host_names(connection, numbers)
     ports = _ports(connection, job, instances)
-    specs = own_specs(connection, job, instances)
+    specs = own_specs(connection, job, {item["instance"]: item["columns"][TASK_PLACES["version"]] for item in items})
     preempted = any(item["columns"][TASK_PLACES["outcome"]] == Outcome.PREEMPTED for item in items)
     winners = _winners(connection, job) if preempted else {}
     out = []

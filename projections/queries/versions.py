@@ -48,12 +48,17 @@ def version_json(row: VersionRow) -> Json:
     }
 
 
-def spec_of(connection: Connection, offset: int) -> Json:
-    """The specification that was written at an offset, as users write it."""
+def submission(connection: Connection, offset: int) -> JobSubmitted:
+    """The specification that was written at an offset."""
     held = tables.submissions.c
     event = decode(connection.execute(select(held.value).where(held.offset == offset)).scalar_one())
     assert isinstance(event, JobSubmitted)
-    return from_event(event, kinds_of(connection).units)
+    return event
+
+
+def spec_of(connection: Connection, offset: int) -> Json:
+    """The specification that was written at an offset, as users write it."""
+    return from_event(submission(connection, offset), kinds_of(connection).units)
 
 
 def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Json]:

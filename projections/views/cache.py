@@ -157,6 +157,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.submissions = Rows(tables.submissions, rows.SubmissionRow)
+        self.override_chunks = Rows(tables.override_chunks, rows.OverrideChunkRow)
         self.jobs = Rows(tables.jobs, rows.JobRow)
         self.commands = Rows(tables.commands, update_rows.CommandRow)
         self.versions = Rows(tables.versions, update_rows.VersionRow)

@@ -8,7 +8,7 @@ from events.codes import Code
 from events.id_digests import job_digest
 from events.job_ends import is_over
 from events.records.base import Event
-from events.records.jobs import JobSubmitted
+from events.records.jobs import JobSubmitted, OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
     HostReconciled,
@@ -18,9 +18,10 @@ from events.records.lifecycle import (
     JobChanged,
     JobHeld,
     JobRejected,
+    OverridesDropped,
 )
 from events.topics import JOBS
-from projections.views import job_history
+from projections.views import job_history, override_chunks
 from projections.views.answers import add_answer
 from projections.views.cache import Cache
 from projections.views.reasons import KINDS
@@ -49,11 +50,13 @@ class JobFold:
 
     def fact(self, moment: RecordContext, event: Event, value: bytes) -> None:
         """Folds a fact of the topic of jobs."""
-        if isinstance(event, Command):
+        if isinstance(event, OverridesUploaded):
+            override_chunks.uploaded(self._cache, event)
+        elif isinstance(event, Command):
             self._updates.command(moment, event, value)
         elif isinstance(event, JobSubmitted):
-            submission = SubmissionRow(moment.offset, event.job_id, moment.at_ms, value)
-            self._cache.submissions.put(submission)
+            names = override_chunks.names(event)
+            self._cache.submissions.put(SubmissionRow(moment.offset, event.job_id, moment.at_ms, value, names))
             if self._cache.jobs.get(event.job_id) is None:
                 self._cache.jobs.put(row_of(moment.offset, moment.offset, moment.at_ms, event))
 
@@ -75,6 +78,8 @@ class JobFold:
                 self._wanted(moment, event)
             case JobHeld():
                 self._held(moment, event)
+            case OverridesDropped():
+                override_chunks.dropped(self._cache, event)
             case HostReconciled():
                 row = self._cache.hosts.change(event.host_id) or self._cache.hosts.put(HostRow(event.host_id))
                 row.reconciled_session = max(row.reconciled_session, event.session)
@@ -205,7 +210,7 @@ def row_of(number: int, offset: int, at_ms: int, event: JobSubmitted) -> JobRow:
         owner=event.owner,
         labels=to_json(event.labels),
         state=SUBMITTED,
-        overridden=int(bool(event.overrides)),
+        overridden=int(bool(event.overrides or event.chunks)),
         retries_max=event.retries_max,
         digest=job_digest(event.job_id),
     )

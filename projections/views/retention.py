@@ -15,7 +15,7 @@ from events.id_digests import DIGEST_BYTES, job_digest
 from events.records.jobs import JobSubmitted
 from events.records.lifecycle import JobsForgotten
 from events.topics import HOSTS, JOBS, POOLS, RANK, TASKS
-from projections.views import tables
+from projections.views import override_chunks, tables
 from projections.views.cache import KEYS_MAX, Cache
 from projections.views.jobs import REJECTED, row_of
 from projections.views.record_context import RecordContext
@@ -141,6 +141,7 @@ class JobRetention:
         self._delete(f"history WHERE job_id = ? AND NOT ({newer})", [(each, *facts) for each in ids])
         for held in (cache.past_runs, cache.victims, cache.update_steps, cache.versions, cache.updates):
             self.removed += held.delete("job_id = ?", [(each,) for each in ids])
+        override_chunks.remove_unused(cache)
         self.removed += cache.reservations.delete("job_id = ?", [(each,) for each in ids])
         self._delete("run_reports WHERE job_id = ? AND offset < ?", [(each, tasks) for each in ids])
         for base, size in _stretches((row.base, row.slots) for row in gone):

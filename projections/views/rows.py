@@ -28,12 +28,23 @@ class ChainRow(msgspec.Struct):
 
 
 class SubmissionRow(msgspec.Struct):
-    """A JobSubmitted that a job stands on, or that isn't answered yet; `value` is the encoded record."""
+    """A JobSubmitted that a job stands on, or that isn't answered yet; `value` is the encoded record, `chunks` what it
+    names of `override_chunks`, with spaces between.
+    """
 
     offset: int
     job_id: str
     at_ms: int
     value: bytes
+    chunks: str
+
+
+class OverrideChunkRow(msgspec.Struct):
+    """The content of an OverridesUploaded; `nameable`: jobs to come may name it."""
+
+    name: str
+    nameable: int
+    content: bytes
 
 
 class JobRow(msgspec.Struct):

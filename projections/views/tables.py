@@ -24,7 +24,7 @@ from sqlalchemy import (
 from events.topics import RANK, TASKS
 from projections.views import rows, sharing_rows, update_rows
 
-FORMAT = "14"
+FORMAT = "15"
 """Raised whenever a row changes."""
 
 _TYPES: dict[Any, Any] = {str: Text, int: BigInteger, bytes: LargeBinary}
@@ -42,6 +42,7 @@ def _table(name: str, row: type[msgspec.Struct], *key: str) -> Table:
 positions = _table("positions", rows.PositionRow, "topic")
 chains = _table("chains", rows.ChainRow, "machine")
 submissions = _table("submissions", rows.SubmissionRow, "offset")
+override_chunks = _table("override_chunks", rows.OverrideChunkRow, "name")
 jobs = _table("jobs", rows.JobRow, "job_id")
 task_blocks = _table("task_blocks", rows.BlockRow, "block")
 port_blocks = _table("port_blocks", rows.BlockRow, "block")
@@ -75,6 +76,7 @@ Index("jobs_by_base", jobs.c.base)
 Index("jobs_by_digest", jobs.c.digest)
 Index("rejected_jobs", jobs.c.ended_ms, jobs.c.job_id, sqlite_where=jobs.c.state == "REJECTED")
 Index("submissions_by_job", submissions.c.job_id)
+Index("submissions_with_chunks", submissions.c.offset, sqlite_where=submissions.c.chunks != "")
 Index("history_of_tasks", history.c.offset, sqlite_where=history.c.topic == RANK[TASKS.name])
 Index("run_reports_by_offset", run_reports.c.offset)
 Index("jobs_by_state", jobs.c.state, jobs.c.number)

@@ -10,6 +10,7 @@ import numpy as np
 from events.codec import decode
 from events.codes import UpdateStep
 from events.columns import I64, ints, pack_ints, spread
+from events.job_versions import wanted_spec
 from events.records.base import Event
 from events.records.jobs import JobActionRequested, JobStopRequested, JobSubmitted, JobUpdateRequested
 from events.records.lifecycle import (
@@ -23,6 +24,7 @@ from events.records.lifecycle import (
     UpdateStarted,
 )
 from events.topics import JOBS
+from projections.views import override_chunks
 from projections.views.cache import Cache
 from projections.views.record_context import RecordContext
 from projections.views.rows import JobRow, SubmissionRow, to_json
@@ -111,7 +113,11 @@ class UpdateFold:
             spec = decode(submission.value)
             assert isinstance(spec, JobSubmitted)
             row.offset = offset
-            row.owner, row.labels, row.overridden = spec.owner, to_json(spec.labels), int(bool(spec.overrides))
+            row.owner, row.labels, row.overridden = (
+                spec.owner,
+                to_json(spec.labels),
+                int(bool(spec.overrides or spec.chunks)),
+            )
             row.retries_max, row.on_preempt = spec.retries_max, spec.on_preempt
             self._tasks.change_need(row, event.version, spec.resources, len(spec.ports), ints(event.forgotten).tolist())
 
@@ -127,7 +133,9 @@ class UpdateFold:
         self._cache.commands.remove(at)
         offset = like.offset if like is not None else at
         if row is not None and isinstance(command, JobUpdateRequested):
-            self._cache.submissions.put(SubmissionRow(at, event.job_id, row.at_ms, command.spec))
+            spec = wanted_spec(command)
+            names = override_chunks.names(spec) if spec is not None else ""
+            self._cache.submissions.put(SubmissionRow(at, event.job_id, row.at_ms, command.spec, names))
         if isinstance(command, Command):
             return offset, at, command.reason, command.data
         return offset, at, "", ""

@@ -1,17 +1,21 @@
 """What the API shows: jobs, tasks, reasons, history, pools, hosts, rounds; pages, positions and errors."""
 
+from unittest.mock import patch
+
 import pytest
 
+from events import spec_overrides
 from events.codes import Outcome, RunReport
 from events.columns import pack_ints, pack_longs
 from events.records.hosts import HostConnected, HostSilent
-from events.records.lifecycle import HostReconciled, JobRejected, RunsAvailable
+from events.records.lifecycle import HostReconciled, JobRejected, OverridesDropped, RunsAvailable
 from events.records.placement import HostLost
 from events.records.tasks import RunsReported
+from events.spec import JobSpec
 from events.topics import ALL
 from projections.api import system
 from projections.queries import pages
-from tests.projections.cell import CORE, ended, held, ordered, queued, runs
+from tests.projections.cell import CORE, accepted, dump, ended, held, ordered, queued, runs
 
 
 def test_a_running_job_with_all_its_numbers(api):
@@ -119,6 +123,41 @@ def test_tasks_with_overrides_show_what_they_are_run_from(api):
     assert "overrides" not in specs[1]
     shown = api.get("/v1/jobs/a")["spec"]
     assert shown["overrides"] == [{**overrides[0], "resources": {"cpu": 2}}]
+
+
+def spec_of(**fields):
+    return JobSpec.model_validate({"pool": "/p", "command": ["true"], **fields})
+
+
+def test_overrides_in_chunks_are_shown_and_leave_with_their_job(api):
+    overrides = [{"instances": f"{at}", "env": {"SHARD": f"{at}"}} for at in range(6)]
+    with patch.object(spec_overrides, "CHUNK_BYTES", 300):
+        spec = spec_of(instances=7, overrides=overrides)
+        uploads = [*spec.chunks, *spec_of(instances=7, overrides=overrides[:-1]).chunks]
+    for chunk in uploads:
+        api.cell.fact(chunk)
+    at = api.cell.fact(spec.to_event("a"))
+    api.cell.decide("lifecycle", *accepted(spec.to_event("a"), at))
+    api.fold()
+
+    def held():
+        return {row[0] for row in dump(api.projector.views.engine)["override_chunks"]}
+
+    shown = api.get("/v1/jobs/a")["spec"]
+    assert "overrides" not in shown
+    assert shown["overrides_of"] == ",".join(f"{chunk.first}-{chunk.first + chunk.count - 1}" if chunk.count > 1 else
+                                             f"{chunk.first}" for chunk in spec.to_event("a").chunks)  # fmt: skip
+    specs = [task["spec"] for task in api.get("/v1/jobs/a/tasks")["tasks"]]
+    assert [each and each["env"] for each in specs] == [{"SHARD": f"{at}"} for at in range(6)] + [None]
+    assert held() == {spec_overrides.name_of(chunk).hex() for chunk in uploads}
+    api.cell.decide("lifecycle", OverridesDropped(digests=tuple(map(spec_overrides.name_of, uploads))))
+    api.fold()
+    assert held() == {spec_overrides.name_of(chunk).hex() for chunk in spec.chunks}, "what a job has is kept"
+    assert api.get("/v1/jobs/a/tasks")["tasks"][5]["spec"]["env"] == {"SHARD": "5"}
+    api.cell.changed("SUCCEEDED", "a")
+    api.cell.forget("a")
+    api.fold()
+    assert held() == set()
 
 
 def test_why_a_job_waits(api):

@@ -2,17 +2,22 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from events.codec import decode
+from events.job_versions import wanted_spec
 from events.log.port import AppendUnknown
+from events.override_chunks import name_of, reader
 from events.records.entitlement import PoolAnswered
 from events.records.hosts import HostLossConfirmed, HostOffered, HostRemovalRequested
 from events.records.jobs import JobPriorityRequested, JobStopRequested, JobSubmitted
 from events.records.lifecycle import CommandAnswered, JobPriorityChanged, JobRejected
 from events.records.placement import HostAnswered, HostRemoved
 from events.records.pools import PoolDefined, PoolRemoved
+from events.task_overrides import override_keys
 from projections.api import context
+from projections.api.guards import BODY_BYTES_MAX, SPEC_BYTES_MAX
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN
 
@@ -179,7 +184,8 @@ def test_bytes_that_are_no_job_are_refused(api):
     api.problem(api.client.post("/v1/jobs", content=b"[]", headers=kind), 422, "INVALID_SPEC")
     api.problem(api.client.post("/v1/jobs", content=b"", headers=kind), 422, "INVALID_REQUEST")
     api.problem(api.client.post("/v1/jobs", content=b"[" * 100_000, headers=kind), 400, "BAD_REQUEST")
-    api.problem(api.client.post("/v1/jobs", content=b" " * 3_000_000, headers=kind), 413, "TOO_LARGE")
+    for path, most in (("/v1/jobs", SPEC_BYTES_MAX), ("/v1/jobs/a/stops", BODY_BYTES_MAX)):
+        api.problem(api.client.post(path, content=b" " * (most + 1), headers=kind), 413, "TOO_LARGE")
 
 
 def test_writes_need_the_token_and_json(api):
@@ -388,3 +394,44 @@ def test_a_write_that_waited_while_its_log_lost_records_is_not_taken(api, monkey
     monkeypatch.setattr(api.cell.log, "append", back_with_less)
     told = api.problem(api.client.post("/v1/jobs", json=SPEC), 503, "RECORDS_MISSING")
     assert "paceline.jobs ends at 1, but offset 3 is needed" in told["detail"]
+
+
+def test_many_overrides_are_uploaded_before_the_job_that_names_them(api):
+    api.pool()
+    overrides = [{"instances": f"{at}", "env": {"DATA": f"{at:06}" * 200}} for at in range(2500)]
+    answer = api.client.post("/v1/jobs", json={**SPEC, "instances": 2500, "overrides": overrides})
+    assert answer.status_code == 202
+    *uploads, job = (decode(record.value) for record in api.cell.log.scan("paceline.jobs", 0))
+    assert len(uploads) > 10
+    assert [chunk.digest for chunk in job.chunks] == [name_of(upload) for upload in uploads]
+    assert answer.json()["position"] == f"paceline.jobs:{len(uploads)}"
+    api.fold()
+    last_tasks = override_keys(job, np.array([2499]), reader({name_of(each): each.content for each in uploads}))
+    assert last_tasks > 0
+
+
+def test_an_update_uploads_its_overrides_too(api):
+    api.pool()
+    api.cell.accept("a", kind="stateless", instances=2500)
+    api.fold()
+    overrides = [{"instances": f"{at}", "env": {"DATA": f"{at:06}" * 200}} for at in range(2500)]
+    spec = {**SPEC, "kind": "stateless", "instances": 2500, "overrides": overrides}
+    before = api.cell.log.bounds("paceline.jobs")[1]
+    assert api.client.post("/v1/jobs/a/updates", json={"spec": spec}).status_code == 202
+    *uploads, asked = (decode(record.value) for record in api.cell.log.scan("paceline.jobs", before))
+    assert len(uploads) > 10
+    assert [chunk.digest for chunk in wanted_spec(asked).chunks] == [name_of(upload) for upload in uploads]
+
+
+@pytest.mark.parametrize(
+    ("override", "pointer", "code"),
+    [
+        ({"instances": "0", "resources": {"fpga": 1}}, "/overrides/1/resources/fpga", "UNKNOWN_RESOURCE"),
+        ({"instances": "9"}, "/overrides/1/instances", "INVALID_SPEC"),
+    ],
+)
+def test_a_problem_with_an_override_is_named_where_it_is(api, override, pointer, code):
+    api.pool()
+    spec = {**SPEC, "overrides": [{"instances": "1"}, override]}
+    body = api.problem(api.client.post("/v1/jobs", json=spec), 422, code)
+    assert [each["pointer"] for each in body["errors"]] == [pointer]

@@ -1,6 +1,7 @@
 """Overrides: what each instance of a job has in the end, as written, as a fact, and told apart by content."""
 
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -9,17 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from events import spec_overrides
 from events.bounds import TASK_SHAPES_MAX
 from events.codec import decode, encode
 from events.codes import Code
-from events.columns import pack_ints
+from events.columns import I64, pack_ints
+from events.override_chunks import Chunks, name_of, reader
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskOverride
 from events.resources import STANDARD
 from events.spec import JobSpec, from_event, problems
 from events.spec_overrides import Override
-from events.task_overrides import JOB_FIELDS, content_digests, instance_of, override_index
+from events.task_overrides import JOB_FIELDS, instance_of, override_keys
+from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.rows import SubmittedRow
+from processors.lifecycle.shapes import task_shapes
+from processors.lifecycle.updates.versions import contents, version_row
 from processors.lifecycle.validation import refusal
 from processors.state.record_rows import row_of
 
@@ -78,30 +84,46 @@ def by_hand(spec: dict[str, Any], instance: int) -> dict[str, Any]:
     return has
 
 
-@given(overrides=st.lists(OVERRIDES, max_size=6))
-def test_each_instance_has_what_the_rules_say(overrides: list[dict[str, Any]]) -> None:
-    plain = from_event(JobSpec.model_validate(BASE).to_event(), STANDARD)
-    event = decode(encode(JobSpec.model_validate({**BASE, "overrides": overrides}).to_event()))
+def written(
+    overrides: list[dict[str, Any]], chunk_bytes: int = spec_overrides.CHUNK_BYTES
+) -> tuple[JobSubmitted, Chunks]:
+    """The fact of a job, and its chunks as readers have them."""
+    with patch.object(spec_overrides, "CHUNK_BYTES", chunk_bytes):
+        spec = JobSpec.model_validate({**BASE, "overrides": overrides})
+    event = decode(encode(spec.to_event()))
     assert isinstance(event, JobSubmitted)
-    index = override_index(event)
+    return event, reader({name_of(chunk): chunk.content for chunk in spec.chunks})
+
+
+@given(overrides=st.lists(OVERRIDES, max_size=6), chunk_bytes=st.sampled_from([1, 200, 100_000]))
+def test_each_instance_has_what_the_rules_say(overrides: list[dict[str, Any]], chunk_bytes: int) -> None:
+    plain = from_event(JobSpec.model_validate(BASE).to_event(), STANDARD)
+    event, chunk = written(overrides, chunk_bytes)
+    assert not (event.overrides and event.chunks)
+    keys = override_keys(event, np.arange(SIZE), chunk)
     for instance in range(SIZE):
-        shown = from_event(instance_of(event, int(index[instance])), STANDARD)
-        shown.pop("overrides", None)
+        shown = from_event(instance_of(event, int(keys[instance]), chunk), STANDARD)
+        for name in ("overrides", "overrides_of"):
+            shown.pop(name, None)
         assert shown == by_hand({**plain, "overrides": overrides}, instance)
+
+
+def digests_of(event: JobSubmitted) -> I64:
+    return contents(version_row(row_of(SubmittedRow, event), b""), event.instances)
 
 
 @given(overrides=st.lists(OVERRIDES, max_size=6))
 def test_a_fact_reads_as_a_spec_with_the_same_content(overrides: list[dict[str, Any]]) -> None:
     event = JobSpec.model_validate({**BASE, "overrides": overrides}).to_event()
     again = JobSpec.model_validate(from_event(event, STANDARD)).to_event()
-    assert (content_digests(again) == content_digests(event)).all()
+    assert (digests_of(again) == digests_of(event)).all()
     assert (again.overrides, again.override) == (event.overrides, event.override)
 
 
 @given(overrides=st.lists(OVERRIDES, max_size=6))
 def test_content_is_equal_exactly_where_runs_are_made_from_the_same(overrides: list[dict[str, Any]]) -> None:
     plain = from_event(JobSpec.model_validate(BASE).to_event(), STANDARD)
-    digests = content_digests(JobSpec.model_validate({**BASE, "overrides": overrides}).to_event())
+    digests = digests_of(JobSpec.model_validate({**BASE, "overrides": overrides}).to_event())
     contents = [by_hand({**plain, "overrides": overrides}, instance) for instance in range(SIZE)]
     contents = [{**each, "labels": {}} for each in contents]
     for one in range(SIZE):
@@ -111,7 +133,7 @@ def test_content_is_equal_exactly_where_runs_are_made_from_the_same(overrides: l
 
 def test_every_field_of_a_job_is_known_to_be_of_its_runs_or_of_itself() -> None:
     """A new field makes this fail: add it to `JOB_FIELDS` if a run needn't end for a change of it."""
-    overridden, job_wide = set(TaskOverride.__struct_fields__), {"health"}
+    overridden, job_wide = set(TaskOverride.__struct_fields__), {"health", "stop_signal", "open_files"}
     assert set(JobSubmitted.__struct_fields__) == (overridden - {"labels"}) | job_wide | JOB_FIELDS
     assert len(Override.model_fields) == len(overridden)
 
@@ -185,9 +207,15 @@ def test_more_shapes_than_are_told_apart_are_refused() -> None:
     assert f"in {count + 1} ways, at most {count} are told apart" in refused[1]
 
 
-def test_content_of_a_hundred_thousand_instances_with_few_overrides_is_cheap_to_tell() -> None:
-    event = JobSpec.model_validate(
-        {**BASE, "instances": 100_000, "overrides": [{"instances": "5-99999", "env": {"A": "1"}}]}
-    ).to_event()
-    digests = content_digests(event)
-    assert np.unique(digests, return_counts=True)[1].tolist() in ([5, 99_995], [99_995, 5])
+@given(overrides=st.lists(OVERRIDES, max_size=6))
+def test_lifecycle_makes_the_same_of_overrides_in_chunks(overrides: list[dict[str, Any]]) -> None:
+    event, _ = written(overrides)
+    with patch.object(spec_overrides, "CHUNK_BYTES", 1):
+        spec = JobSpec.model_validate({**BASE, "overrides": overrides})
+    chunks = OverrideChunks()
+    for chunk in spec.chunks:
+        chunks.uploaded(0, chunk)
+    whole = chunks.whole(row_of(SubmittedRow, spec.to_event()))
+    assert isinstance(whole, SubmittedRow)
+    assert (contents(version_row(whole, b""), SIZE) == digests_of(event)).all()
+    assert task_shapes(whole).count == task_shapes(row_of(SubmittedRow, event)).count

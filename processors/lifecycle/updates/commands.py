@@ -16,7 +16,7 @@ from processors.lifecycle.rows import ActionRow, JobRow, StopRow, UpdateAskRow
 from processors.lifecycle.updates.decisions import ROLL_BACK, UpdateDecisions, back_policy
 from processors.lifecycle.updates.rows import VersionRow
 from processors.lifecycle.updates.updates import RESTART, Updates
-from processors.lifecycle.updates.versions import fixed_change, version_row
+from processors.lifecycle.updates.versions import fixed_change
 
 
 class Answer(NamedTuple):
@@ -52,7 +52,7 @@ class UpdateCommands:
     def update(self, offset: int, ask: UpdateAskRow, row: JobRow, spec_hash: bytes) -> Answer:
         """A job is to have another specification, which is valid by itself."""
         assert ask.spec is not None
-        version, before = version_row(ask.spec, spec_hash), self._updates.version(ask.job_id)
+        version, before = self._updates.made(ask.spec, spec_hash), self._updates.version(ask.job_id)
         if name := fixed_change(before, version, row.kind):
             return Answer(Code.NOT_UPDATABLE, f"{name} of a {row.kind} job can't be changed; submit another job for it")
         if row.kind == "batch" and version.instances < before.instances:

@@ -43,7 +43,9 @@ class Updates:
     step of their update may depend on.
     """
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, asks: Table[int, AskRow]) -> None:
+    def __init__(
+        self, tasks: Tasks, jobs: Jobs, asks: Table[int, AskRow], whole: Callable[[SubmittedRow], SubmittedRow]
+    ) -> None:
         self.versions: Table[str, dict[int, VersionRow]] = struct_table("versions", dict[int, VersionRow])
         self.table: Table[str, UpdateRow] = struct_table("updates", UpdateRow)
         self.touched: dict[str, None] = {}
@@ -54,6 +56,7 @@ class Updates:
         self._tasks = tasks
         self._jobs = jobs
         self._asks = asks
+        self._whole = whole
         jobs.on_move = self._moved
         self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
             UpdateStarted: self._started,
@@ -94,9 +97,13 @@ class Updates:
         """The newest version of a job."""
         return self.versions[job_id][self._jobs.table[job_id].version]
 
+    def made(self, job: SubmittedRow, spec_hash: bytes) -> VersionRow:
+        """The version that a specification makes, with all its overrides."""
+        return version_row(self._whole(job), spec_hash)
+
     def accepted(self, job_id: str, job: SubmittedRow, spec_hash: bytes) -> None:
         """A job is there: its specification is its first version."""
-        self.versions.put(job_id, {1: version_row(job, spec_hash)})
+        self.versions.put(job_id, {1: self.made(job, spec_hash)})
 
     def dropped(self, job_id: str) -> None:
         """A job has ended, and its update before it."""
@@ -247,7 +254,7 @@ class Updates:
         ask = self._asks[event.jobs_offset]
         assert isinstance(ask.fact, UpdateAskRow)
         assert ask.fact.spec is not None
-        return version_row(ask.fact.spec, ask.spec_hash)
+        return self.made(ask.fact.spec, ask.spec_hash)
 
     def _taken(self, event: InstancesTaken, now: int) -> None:
         row, update = self._jobs.table[event.job_id], self._change(event, now)

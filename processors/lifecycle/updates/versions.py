@@ -33,7 +33,7 @@ def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
     """The version that a specification makes."""
     asks: dict[AskedRow, int] = {}
     contents, asked = [], []
-    for each in (job, *(merged(job, override) for override in job.overrides)):
+    for each in map(_normal, (job, *(merged(job, override) for override in job.overrides))):
         contents.append(_content(each))
         asked.append(asks.setdefault(_asked(each), len(asks)))
     return VersionRow(
@@ -51,6 +51,11 @@ def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         policy=job.update or PolicyRow(),
         spec_hash=spec_hash,
     )
+
+
+def _normal(job: SubmittedRow) -> SubmittedRow:
+    """The same, without resources of which nothing is asked: saying so makes no other run."""
+    return job if all(job.resources.values()) else msgspec.structs.replace(job, resources=in_order(job.resources))
 
 
 def contents(version: VersionRow, instances: int) -> I64:
