@@ -260,14 +260,14 @@ def submit(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def update(folder: Path) -> dict[str, dict[str, float]]:
-    """A service of 100,000 instances gets another environment, 1,000 instances at a time."""
+    """A service of 100,000 instances gets another environment, 1,000 at a time, each done once it is available."""
     cell = Cell(folder)
     cell.define_pool()
     job = JobSubmitted(job_id="job", pool="/p", kind="stateless", instances=LARGE, command=("x",))
     asked = JobUpdateRequested(
         job_id="job",
         command_id="1",
-        spec=encode(msgspec.structs.replace(job, env={"VERSION": "2"}, update=UpdatePolicy(batch=BATCH))),
+        spec=encode(msgspec.structs.replace(job, env={"VERSION": "2"}, update=UpdatePolicy(batch=BATCH, healthy_ms=0))),
     )
     said = cell.settle([cell.fact("paceline.jobs", job)])
     while inputs := cell.answer(said):

@@ -57,6 +57,11 @@ class Resolved:
 
 def merged(base: S, override: msgspec.Struct) -> S:
     """A job with what an override says instead; or the override that two make, the later one on top."""
+    return msgspec.structs.replace(base, **changes_of(base, override))
+
+
+def changes_of(base: msgspec.Struct, override: msgspec.Struct) -> dict[str, Any]:
+    """The fields that an override sets, merged with those of a job."""
     changes: dict[str, Any] = {}
     for name in REPLACED:
         if (value := getattr(override, name)) is not None:
@@ -66,7 +71,7 @@ def merged(base: S, override: msgspec.Struct) -> S:
             changes[name] = getattr(base, name) | value
     if (on_silence := getattr(override, "on_silence")) is not None:  # noqa: B009 - a job's row has it too
         changes |= {"on_silence": on_silence, "stop_after_ms": getattr(override, "stop_after_ms")}  # noqa: B009
-    return msgspec.structs.replace(base, **changes)
+    return changes
 
 
 def resolved(overrides: Iterable[tuple[Sequence[tuple[int, int]], TaskOverride]], instances: int) -> Resolved:

@@ -1,5 +1,6 @@
 """Versions: what a specification says, in digests, and what may differ from one version to the next."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from events.bounds import INSTANCES_MAX
 from events.columns import I64, ints, longs, pack_ints, pack_longs, spread
 from events.records.parts import Constraint, TaskShape
 from events.resources import in_order
-from events.task_overrides import JOB_FIELDS, merged
+from events.task_overrides import JOB_FIELDS, changes_of
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, VersionRow
@@ -24,18 +25,26 @@ OF_DAEMON = ("constraints",)
 OF_BATCH = ("instances", "priority", "max_runtime_ms", "update", "description", "labels", "owner")
 """Fields that an update of a batch job may change."""
 FIELDS = tuple(each.name for each in msgspec.structs.fields(SubmittedRow))
-CONTENT = tuple(name for name in FIELDS if name not in JOB_FIELDS)
+CONTENT = frozenset(FIELDS) - JOB_FIELDS
 """Fields for which a run must be started anew."""
+ASKED = frozenset({"resources", "ports", "constraints", "strategy"})
+"""Fields that pool and host hear of."""
 _pack = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
     """The version that a specification makes."""
-    asks: dict[AskedRow, int] = {}
-    contents, asked = [], []
-    for each in map(_normal, (job, *(merged(job, override) for override in job.overrides))):
-        contents.append(_content(each))
-        asked.append(asks.setdefault(_asked(each), len(asks)))
+    plain = msgspec.structs.replace(job, resources=in_order(job.resources))
+    said = {name: getattr(plain, name) for name in FIELDS}
+    asks = {_asked(plain): 0}
+    contents, asked = [_content(said)], [0]
+    for override in job.overrides:
+        changes = changes_of(plain, override)
+        if "resources" in changes:
+            changes["resources"] = in_order(changes["resources"])
+        contents.append(_content({**said, **changes}))
+        other = ASKED & changes.keys()
+        asked.append(asks.setdefault(_asked(msgspec.structs.replace(plain, **changes)), len(asks)) if other else 0)
     return VersionRow(
         fields=_digests(job),
         contents=pack_longs(contents),
@@ -51,11 +60,6 @@ def version_row(job: SubmittedRow, spec_hash: bytes) -> VersionRow:
         policy=job.update or PolicyRow(),
         spec_hash=spec_hash,
     )
-
-
-def _normal(job: SubmittedRow) -> SubmittedRow:
-    """The same, without resources of which nothing is asked: saying so makes no other run."""
-    return job if all(job.resources.values()) else msgspec.structs.replace(job, resources=in_order(job.resources))
 
 
 def contents(version: VersionRow, instances: int) -> I64:
@@ -107,8 +111,8 @@ def _digests(job: SubmittedRow) -> dict[str, bytes]:
     return {name: digest(_pack(value))[:8] for name, value in values.items() if value}
 
 
-def _content(job: SubmittedRow) -> int:
-    said = {name: value for name in CONTENT if (value := getattr(job, name))}
+def _content(values: Mapping[str, Any]) -> int:
+    said = {name: value for name, value in values.items() if value and name in CONTENT}
     return int.from_bytes(digest(_pack(said))[:8], "little", signed=True)
 
 
