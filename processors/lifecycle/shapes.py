@@ -11,6 +11,7 @@ from events.records.parts import Constraint, TaskShape
 from events.resources import in_order
 from events.task_overrides import merged
 from processors.lifecycle.rows import OverrideRow, SubmittedRow
+from processors.state.record_rows import ConstraintRow
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,13 @@ def _key(job: SubmittedRow) -> object:
 
 
 def _shape(job: SubmittedRow) -> TaskShape:
-    implied = (Constraint(attribute, "exists") for attribute in needed(job))
-    constraints = (*(Constraint(one.attribute, one.operator, one.values) for one in job.constraints), *implied)
+    constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in all_constraints(job))
     return TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy)
+
+
+def all_constraints(job: SubmittedRow) -> tuple[ConstraintRow, ...]:
+    """The conditions of a job on hosts, with those that follow from what its agents must be able to do."""
+    return (*job.constraints, *(ConstraintRow(attribute, "exists", ()) for attribute in needed(job)))
 
 
 def _joined(first: I64, count: I64, shape: I64) -> Sequence[bytes]:

@@ -27,7 +27,7 @@ from events.records.lifecycle import (
     UpdateProgressed,
     UpdateStarted,
 )
-from events.records.parts import Constraint, UpdatePolicy
+from events.records.parts import Constraint, HealthCheck, UpdatePolicy
 from tests.lifecycle.harness import World, allowed, deferred
 from tests.machines import Run, of, one, ranges_of, runs_of
 
@@ -523,6 +523,9 @@ def test_resources_change_with_the_next_run_and_what_needs_more_is_admitted_anew
     assert moved.shapes[0].constraints[0].attribute == "rack"
     cell.update(command=("two",))
     assert of(cell.said, GangsQueued)[-1].shapes == ()
+    cell.update(health=HealthCheck("command", ("true",)))
+    checked = of(cell.said, GangsQueued)[-1]
+    assert Constraint("paceline/health", "exists") in checked.shapes[0].constraints
 
 
 def test_queued_instances_take_another_shape_by_a_new_run_and_other_content_without_one() -> None:

@@ -14,6 +14,7 @@ from events.resources import in_order
 from events.task_overrides import JOB_FIELDS, changes_of
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
+from processors.lifecycle.shapes import all_constraints
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, VersionRow
 
 KEPT = 10
@@ -117,4 +118,4 @@ def _content(values: Mapping[str, Any]) -> int:
 
 
 def _asked(job: SubmittedRow) -> AskedRow:
-    return AskedRow(tuple(sorted(job.resources.items())), len(job.ports), job.constraints, job.strategy)
+    return AskedRow(tuple(sorted(job.resources.items())), len(job.ports), all_constraints(job), job.strategy)
