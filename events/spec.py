@@ -4,18 +4,15 @@ All problems of a spec are found in one go; `problems` names each by a JSON poin
 came another way stands there.
 """
 
-import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
-    BaseModel,
     Field,
     StringConstraints,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -390,41 +387,3 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a job spec, for editors."""
     return JobSpec.model_json_schema()
-
-
-def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
-    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it isn't a job."""
-    return [(_pointer(detail["loc"]), _message(model or JobSpec, detail)) for detail in error.errors(include_url=False)]
-
-
-def _pointer(loc: tuple[int | str, ...]) -> str:
-    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in loc if part != "[key]")
-    return "".join(f"/{part}" for part in parts)
-
-
-def _message(model: type[BaseModel], detail: Any) -> str:
-    if detail["type"] != "extra_forbidden":
-        text: str = detail["msg"]
-        for told, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
-            text = text.replace(told, plain)
-        return text
-    names = _names_at(model, detail["loc"][:-1])
-    nearest = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(names)}"
-    return f"is not a known field; {hint}"
-
-
-def _names_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    """The names of the fields at a place in a spec."""
-    for part in loc:
-        field = model.model_fields.get(str(part))
-        if field is not None:
-            model = next(_models_in(field.annotation))
-    return list(model.model_fields)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in getattr(annotation, "__args__", ()):
-        yield from _models_in(inner)

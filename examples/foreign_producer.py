@@ -11,7 +11,8 @@ from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
 bootstrap, job_id, cell = [*sys.argv[1:], "0"][:3]
 schema = load_schema(Path(__file__).parents[1] / "schemas" / "jobs" / "JobSubmitted.avsc")
 command = ["sh", "-c", "echo from afar"]
-job = {"job_id": job_id, "pool": "/maps/tiles", "instances": 2, "command": command, "spec_hash": b""}
+empty = {field["name"]: b"" for field in schema["fields"] if field["type"] == "bytes"}  # fastavro wants these as bytes
+job = {"job_id": job_id, "pool": "/maps/tiles", "instances": 2, "command": command, **empty}
 
 value = io.BytesIO()
 value.write(b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")))

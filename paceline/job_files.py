@@ -19,7 +19,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from events.codes import no_pool
 from events.pool_spec import PoolSpec
-from events.spec import POOL_PATTERN, JobSpec, problems
+from events.spec import POOL_PATTERN, JobSpec
+from events.spec_problems import problems
 from paceline.client.api_requests import new_id
 from paceline.client.errors import Faults
 

@@ -5,15 +5,17 @@ from typing import Any
 
 import msgspec
 
-from events.codec import decode
+from events.codec import CodecError, decode
 from events.columns import ints, longs
 from events.records.base import Event
 from events.records.rounds import RoundCommitted
 
 HASHES = frozenset(("spec_hash", "inputs_hash", "start_hash", "prev_hash", "digest", "digests"))
-_LONGS = frozenset(("host_session", "entitlement", "demand", "allocation", "placed", "others", "held")).union(
-    ("excess", "giver_entitlement", "reserved", "spare", "credit", "rate", "full")
-)
+_LONGS = frozenset(
+    ("host_session", "entitlement", "demand", "allocation", "placed", "others", "held", "cpu_ms", "memory_kib")
+).union(("excess", "giver_entitlement", "reserved", "spare", "credit", "rate", "full"))
+PACKED = frozenset(("spec", "content"))
+"""An encoded record, and a compressed one."""
 JOBS_SHOWN = 100
 
 
@@ -58,9 +60,19 @@ def _value(name: str, value: Any) -> Any:
     if isinstance(value, bytes):
         if name in HASHES:
             return value.hex()
+        if name in PACKED:
+            return _packed(value)
         return (longs(value) if is_longs(name) else ints(value)).tolist()
     if name == "skipped":
         return [{**msgspec.to_builtins(each, builtin_types=(bytes,)), "digest": each.digest.hex()} for each in value]
     if name == "decisions":
         return []
     return msgspec.to_builtins(value)
+
+
+def _packed(value: bytes) -> Any:
+    """The record in the bytes; where there is none to be read, how many they are."""
+    try:
+        return whole(decode(value))
+    except CodecError:
+        return {"bytes": len(value)}

@@ -5,13 +5,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from paceline.client.client import Client
 from paceline.client.errors import TimedOut, Unavailable, Unreachable
 from paceline.client.models import ENDED, FAILED, REJECTED, RUNNING, SUCCEEDED, Job
 from paceline.output import COLOURS, console, live, note, plain, show
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from paceline.client.client import Client
 
 FIRST_ASK_S, SLOWEST_ASK_S = 0.1, 1.0
 SILENCE_NOTE_S = 3.0
@@ -92,7 +93,7 @@ def _healthy(job: Job) -> bool:
 
 
 def wait_for(
-    client: Client, job_ids: Iterable[str], goal: str, timeout: float | None, shown: Progress | None = None
+    client: "Client", job_ids: Iterable[str], goal: str, timeout: float | None, shown: Progress | None = None
 ) -> dict[str, Job]:
     """Waits until no job can get nearer to the goal, and returns them. Raises `TimedOut`.
 
@@ -124,7 +125,7 @@ def wait_for(
         shown.close()
 
 
-def wait_and_report(client: Client, ids: Sequence[str], goal: str, timeout: float | None, form: str = "table") -> int:
+def wait_and_report(client: "Client", ids: Sequence[str], goal: str, timeout: float | None, form: str = "table") -> int:
     """Waits for jobs and says which have failed; returns the exit code. Raises `TimedOut`."""
     try:
         jobs = wait_for(client, ids, goal, timeout)

@@ -1,8 +1,5 @@
-"""Why a decision was made, followed back through a log by recorded links alone (docs/decisions/031).
-
-There are three kinds of links. A decision carries the position of its cause (`cause`, `causes`), or of the fact that
-it answers (`jobs_offset` and its kind). Or it names a run, or a job, that its cause names too: `TIES` says which
-records those are. Of several the last one is meant that the machine had taken in, as its rounds record.
+"""Why a decision was made, followed back through a log by recorded links alone (docs/decisions/031): the position of
+its cause, or of the fact that it answers (`jobs_offset`), or a run, or a job, that its cause names too (`TIES`).
 """
 
 from collections.abc import Callable, Iterator

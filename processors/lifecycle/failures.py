@@ -33,7 +33,7 @@ class Failures:
 
     def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
         """See `EndRules`."""
-        return self._jobs.failing_gangs(slots, outcome, counts_as)
+        return self._jobs.gangs.failing(slots, outcome, counts_as)
 
     def failed_elsewhere(self, slots: I64) -> Mask:
         """See `EndRules`."""

@@ -58,7 +58,7 @@ class Goals:
         self._jobs.move(again[~gang], TaskState.BACKOFF)
         self._jobs.move(again[gang], GANG_WAIT)
         if gang.any():
-            self._jobs.gang_starts(job_id)
+            self._jobs.gangs.starts(job_id)
         row = self._jobs.table[job_id]
         if row.controller and row.base in again:
             self._jobs.table.change(job_id).controller_state = 0

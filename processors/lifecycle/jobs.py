@@ -2,36 +2,34 @@
 kept of jobs that have ended.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from events.acceptance import digest
-from events.bounds import RUN_MAX
 from events.cell_settings import Settings
-from events.codes import ENDED_JOBS, ENDED_TASKS, Counts, JobState, Outcome, TaskState
-from events.columns import I32, I64, distinct, indexed, pack_ints
+from events.codes import ENDED_JOBS, ENDED_TASKS, JobState, TaskState
+from events.columns import I64, indexed
 from events.id_digests import job_digest
 from events.instance_changes import instance_change
 from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import (
-    GangsQueued,
     InstancesChanged,
     JobAccepted,
     JobChanged,
     JobPriorityChanged,
     JobsForgotten,
 )
-from processors.lifecycle.causes import FINAL, Goal
+from processors.lifecycle.causes import Goal
 from processors.lifecycle.ended_jobs import EndedJob, EndedJobs, spec_digest
+from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.job_rules import job_state, run_rules, traits
 from processors.lifecycle.lookups import among
 from processors.lifecycle.rows import JobRow, PoolRow, SubmittedRow
 from processors.lifecycle.task_rules import Trait
-from processors.lifecycle.task_table import GANG_WAIT, STATES, TaskEvent
+from processors.lifecycle.task_table import STATES, TaskEvent
 from processors.lifecycle.tasks import COLUMNS, Tasks
 from processors.state.causes import recorded
 from processors.state.seconds import seconds
@@ -42,15 +40,6 @@ FORGET_MAX = 1000
 """Jobs forgotten in one round."""
 COMMANDS_KEPT = 8
 """So many commands of a job are known when they come again."""
-
-
-class GangEnd(NamedTuple):
-    """The end of a run of a gang by ends of members: whose failure it is, if one's, and whether it is the last."""
-
-    job_id: str
-    failed: bool
-    host_failed: bool
-    last: bool
 
 
 class Jobs:
@@ -69,7 +58,7 @@ class Jobs:
         self.removed_pools: dict[str, PoolRow] = {}
         """Pools that are gone and have open jobs, by path."""
         self._touched: dict[str, None] = {}
-        self._gangs: dict[str, None] = {}
+        self.gangs = Gangs(tasks, self.table, self.at)
         self.gates: dict[str, None] = {}
         """Gated jobs that have changed."""
         self._numbers = SequenceNumbers(lambda: (row.number for row in self.table.values()))
@@ -79,7 +68,7 @@ class Jobs:
         self.at.clear()
         self.at.update({row.base: job_id for job_id, row in self.table.items()})
         self._touched = dict.fromkeys(sorted(self.table))
-        self._gangs = {job_id: None for job_id in sorted(self.table) if self.table[job_id].gang_restarts}
+        self.gangs.restored()
         self.gates = {job_id: None for job_id in self.table if self.table[job_id].gated}
         self._numbers.restored()
         self.open_tasks = sum(row.tasks for row in self.table.values())
@@ -225,59 +214,6 @@ class Jobs:
         """Something about a job changed: look at its state when deciding."""
         self._touched[job_id] = None
 
-    def gang_starts(self, job_id: str) -> None:
-        """A gang that was over starts anew, with all its retries."""
-        row, members, arena = self.table.change(job_id), self._members(job_id), self._tasks.arena
-        row.gang_restarts, row.gang_final = True, False
-        row.gang_failures = row.gang_host_failures = row.gang_due_ms = 0
-        arena.set("traits", members, arena["traits"][members] & ~int(Trait.GANG_FINAL))
-        self._gangs[job_id] = None
-
-    def _gang_ends(self, slots: I64, outcome: I64 | I32, counts_as: I64 | I32) -> Iterator[GangEnd]:
-        """The gangs that these ends break."""
-        arena = self._tasks.arena
-        member = (arena["traits"][slots] & Trait.GANG != 0) & (arena["goal"][slots] == Goal.RUN)
-        member &= (outcome != Outcome.SUCCEEDED) & (arena["causes"][slots] & FINAL == 0)
-        for base in distinct(arena["owner"][slots[member]] - 1).tolist():
-            row = self.table[self.at[base]]
-            if row.gang_restarts or row.gang_final:
-                continue
-            mine = member & (arena["owner"][slots] == base + 1)
-            failures = mine & (outcome == Outcome.FAILED)
-            failed = bool((failures & (counts_as == Counts.TASK)).any())
-            host_failed = bool((failures & (counts_as == Counts.HOST)).any())
-            last = row.gang_failures + failed > row.retries_max
-            last |= row.gang_host_failures + host_failed > row.retries_system
-            last |= int(arena["run"][base : base + row.gang_min].max()) >= RUN_MAX
-            last |= row.preempt_fails and bool((outcome[mine] == Outcome.PREEMPTED).any())
-            yield GangEnd(self.at[base], failed, host_failed, last)
-
-    def failing_gangs(self, slots: I64, outcome: I64, counts_as: I64) -> I64:
-        """The members of gangs that fail for good by these ends."""
-        failing = [self._members(end.job_id) for end in self._gang_ends(slots, outcome, counts_as) if end.last]
-        return np.concatenate(failing) if failing else slots[:0]
-
-    def gang_failures(self, slots: I64, outcome: I32, counts_as: I32, wait_ms: I32, now: int) -> None:
-        """The end of a member before its time ends the runs of its whole gang; a failure counts once for all."""
-        arena = self._tasks.arena
-        for end in [*self._gang_ends(slots, outcome, counts_as)]:
-            job_id, row, members = end.job_id, self.table.change(end.job_id), self._members(end.job_id)
-            row.gang_failures += end.failed
-            row.gang_host_failures += end.host_failed
-            if end.host_failed:
-                row.gang_due_ms = now + int(wait_ms[np.isin(slots, members)].max())
-            if end.last:
-                row.gang_final = True
-                arena.set("traits", members, arena["traits"][members] | int(Trait.GANG_FINAL))
-            else:
-                row.gang_restarts = True
-                self._gangs[job_id] = None
-            self._tasks.record_event(TaskEvent.GANG_FAILED, members)
-
-    def _members(self, job_id: str) -> I64:
-        row = self.table[job_id]
-        return np.arange(row.base, row.base + row.gang_min)
-
     def controllers_over(self, slots: I64, state: I64) -> None:
         """Tasks have ended, or wait for another run, among them perhaps controllers: with one its job ends."""
         arena = self._tasks.arena
@@ -287,12 +223,6 @@ class Jobs:
             row.controller_state = int(arena["state"][slot])
             if row.controller == "end":
                 self._tasks.record_event(TaskEvent.JOB_END, np.arange(row.base + 1, row.base + row.instances))
-
-    def with_gangs(self, slots: I64) -> I64:
-        """These tasks, and all members of the gangs that they are of."""
-        arena = self._tasks.arena
-        bases = distinct(arena["owner"][slots[arena["traits"][slots] & Trait.GANG != 0]] - 1).tolist()
-        return distinct(np.concatenate([slots, *(self._members(self.at[base]) for base in bases)]))
 
     def of_slots(self, slots: I64, of: Callable[[JobRow], int]) -> I64:
         """A number of the job of each task."""
@@ -304,41 +234,6 @@ class Jobs:
         """By what second each of these tasks must have got further, from now on; 0: there is no hurry."""
         times = self.of_slots(slots, of)
         return np.where(times > 0, seconds(now + times), 0)
-
-    def gang_decisions(self, limit: int, now: int) -> list[Event]:
-        """At most `limit` gangs all of whose members are over, and whose wait is, are queued again."""
-        over = (job_id for job_id, due in sorted(self._due_gangs()) if due <= now)
-        return [self._queue_gang(job_id) for job_id in islice(over, limit)]
-
-    def next_due_ms(self) -> int | None:
-        """When the next gang all of whose members are over may be queued again."""
-        return min((due for _, due in self._due_gangs()), default=None)
-
-    def _due_gangs(self) -> Iterator[tuple[str, int]]:
-        over = (job_id for job_id in self._gangs if not self.table[job_id].held and self._gang_is_over(job_id))
-        return ((job_id, self.table[job_id].gang_due_ms) for job_id in over)
-
-    def gang_queued(self, job_id: str) -> None:
-        """A gang is queued again, as one."""
-        if self.table[job_id].gang_restarts:
-            self.table.change(job_id).gang_restarts = False
-            self._gangs.pop(job_id, None)
-
-    def _gang_is_over(self, job_id: str) -> bool:
-        row = self.table[job_id]
-        state = self._tasks.arena["state"][row.base : row.base + row.gang_min]
-        return not row.stopping and bool(among(state, (GANG_WAIT, TaskState.SUCCEEDED)).all())
-
-    def _next_run(self, row: JobRow) -> int:
-        """The run of a gang that starts again: members that wait for it have its number already."""
-        arena, members = self._tasks.arena, slice(row.base, row.base + row.gang_min)
-        return int((arena["run"][members] + (arena["state"][members] != GANG_WAIT)).max())
-
-    def _queue_gang(self, job_id: str) -> GangsQueued:
-        row = self.table[job_id]
-        run = self._next_run(row)
-        job, first, count, run_, gang, admitted = (pack_ints([one]) for one in (0, 0, row.gang_min, run, 1, 0))
-        return GangsQueued(job_ids=(job_id,), job=job, first=first, count=count, run=run_, gang=gang, admitted=admitted)
 
     def move(self, slots: I64, state: int) -> None:
         """Tasks go to another state."""
@@ -414,7 +309,7 @@ class Jobs:
         self._numbers.give_back(row.number)
         del self.at[row.base]
         self._touched.pop(event.job_id, None)
-        self._gangs.pop(event.job_id, None)
+        self.gangs.ended(event.job_id)
         if row.gated:
             self.gates[event.job_id] = None
         pool = self._pool_of(row)

@@ -12,14 +12,13 @@ import numpy as np
 
 from events.bounds import INT_MAX
 from events.cell_settings import Settings
-from events.codes import Code, Overdue, RunReport, TaskState
-from events.columns import I64, ints, longs, some
+from events.codes import Code, TaskState
+from events.columns import I64, ints, longs
 from events.records.base import Event
 from events.records.entitlement import PoolAnswered, PreemptionsOrdered
 from events.records.jobs import OverridesUploaded
 from events.records.lifecycle import (
     CommandAnswered,
-    GangsQueued,
     HostReconciled,
     InstancesChanged,
     InstancesWanted,
@@ -32,11 +31,6 @@ from events.records.lifecycle import (
     JobSlaChanged,
     OverridesDropped,
     PreemptionAnswered,
-    RunsAvailable,
-    RunsEnded,
-    RunsOrdered,
-    RunsOverdue,
-    RunsStopping,
 )
 from events.records.placement import HostLost, HostRemoved, MatchingHostsChanged, TasksPlaced
 from events.records.pools import CellConfigured, PoolDefined, PoolRemoved
@@ -51,26 +45,24 @@ from processors.lifecycle.host_reports import Hosts
 from processors.lifecycle.instance_commands import InstanceCommands
 from processors.lifecycle.job_sla import sla_changed
 from processors.lifecycle.jobs import Jobs
-from processors.lifecycle.lookups import among
 from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.pools import Pools
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.lifecycle.rows import ActionRow, AskRow, SubmittedRow
 from processors.lifecycle.run_decisions import RunLookup, overdue, queued, run_decisions
+from processors.lifecycle.run_effects import RunEffects
 from processors.lifecycle.stateful import STATEFUL, Stateful
 from processors.lifecycle.task_ports import TaskPorts
-from processors.lifecycle.task_rules import moves, noted
+from processors.lifecycle.task_rules import noted
 from processors.lifecycle.task_table import PLACED, Note, TaskEvent
-from processors.lifecycle.tasks import Ends, Tasks
+from processors.lifecycle.tasks import Tasks
 from processors.lifecycle.updates.commands import UpdateCommands
 from processors.lifecycle.updates.decisions import UpdateDecisions
 from processors.lifecycle.updates.updates import Updates
 from processors.lifecycle.verdicts import PresentRuns, Verdicts
 from processors.machine import Decided, Fact, Input, PeerRound
-from processors.state.arena import locate, locate_ranges
 from processors.state.cell_settings import CellSettings
 from processors.state.conversion import Conversions
-from processors.state.seconds import second
 from processors.state.table import Table, struct_table
 
 DOUBLINGS_MAX = 22
@@ -126,6 +118,17 @@ class Lifecycle:
             end_rules=self.failures,
             backoff=self._backoff,
         )
+        effects = RunEffects(
+            self.tasks,
+            self._jobs,
+            self._runs,
+            self.hosts,
+            self.orders,
+            self.updates,
+            self._stateful,
+            self.failures,
+            self.ports,
+        )
         self._on: dict[type[Event], Callable[[Any, int], None]] = {
             RunsReported: self.hosts.reported,
             HostInventory: self.hosts.inventory,
@@ -138,12 +141,6 @@ class Lifecycle:
             JobAccepted: self._accepted,
             JobRejected: self._answered,
             CommandAnswered: self._answered,
-            GangsQueued: self._queued,
-            RunsOrdered: self._ordered,
-            RunsAvailable: self._available,
-            RunsOverdue: self._overdue,
-            RunsStopping: self._stopping,
-            RunsEnded: self._ended,
             PreemptionAnswered: lambda event, now: self.orders.answered(event),
             HostReconciled: self.hosts.reconciled,
             JobChanged: self._changed,
@@ -155,6 +152,7 @@ class Lifecycle:
             JobsForgotten: self._jobs.forgotten,
             OverridesDropped: self.chunks.dropped,
             **verdicts.handlers,
+            **effects.handlers,
             **self.updates.handlers,
         }
 
@@ -259,7 +257,7 @@ class Lifecycle:
             remaining -= len(waiting)
         if remaining > 0 and (added := self.daemons.decide(remaining)):
             return out + added  # what becomes of a job depends on the instances that it has
-        out += (gangs := self._jobs.gang_decisions(max(0, remaining), now if caught_up else 0))
+        out += (gangs := self._jobs.gangs.decisions(max(0, remaining), now if caught_up else 0))
         remaining -= len(gangs)
         updates = [] if out else self._update_decisions.all(now, caught_up, budget)
         if not updates:
@@ -274,7 +272,7 @@ class Lifecycle:
 
     def next_wakeup(self) -> int | None:
         """See `Machine.next_wakeup`."""
-        times = [self.tasks.next_due_ms(), self._jobs.next_due_ms(), self._gates.next_due_ms()]
+        times = [self.tasks.next_due_ms(), self._jobs.gangs.next_due_ms(), self._gates.next_due_ms()]
         if not len(self.pool_facts) and not self.settings_pending:  # else an answer comes, and all is looked at again
             times += [ask.at_ms + POOL_WAIT_MS for ask in list(self.asks.values())[:1]]
         times += [self._update_decisions.next_due_ms(), self.chunks.next_due_ms()]
@@ -365,72 +363,6 @@ class Lifecycle:
             self.orders.moved(row.base, row.instances)
         if row.kind == DAEMON:
             self.daemons.instances_changed(event)
-
-    def _queued(self, event: GangsQueued, now: int) -> None:
-        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self.stretch)
-        arena = self.tasks.arena
-        arena.set("run", slots, ints(event.run)[index])
-        arena.set("due", slots, 0)
-        self.updates.queued(slots)
-        for gang in np.flatnonzero(ints(event.gang)).tolist():
-            self._jobs.gang_queued(event.job_ids[ints(event.job)[gang]])
-        self._jobs.move(slots, moves(GangsQueued)[1])
-
-    def _ordered(self, event: RunsOrdered, now: int) -> None:
-        slots = self._move(event)
-        self._stateful.ordered(slots)
-        self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
-
-    def _available(self, event: RunsAvailable, now: int) -> None:
-        slots = self._move(event)
-        report = self.tasks.arena["report"][slots]
-        self.tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
-        self.tasks.arena.set("ready", slots, second(now))
-        self._stateful.up_or_over(slots)
-        self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.max_runtime_ms))
-        self.updates.available(slots)
-
-    def _stopping(self, event: RunsStopping, now: int) -> None:
-        self.hosts.stopping(event)
-        slots = self._take(self.hosts.told(event, *self._runs.named(event)), RunsStopping)
-        self.tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.stop_deadline_ms))
-        self.orders.stopping(slots)
-
-    def _overdue(self, event: RunsOverdue, now: int) -> None:
-        slots, present = self._runs.named(event)
-        what = ints(event.what)[present]
-        self.tasks.arena.set("due", slots[present], 0)
-        limit = self._jobs.with_gangs(slots[present][what == Overdue.RUN_LIMIT])
-        self.tasks.record_event(TaskEvent.RUN_LIMIT, limit)
-        self.tasks.record_event(TaskEvent.START_LATE, slots[present][what == Overdue.START])
-        self.tasks.touch(slots[present])
-
-    def _move(self, event: RunsOrdered | RunsAvailable) -> I64:
-        """Takes the tasks that a decision names to its next state, as the table has it."""
-        return self._take(self._runs.of(event), type(event))
-
-    def _take(self, slots: I64, decision: type[Event]) -> I64:
-        states, following = moves(decision)
-        taken: I64 = slots[among(self.tasks.arena["state"][slots], states)]
-        self._jobs.move(taken, following)
-        return taken
-
-    def _ended(self, event: RunsEnded, now: int) -> None:
-        slots, known = locate(event.job_ids, event.job, event.instance, self.stretch)
-        slots = slots[known]
-        size = len(known)
-        following = some(event.next, size, TaskState.BACKOFF)
-        rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
-        ends = Ends(*(column[known] for column in (following, *rest)))
-        self._jobs.gang_failures(slots, ints(event.outcome)[known], ends.counts_as, ends.wait_ms, now)
-        self.orders.ended(slots)
-        self.failures.ended(slots, ends.next)
-        before = self.tasks.arena["state"][slots].copy()
-        state = self.tasks.end(slots, ends, now)
-        self._jobs.count(slots, before, state)
-        self._jobs.controllers_over(slots, state)
-        self._stateful.up_or_over(slots)
-        self.ports.ended(slots)
 
     def _backoff(self, failures: I64) -> I64:
         """How long a task waits before it runs again that has failed so often: doubling each time, up to a bound."""

@@ -14,7 +14,8 @@ from events.codes import Code
 from events.pool_spec import PoolSpec, from_event
 from events.records.pools import PoolDefined, PoolRemoved
 from events.resources import Kinds, UnknownResource
-from events.spec import POOL_PATTERN, problems
+from events.spec import POOL_PATTERN
+from events.spec_problems import problems
 from events.topics import POOLS
 from projections.api.context import Context, Reading, Wait
 from projections.api.problems import ANSWERED, Problem, not_found, wrong_cell

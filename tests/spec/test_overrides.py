@@ -19,8 +19,9 @@ from events.override_chunks import Chunks, name_of, reader
 from events.records.jobs import JobSubmitted
 from events.records.parts import TaskOverride
 from events.resources import STANDARD
-from events.spec import JobSpec, from_event, problems
+from events.spec import JobSpec, from_event
 from events.spec_overrides import Override
+from events.spec_problems import problems
 from events.task_overrides import JOB_FIELDS, instance_of, override_keys
 from processors.lifecycle.override_chunks import OverrideChunks
 from processors.lifecycle.rows import SubmittedRow

@@ -13,7 +13,8 @@ from events.codec import decode, encode
 from events.codes import Code
 from events.pool_spec import PoolSpec
 from events.resources import STANDARD
-from events.spec import JobSpec, from_event, json_schema, problems
+from events.spec import JobSpec, from_event, json_schema
+from events.spec_problems import problems
 from processors.lifecycle.validation import refusal
 
 MINIMAL = {"pool": "/maps", "command": ["true"]}

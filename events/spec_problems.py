@@ -1,0 +1,47 @@
+"""All that is wrong with a spec, each problem by a JSON pointer and a message."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from events.spec import JobSpec
+
+
+def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
+    """All that is wrong with a value of a model: JSON pointer and message. `model`: where it isn't a job."""
+    return [(_pointer(detail["loc"]), _message(model or JobSpec, detail)) for detail in error.errors(include_url=False)]
+
+
+def _pointer(loc: tuple[int | str, ...]) -> str:
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in loc if part != "[key]")
+    return "".join(f"/{part}" for part in parts)
+
+
+def _message(model: type[BaseModel], detail: Any) -> str:
+    if detail["type"] != "extra_forbidden":
+        text: str = detail["msg"]
+        for told, plain in (("Input should", "must"), ("String should", "must"), ("Field required", "is missing")):
+            text = text.replace(told, plain)
+        return text
+    names = _names_at(model, detail["loc"][:-1])
+    nearest = difflib.get_close_matches(str(detail["loc"][-1]), names, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(names)}"
+    return f"is not a known field; {hint}"
+
+
+def _names_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The names of the fields at a place in a spec."""
+    for part in loc:
+        field = model.model_fields.get(str(part))
+        if field is not None:
+            model = next(_models_in(field.annotation))
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models_in(inner)

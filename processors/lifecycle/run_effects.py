@@ -1,0 +1,125 @@
+"""What decisions about runs do to the tasks, and who hears of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from events.codes import Overdue, RunReport, TaskState
+from events.columns import I64, ints, some
+from events.records.base import Event
+from events.records.lifecycle import GangsQueued, RunsAvailable, RunsEnded, RunsOrdered, RunsOverdue, RunsStopping
+from processors.lifecycle.failures import Failures
+from processors.lifecycle.host_reports import Hosts
+from processors.lifecycle.jobs import Jobs
+from processors.lifecycle.lookups import among
+from processors.lifecycle.preemption_orders import PreemptionOrders
+from processors.lifecycle.stateful import Stateful
+from processors.lifecycle.task_ports import TaskPorts
+from processors.lifecycle.task_rules import moves
+from processors.lifecycle.task_table import TaskEvent
+from processors.lifecycle.tasks import Ends, Tasks
+from processors.lifecycle.updates.updates import Updates
+from processors.lifecycle.verdicts import PresentRuns
+from processors.state.arena import locate, locate_ranges
+from processors.state.seconds import second
+
+
+class RunEffects:
+    """Applies decisions about runs; `handlers`: by kind of decision."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        jobs: Jobs,
+        runs: PresentRuns,
+        hosts: Hosts,
+        orders: PreemptionOrders,
+        updates: Updates,
+        stateful: Stateful,
+        failures: Failures,
+        ports: TaskPorts,
+    ) -> None:
+        self._tasks = tasks
+        self._jobs = jobs
+        self._runs = runs
+        self._hosts = hosts
+        self._orders = orders
+        self._updates = updates
+        self._stateful = stateful
+        self._failures = failures
+        self._ports = ports
+        self.handlers: dict[type[Event], Callable[[Any, int], None]] = {
+            GangsQueued: self._queued,
+            RunsOrdered: self._ordered,
+            RunsAvailable: self._available,
+            RunsOverdue: self._overdue,
+            RunsStopping: self._stopping,
+            RunsEnded: self._ended,
+        }
+
+    def _queued(self, event: GangsQueued, now: int) -> None:
+        slots, index = locate_ranges(event.job_ids, event.job, event.first, event.count, self._jobs.stretch)
+        arena = self._tasks.arena
+        arena.set("run", slots, ints(event.run)[index])
+        arena.set("due", slots, 0)
+        self._updates.queued(slots)
+        for gang in np.flatnonzero(ints(event.gang)).tolist():
+            self._jobs.gangs.queued(event.job_ids[ints(event.job)[gang]])
+        self._jobs.move(slots, moves(GangsQueued)[1])
+
+    def _ordered(self, event: RunsOrdered, now: int) -> None:
+        slots = self._move(event)
+        self._stateful.ordered(slots)
+        self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.start_deadline_ms))
+
+    def _available(self, event: RunsAvailable, now: int) -> None:
+        slots = self._move(event)
+        report = self._tasks.arena["report"][slots]
+        self._tasks.arena.set("report", slots, np.where(report == RunReport.STARTED, 0, report))
+        self._tasks.arena.set("ready", slots, second(now))
+        self._stateful.up_or_over(slots)
+        self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.max_runtime_ms))
+        self._updates.available(slots)
+
+    def _stopping(self, event: RunsStopping, now: int) -> None:
+        self._hosts.stopping(event)
+        slots = self._take(self._hosts.told(event, *self._runs.named(event)), RunsStopping)
+        self._tasks.wait(slots, self._jobs.deadlines(slots, now, lambda row: row.stop_deadline_ms))
+        self._orders.stopping(slots)
+
+    def _overdue(self, event: RunsOverdue, now: int) -> None:
+        slots, present = self._runs.named(event)
+        what = ints(event.what)[present]
+        self._tasks.arena.set("due", slots[present], 0)
+        limit = self._jobs.gangs.with_members(slots[present][what == Overdue.RUN_LIMIT])
+        self._tasks.record_event(TaskEvent.RUN_LIMIT, limit)
+        self._tasks.record_event(TaskEvent.START_LATE, slots[present][what == Overdue.START])
+        self._tasks.touch(slots[present])
+
+    def _move(self, event: RunsOrdered | RunsAvailable) -> I64:
+        """Takes the tasks that a decision names to its next state, as the table has it."""
+        return self._take(self._runs.of(event), type(event))
+
+    def _take(self, slots: I64, decision: type[Event]) -> I64:
+        states, following = moves(decision)
+        taken: I64 = slots[among(self._tasks.arena["state"][slots], states)]
+        self._jobs.move(taken, following)
+        return taken
+
+    def _ended(self, event: RunsEnded, now: int) -> None:
+        slots, known = locate(event.job_ids, event.job, event.instance, self._jobs.stretch)
+        slots = slots[known]
+        size = len(known)
+        following = some(event.next, size, TaskState.BACKOFF)
+        rest = (some(column, size) for column in (event.kept, event.counts_as, event.failures, event.wait_ms))
+        ends = Ends(*(column[known] for column in (following, *rest)))
+        self._jobs.gangs.count_failures(slots, ints(event.outcome)[known], ends.counts_as, ends.wait_ms, now)
+        self._orders.ended(slots)
+        self._failures.ended(slots, ends.next)
+        before = self._tasks.arena["state"][slots].copy()
+        state = self._tasks.end(slots, ends, now)
+        self._jobs.count(slots, before, state)
+        self._jobs.controllers_over(slots, state)
+        self._stateful.up_or_over(slots)
+        self._ports.ended(slots)
