@@ -129,7 +129,10 @@ class Lifecycle:
             self.failures,
             self.ports,
         )
-        self._on: dict[type[Event], Callable[[Any, int], None]] = {
+        self._on = self._handlers() | verdicts.handlers | effects.handlers
+
+    def _handlers(self) -> dict[type[Event], Callable[[Any, int], None]]:
+        return {
             RunsReported: self.hosts.reported,
             HostInventory: self.hosts.inventory,
             HostLost: self.hosts.lost,
@@ -151,8 +154,6 @@ class Lifecycle:
             InstancesChanged: self._instances_changed,
             JobsForgotten: self._jobs.forgotten,
             OverridesDropped: self.chunks.dropped,
-            **verdicts.handlers,
-            **effects.handlers,
             **self.updates.handlers,
         }
 
