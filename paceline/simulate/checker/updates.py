@@ -4,8 +4,8 @@ instance was taken to.
 
 from dataclasses import dataclass, field
 
-from events.codes import ENDED_JOBS
 from events.columns import ints
+from events.job_ends import is_over
 from events.records.base import Event
 from events.records.lifecycle import (
     InstancesReturned,
@@ -52,7 +52,7 @@ class Updates:
                 self._jobs[event.job_id] = _Job(event.max_unavailable)
             case JobSlaChanged():
                 self._jobs[event.job_id].max_unavailable = event.max_unavailable
-            case JobChanged() if event.state in ENDED_JOBS:
+            case JobChanged() if is_over(event):
                 if self._jobs.pop(event.job_id).number:
                     raise Violation(f"{round_} ends {event.job_id} and not its update")
             case UpdateStarted():
