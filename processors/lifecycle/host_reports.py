@@ -231,7 +231,8 @@ class Hosts:
         """Of the tasks that a stop names those whose present runs are where it is told; elsewhere nobody wants them."""
         rows = (self.table.get(host_id) for host_id in event.host_ids)
         numbers = np.array([row.number if row is not None else 0 for row in rows], dtype=np.int64)
-        found: I64 = slots[present & (self._tasks.arena["host"][slots] == numbers[ints(event.host)])]
+        here = self._tasks.arena["host"][slots[present]] == numbers[ints(event.host)[present]]
+        found: I64 = slots[present][here]
         return found
 
     def reconciled(self, event: HostReconciled, now: int) -> None:

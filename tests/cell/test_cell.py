@@ -149,7 +149,7 @@ def test_machines_that_die_at_any_time_lose_and_double_nothing(seed: int) -> Non
     for job_id in list(cell.lifecycle.jobs):
         row = cell.lifecycle.jobs[job_id]
         if row.kind == "stateless":
-            cell.stop(job_id)
+            cell.delete(job_id)
     cell.run(10_000)
     assert not len(cell.lifecycle.jobs), "all have ended"
     assert cell.fleet.running() == 0

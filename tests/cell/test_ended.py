@@ -5,7 +5,6 @@ import random
 import pytest
 
 from events.codec import decode
-from events.records.jobs import JobActionRequested
 from events.records.lifecycle import JobAccepted, RunsEnded
 from events.records.parts import Simulated
 from events.records.pools import CellConfigured
@@ -30,8 +29,7 @@ def test_neither_a_machine_nor_the_gateway_holds_a_row_of_a_job_that_has_ended()
         cell.submit(f"j{number}", instances=5, ports=("http",), max_unavailable=None)
     cell.submit("service", kind="stateless", instances=3, max_unavailable=1)
     cell.run(1500)
-    cell.stop("service")
-    cell.append(JobActionRequested(job_id="service", command_id="delete", action="delete", force=True))
+    cell.delete("service")
     cell.run(3000)
     lifecycle, entitlement, placement, sla = (cell.drivers[name].machine for name in cell.drivers)
     for jobs in (lifecycle.jobs, entitlement.queues.jobs, placement.runs.jobs, sla.jobs):  # type: ignore[attr-defined]
@@ -41,7 +39,7 @@ def test_neither_a_machine_nor_the_gateway_holds_a_row_of_a_job_that_has_ended()
     wanted = cell.gateway._desired_runs.dump()
     assert (wanted["ports"], wanted["slots"]["stretches"]) == ({}, {})
     assert wanted["specifications"] == {"of": {}, "asked": {}}
-    assert [cell.state(job_id) for job_id in ("j0", "j1", "j2", "service")] == ["SUCCEEDED"] * 3 + ["KILLED"]
+    assert [cell.state(job_id) for job_id in ("j0", "j1", "j2", "service")] == ["SUCCEEDED"] * 3 + ["ABSENT"]
     cell.verify()
 
 

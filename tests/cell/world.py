@@ -4,7 +4,7 @@ from events.codec import encode
 from events.log.memory import MemoryLog
 from events.log.port import NewRecord
 from events.records.base import Event
-from events.records.jobs import JobStopRequested, JobSubmitted
+from events.records.jobs import JobActionRequested, JobStopRequested, JobSubmitted
 from events.records.parts import Simulated
 from events.records.pools import PoolDefined
 from events.resources import Amounts
@@ -87,6 +87,10 @@ class Cell:
 
     def stop(self, job_id: str) -> None:
         self.append(JobStopRequested(job_id=job_id, command_id=f"stop-{job_id}"))
+
+    def delete(self, job_id: str) -> None:
+        """Stops a job that runs first."""
+        self.append(JobActionRequested(job_id=job_id, command_id=f"delete-{job_id}", action="delete", force=True))
 
     @property
     def lifecycle(self) -> Lifecycle:
