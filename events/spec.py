@@ -36,7 +36,6 @@ from events.spec_parts import (
     Int32,
     Labels,
     OnSilence,
-    Ports,
     Resources,
     Retries,
     Sim,
@@ -50,6 +49,7 @@ from events.spec_parts import (
     sim_body,
     update_body,
 )
+from events.spec_ports import PortList, port_names, port_numbers, ports_body
 from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
@@ -90,7 +90,9 @@ class JobSpec(Spec):
     )
     env: Env = Field(default={}, description="Environment of the process.")
     resources: Resources = Field(default=Resources(), description="What one task needs.")
-    ports: Ports = Field(default=[], description="Names of the ports of one task.")
+    ports: PortList = Field(
+        default=[], description="Names of the ports of one task; a number is chosen for each that has none."
+    )
     open_files: Annotated[int, Field(ge=1, le=OPEN_FILES_MAX)] | None = Field(
         default=None, description="Files and connections that a run may have open; none: as many as its agent."
     )
@@ -253,7 +255,7 @@ class JobSpec(Spec):
     @field_validator("health")
     @classmethod
     def _asks_a_port(cls, health: Health | None, info: ValidationInfo) -> Health | None:
-        if health is not None and health.port and health.port not in info.data.get("ports", [health.port]):
+        if health is not None and health.port and health.port not in port_names(info.data.get("ports", [health.port])):
             raise at("tcp" if health.tcp else "http", f"names no port of the job: {health.port}", health.port)
         sim = info.data.get("sim")
         if health is None and sim is not None and sim.health is not None:
@@ -292,7 +294,8 @@ class JobSpec(Spec):
             command=tuple(self.command),
             env=self.env,
             resources=in_order(self.resources.named()),
-            ports=tuple(self.ports),
+            ports=tuple(port_names(self.ports)),
+            port_numbers=port_numbers(self.ports),
             priority=self.priority,
             preemptible=self.preemptible and self.kind != "daemon",
             controller=self.controller is not False,
@@ -350,7 +353,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "command": list(event.command),
         "env": dict(event.env),
         "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
-        "ports": list(event.ports),
+        "ports": ports_body(event.ports, event.port_numbers),
         "priority": event.priority,
         "preemptible": event.preemptible,
         "gang": {"min": event.gang_min},

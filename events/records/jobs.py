@@ -137,6 +137,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     ports: tuple[str, ...] = ()
     """Names of the ports that one task needs; numbers are chosen at placement."""
 
+    port_numbers: dict[str, int] = {}
+    """Numbers of those of the ports that must have a certain one, by name."""
+
     open_files: int = 0
     """How many files and connections a run may have open; 0: as many as the agent was started with."""
 

@@ -189,6 +189,9 @@ class TaskShape(NestedRecord, frozen=True):
     strategy: str = "pack"
     """pack or spread."""
 
+    port_numbers: tuple[int, ...] = ()
+    """Number of each of its ports in their order, 0: any that is free; empty: any for all."""
+
 
 class Cause(NestedRecord, frozen=True):
     """What led to a decision: a fact by topic and offset, a decision by machine, round and index, or a deadline."""

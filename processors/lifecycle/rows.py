@@ -195,6 +195,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     env: dict[str, str]
     resources: dict[str, int]
     ports: tuple[str, ...]
+    port_numbers: dict[str, int]
     priority: int
     preemptible: bool
     controller: bool

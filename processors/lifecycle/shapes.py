@@ -47,17 +47,23 @@ def _number(job: SubmittedRow, override: OverrideRow, shapes: list[TaskShape], k
 
 
 def _key(job: SubmittedRow) -> object:
-    return tuple(in_order(job.resources).items()), len(job.ports), job.constraints, job.strategy
+    return tuple(in_order(job.resources).items()), len(job.ports), job.constraints, job.strategy, fixed_ports(job)
 
 
 def _shape(job: SubmittedRow) -> TaskShape:
     constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in all_constraints(job))
-    return TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy)
+    return TaskShape(in_order(job.resources), len(job.ports), constraints, job.strategy, fixed_ports(job))
 
 
 def all_constraints(job: SubmittedRow) -> tuple[ConstraintRow, ...]:
     """The conditions of a job on hosts, with those that follow from what its agents must be able to do."""
     return (*job.constraints, *(ConstraintRow(attribute, "exists", ()) for attribute in needed(job)))
+
+
+def fixed_ports(job: SubmittedRow) -> tuple[int, ...]:
+    """The number of each port, 0: any; empty: any for all."""
+    numbers = tuple(job.port_numbers.get(name, 0) for name in job.ports)
+    return numbers if any(numbers) else ()
 
 
 def _joined(first: I64, count: I64, shape: I64) -> Sequence[bytes]:

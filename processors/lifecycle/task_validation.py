@@ -11,6 +11,7 @@ from events.bounds import (
     LABELS_MAX,
     MS_MAX,
     OPEN_FILES_MAX,
+    PORT_MAX,
     PORTS_MAX,
     STOP_SIGNALS,
     STRING_BYTES_MAX,
@@ -45,6 +46,9 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
         yield f"names of ports must have 1 to {WORD_MAX} characters"
     if shared := sharing(job.ports):
         yield f"names of ports must differ in their letters and digits: {shared}"
+    numbers = [job.port_numbers[name] for name in job.ports if name in job.port_numbers]
+    if not all(1 <= number <= PORT_MAX for number in numbers) or len(set(numbers)) != len(numbers):
+        yield f"port_numbers must be different numbers, 1 to {PORT_MAX}"
     if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
         ports = job.gang_min * len(job.ports)
         yield f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once"

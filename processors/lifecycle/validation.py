@@ -106,7 +106,14 @@ def _job_problems(job: SubmittedRow) -> Iterator[str]:
     if job.max_unavailable is not None and (job.kind == "batch" or not 0 <= job.max_unavailable <= most):
         yield f"max_unavailable is for services, 0 to {most}"
     yield from _update(job)
+    if fault := _unknown_ports(job):
+        yield fault
     yield from _texts(job)
+
+
+def _unknown_ports(job: SubmittedRow) -> str:
+    names = job.port_numbers.keys() - {*job.ports}
+    return f"port_numbers name no port of the job: {min(names)[:80]}" if names else ""
 
 
 def _texts(job: SubmittedRow) -> Iterator[str]:

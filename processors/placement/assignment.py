@@ -57,7 +57,9 @@ class Placed(NamedTuple):
     slots: I64
     hosts: I64
     ports: int
-    """How many each has."""
+    """How many each has, and"""
+    numbers: tuple[int, ...]
+    """the number of each, 0: any; empty: any for all."""
 
 
 class Assignment:
@@ -250,7 +252,7 @@ class Assignment:
             self._put(known.job_id, part, chosen, shape)
 
     def _put(self, job_id: str, slots: I64, hosts: I64, shape: ShapeView) -> None:
-        self._placed.setdefault(job_id, []).append(Placed(job_id, slots, hosts, shape.ports))
+        self._placed.setdefault(job_id, []).append(Placed(job_id, slots, hosts, shape.ports, shape.port_numbers))
         self._budget.spend(len(slots))
 
     def _by_shape(self, row: JobRow, slots: I64, bound: bool = True) -> list[tuple[ShapeView, I64]]:
@@ -299,16 +301,21 @@ class Assignment:
         )
 
     def _ports(self, parts: list[Placed]) -> list[int]:
-        """Port numbers for all that was put, per host the lowest that are free."""
+        """Port numbers for all that was put, per host the lowest that are free and that no other must have."""
+        fixed: dict[int, set[int]] = {}
+        for part in parts:
+            for number in part.hosts.tolist() if part.numbers else ():
+                fixed.setdefault(number, set()).update(part.numbers)
         free: dict[int, Iterator[int]] = {}
         out: list[int] = []
         for part in parts:
             for number in part.hosts.tolist() if part.ports else ():
                 if number not in free:
-                    free[number] = self._free_ports(number)
-                out += (next(free[number]) for _ in range(part.ports))
+                    free[number] = self._free_ports(number, fixed.get(number, set()))
+                out += (port or next(free[number]) for port in part.numbers or (0,) * part.ports)
         return out
 
-    def _free_ports(self, number: int) -> Iterator[int]:
+    def _free_ports(self, number: int, fixed: set[int]) -> Iterator[int]:
         row, taken = self._hosts.table[self._hosts.ids[number]], self._hosts.taken[number]
-        return (port for port in range(row.port_first, row.port_last + 1) if port not in taken)
+        ports = range(row.port_first, row.port_last + 1)
+        return (port for port in ports if port not in taken and port not in fixed)

@@ -10,8 +10,6 @@ from processors.placement.explain import LASTING, counts_of, hosts_reasons, near
 from processors.placement.hosts import Phase
 from processors.placement.packing import Mask, fits
 
-MANY = 1 << 31
-
 
 def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
     """Which of as many tasks find room on their hosts (-1: gone), those before others first; nothing is put there."""
@@ -20,7 +18,7 @@ def placed(view: ClusterView, shape: ShapeView, hosts: I64) -> Mask:
     starts = np.flatnonzero(np.diff(hosts[order], prepend=-2))
     turn = np.empty(len(hosts), dtype=np.int64)
     turn[order] = np.arange(len(hosts)) - np.repeat(starts, np.diff(np.append(starts, len(hosts))))
-    found: Mask = (hosts >= 0) & shape.open[known] & (fits(view.free, shape.need, known, MANY) > turn)
+    found: Mask = (hosts >= 0) & shape.open[known] & (fits(view.free, shape.need, known, shape.most) > turn)
     return found
 
 

@@ -12,10 +12,10 @@ from heapq import heappop, heappush
 import numpy as np
 
 from events.columns import I64, counted, distinct
-from processors.placement.gang_search import Part, together
+from processors.placement.gang_search import Part, choose, together
 from processors.placement.hosts import Hosts
 from processors.placement.kept import KeptRoom, OwnRoom
-from processors.placement.packing import Mask, feasible, fits, pack, scores, spread, turns, weights
+from processors.placement.packing import MANY, Mask, feasible, fits, pack, scores, spread, turns, weights
 from processors.state.shapes import Shape, Shapes
 
 FEW = 16
@@ -38,7 +38,13 @@ class ShapeView:
         self.constraints = shape.constraints
         self.unmet = view.hosts.constraints.column(shape.constraints)
         self.host = host
-        self.open: Mask = view.hosts.up & (self.unmet < 0)
+        self.port_numbers = shape.port_numbers
+        self.fixed_ports = shape.fixed_ports
+        self.most = 1 if self.fixed_ports else MANY
+        """So many of its tasks a host holds at most."""
+        self.ports_free = view.without(self.fixed_ports)
+        """Where no other task has one of its fixed ports."""
+        self.open: Mask = view.hosts.up & (self.unmet < 0) & self.ports_free
         if host is not None:
             self.open &= np.arange(len(self.open)) == host
         self.column = np.array(need, dtype=np.int64)[:, None]
@@ -54,7 +60,11 @@ class ShapeView:
 
     def part(self, size: int) -> Part:
         """So many of its tasks that belong together."""
-        return Part(self.need, self.open, self.score, self.spread, size)
+        return Part(self.need, self.open, self.score, self.spread, size, self.most)
+
+    def taken(self, hosts: I64) -> None:
+        """Other tasks have one of its fixed ports on hosts now."""
+        self.ports_free[hosts] = self.open[hosts] = False
 
     def few(self, view: "ClusterView", wanted: int) -> I64:
         """As `packing.pack`, and puts the tasks on the view."""
@@ -96,8 +106,8 @@ class ShapeView:
             kept = (int(scores_[self._at]), int(hosts[self._at])) if self._at < len(hosts) else None
             from_kept = kept is not None and (not recent or kept < recent[0])
             score, host = kept if kept is not None and from_kept else recent[0]
-            if view.score[host] == score:
-                fit = most
+            if view.score[host] == score and self.open[host]:
+                fit = min(most, self.most)
                 for have, one in zip(view.free[:, host].tolist(), self.need, strict=True):
                     if one and have // one < fit:
                         fit = have // one
@@ -127,6 +137,8 @@ class ClusterView:
         """Hosts that got few tasks, in order."""
         self.epoch = 0
         """Grows when many hosts changed at once."""
+        self._put_ports: dict[int, list[I64]] = {}
+        """Of fixed ports the hosts on which tasks that have them were put."""
         self._known = shapes
         self._shapes: dict[tuple[int, int | None], ShapeView] = {}
         self._mixed: set[tuple[tuple[int, int], ...]] = set()
@@ -150,12 +162,12 @@ class ClusterView:
         if shape.too_many <= 1:
             return NOTHING
         if shape.spread and level is not None:
-            chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score)
+            chosen = spread(self.free, self.score, shape.open, shape.need, wanted, level, shape.score, shape.most)
             self._place(chosen, shape)
         elif wanted <= FEW:
             chosen = shape.few(self, wanted)
         else:
-            chosen = pack(self.free, self.score, shape.open, shape.need, wanted)
+            chosen = pack(self.free, self.score, shape.open, shape.need, wanted, shape.most)
             self._place(chosen, shape)
         if len(chosen) < wanted:
             shape.too_many = 1
@@ -169,7 +181,7 @@ class ClusterView:
         """
         if self.has_failed(parts):
             return None
-        found = together(self.free, self.score, [shape.part(size) for shape, size in parts], level).hosts
+        found = places(self.free, self.score, parts, level)
         if found is None:
             self._fail(parts)
             return None
@@ -192,12 +204,13 @@ class ClusterView:
         free, score = self.free.copy(), self.score.copy()
         free[:, own.hosts] += own.amounts
         score[own.hosts] = scores(free[:, own.hosts], self.weight)
-        found = together(free, score, [shape.part(size) for shape, size in parts], level).hosts
+        found = places(free, score, parts, level)
         if found is None:
             return None
         used = np.zeros_like(free)
         for (shape, _), chosen in zip(parts, found, strict=True):
             hosts, counts = counted(chosen)
+            self._take_ports(hosts, shape)
             used[:, hosts] += shape.column * counts
             if level is not None:
                 level[hosts] += counts
@@ -216,6 +229,8 @@ class ClusterView:
         """
         asked = np.flatnonzero(np.array(shape.need[:-1]))
         fit: Mask = shape.open[hosts] & (self.free[asked][:, hosts] >= 0).all(axis=0)
+        if shape.fixed_ports:
+            fit &= turns(hosts) == 0
         if shape.ports:
             fit &= (turns(hosts) + 1) * shape.ports <= self.free[-1, hosts]
         return fit
@@ -223,18 +238,37 @@ class ClusterView:
     def take_home(self, shape: ShapeView, hosts: I64, level: I64 | None) -> None:
         """Puts tasks there; of what is free that takes their ports."""
         np.subtract.at(self.free[-1], hosts, shape.ports)
+        self._take_ports(hosts, shape)
         if level is not None:
             np.add.at(level, hosts, 1)
 
     def room(self, shape: ShapeView, most: int) -> int:
         """How many tasks would find a place now, counting at most `most` per host."""
-        return int(fits(self.free, shape.need, np.flatnonzero(shape.open), most).sum())
+        return int(fits(self.free, shape.need, np.flatnonzero(shape.open), min(most, shape.most)).sum())
 
     def take(self, host: int, count: int, shape: ShapeView) -> None:
         """Puts tasks on one host."""
         self.free[:, host] -= shape.column[:, 0] * count
         self.score[host] -= shape.score * count
         self.touched.append(host)
+        if shape.fixed_ports:
+            self._take_ports(np.array([host]), shape)
+
+    def without(self, ports: Sequence[int]) -> Mask:
+        """The hosts on which no task has any of these ports."""
+        free = self.hosts.without(ports)
+        for port in ports:
+            for hosts in self._put_ports.get(port, ()):
+                free[hosts] = False
+        return free
+
+    def _take_ports(self, hosts: I64, shape: ShapeView) -> None:
+        """Tasks with fixed ports were put on hosts."""
+        for port in shape.fixed_ports:
+            self._put_ports.setdefault(port, []).append(hosts)
+        for other in self._shapes.values() if shape.fixed_ports else ():
+            if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
+                other.taken(hosts)
 
     def _fail(self, parts: Sequence[tuple[ShapeView, int]]) -> None:
         if len(parts) == 1:
@@ -250,6 +284,7 @@ class ClusterView:
         hosts, counts = counted(chosen)
         self.free[:, hosts] -= shape.column * counts
         self.score[hosts] -= shape.score * counts
+        self._take_ports(hosts, shape)
         self._note(hosts)
 
     def _note(self, hosts: I64) -> None:
@@ -258,3 +293,40 @@ class ClusterView:
             self.touched += hosts.tolist()
         else:
             self.epoch += 1
+
+
+def places(free: I64, score: I64, parts: Sequence[tuple[ShapeView, int]], level: I64 | None) -> list[I64] | None:
+    """Hosts for all tasks of a unit, or None. Changes nothing. Where tasks of several shapes must have the same port,
+    those that ask most go first, and the others elsewhere; other ways aren't looked for.
+    """
+    found = together(free, score, [shape.part(size) for shape, size in parts], level).hosts
+    if found is None or not _meet(parts, found):
+        return found
+    free, score, level = free.copy(), score.copy(), None if level is None else level.copy()
+    found = [NOTHING] * len(parts)
+    for at in sorted(range(len(parts)), key=lambda at: -parts[at][0].score):
+        shape, size = parts[at]
+        open_ = shape.open.copy()
+        for (other, _), hosts in zip(parts, found, strict=True):
+            if not {*shape.fixed_ports}.isdisjoint(other.fixed_ports):
+                open_[hosts] = False
+        found[at] = choose(free, score, shape.part(size)._replace(open_=open_), level)
+        if len(found[at]) < size:
+            return None
+        hosts, counts = counted(found[at])
+        free[:, hosts] -= shape.column * counts
+        score[hosts] -= shape.score * counts
+        if level is not None:
+            level[hosts] += counts
+    return found
+
+
+def _meet(parts: Sequence[tuple[ShapeView, int]], found: Sequence[I64]) -> bool:
+    """Whether tasks would have the same fixed port on a host."""
+    taken = [
+        (port, host)
+        for (shape, _), chosen in zip(parts, found, strict=True)
+        for port in shape.fixed_ports
+        for host in chosen.tolist()
+    ]
+    return len(set(taken)) < len(taken)

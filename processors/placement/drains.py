@@ -36,7 +36,7 @@ def drain(ground: Ground, parts: Sequence[Part], blocked: Mask) -> list[tuple[in
         part = parts[index]
         room = np.zeros(len(put[0]), dtype=np.int64)
         open_ = np.flatnonzero(part.open_ & ~blocked)
-        room[open_] = fits(ground.free + ground.leaves - put, part.need, open_, part.size)
+        room[open_] = fits(ground.free + ground.leaves - put, part.need, open_, min(part.size, part.most))
         if int(room.sum()) < part.size:
             return None
         need = np.array(part.need, dtype=np.int64)

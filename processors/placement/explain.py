@@ -30,10 +30,11 @@ LACK_MAX = 1 << 57
 
 OPEN = KINDS_MAX + 1
 """Reasons in the column: below it the index of a kind, or of ports behind them, from it on phases, then KEPT for what
-is kept for others, from CONSTRAINT on conditions.
+is kept for others, FIXED_PORT where another task has a port that must have its number, from CONSTRAINT on conditions.
 """
 KEPT = OPEN + len(Phase)
-CONSTRAINT = KEPT + 1
+FIXED_PORT = KEPT + 1
+CONSTRAINT = FIXED_PORT + 1
 
 
 class Reason(NamedTuple):
@@ -122,7 +123,7 @@ def explanation(
     """Why tasks of a shape find no place; of which job they are, whoever asks for it says."""
     hosts = view.hosts
     free, kept = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
-    left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), size)
+    left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
     reasons = hosts_reasons(view, shape, code, left, kept)
     return GangsUnplaced(
         job_id="",
@@ -163,10 +164,14 @@ def hosts_reasons(view: ClusterView, shape: ShapeView, code: Code, left: I64, ke
     if code not in LASTING and kept.any():
         enough = ((left + kept >= shape.column) | (shape.column == 0)).all(axis=0)
         short[(short < OPEN) & enough] = KEPT
+    if code not in LASTING:
+        short[~shape.ports_free] = FIXED_PORT
     unmet = shape.unmet >= 0
     if code == Code.NEVER_FITS:
         unmet &= short == OPEN
     reason = np.where(unmet, CONSTRAINT + shape.unmet.astype(np.int64), short)
+    if shape.fixed_ports:  # a host that lacks nothing else has one of the same tasks
+        reason[reason == OPEN] = FIXED_PORT
     return np.where(phase == Phase.UP, reason, OPEN + phase)
 
 
@@ -175,6 +180,8 @@ def _name(view: ClusterView, shape: ShapeView, reason: int) -> str:
         return (*view.hosts.kinds.names, "ports")[reason]
     if reason == KEPT:
         return "kept for others"
+    if reason == FIXED_PORT:
+        return "port taken"
     if reason < CONSTRAINT:
         return PHASE_NAMES[Phase(reason - OPEN)]
     return f"constraint:{shape.constraints[reason - CONSTRAINT].attribute}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from events.columns import I64, counted
-from processors.placement.packing import Mask, fits, pack, spread
+from processors.placement.packing import MANY, Mask, fits, pack, spread
 
 WORK_MAX = 20_000
 """So many steps from state to state one search looks at."""
@@ -32,6 +32,8 @@ class Part(NamedTuple):
     """What one task takes from the score of its host."""
     spread: bool
     size: int
+    most: int = MANY
+    """So many of its tasks a host holds at most."""
 
 
 class Found(NamedTuple):
@@ -46,8 +48,8 @@ def choose(free: I64, score: I64, part: Part, level: I64 | None) -> I64:
     are packed.
     """
     if part.spread and level is not None:
-        return spread(free, score, part.open_, part.need, part.size, level, part.score)
-    return pack(free, score, part.open_, part.need, part.size)
+        return spread(free, score, part.open_, part.need, part.size, level, part.score, part.most)
+    return pack(free, score, part.open_, part.need, part.size, part.most)
 
 
 def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) -> Found:
@@ -58,7 +60,7 @@ def together(free: I64, score: I64, parts: Sequence[Part], level: I64 | None) ->
     fit = np.zeros((len(parts), free.shape[1]), dtype=np.int64)
     for at, part in enumerate(parts):
         open_ = np.flatnonzero(part.open_)
-        fit[at, open_] = fits(free, part.need, open_, part.size)
+        fit[at, open_] = fits(free, part.need, open_, min(part.size, part.most))
     spare = [int(row.sum()) - part.size for row, part in zip(fit, parts, strict=True)]
     if min(spare) < 0:
         return Found(None, proven=True)

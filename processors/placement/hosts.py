@@ -48,6 +48,8 @@ class Hosts:
         self.constraints = Constraints()
         self.taken: list[dict[int, None]] = []
         """The port numbers that runs hold, per host."""
+        self._by_port: dict[int, set[int]] = {}
+        """The hosts on which a run holds a port number."""
         self._columns = np.zeros((2 * (len(self.kinds) + 1) + 6, 16), dtype=np.int64)
         self._point()
 
@@ -107,13 +109,26 @@ class Hosts:
     def hold_ports(self, number: int, ports: list[int]) -> None:
         """A run takes port numbers of a host."""
         self.taken[number].update(dict.fromkeys(ports))
+        for port in ports:
+            self._by_port.setdefault(port, set()).add(number)
         self.used[-1, number] += self._within(number, ports)
 
     def free_ports(self, number: int, ports: list[int]) -> None:
         """A run gives its port numbers back."""
         for port in ports:
             self.taken[number].pop(port, None)
+            hosts = self._by_port.get(port, set())
+            hosts.discard(number)
+            if not hosts:
+                self._by_port.pop(port, None)
         self.used[-1, number] -= self._within(number, ports)
+
+    def without(self, ports: Iterable[int]) -> Mask:
+        """The hosts on which no run has any of these ports."""
+        free: Mask = np.ones(len(self.ids), dtype=np.bool_)
+        for port in ports:
+            free[list(self._by_port.get(port, ()))] = False
+        return free
 
     def _within(self, number: int, ports: Iterable[int]) -> int:
         """How many of the numbers are in the host's range: only those lessen what it has left."""

@@ -14,6 +14,8 @@ from events.columns import I64
 Mask = NDArray[np.bool_]
 
 SCALE = 1 << 40
+MANY = 1 << 31
+"""More tasks than a host holds."""
 
 
 def weights(largest: I64) -> I64:
@@ -56,16 +58,25 @@ def fits(free: I64, need: tuple[int, ...], hosts: I64, most: int) -> I64:
     return np.maximum(fit, 0, out=fit)
 
 
-def pack(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: int) -> I64:
-    """A host for each of `wanted` tasks, or for fewer: the host with least free is filled first."""
+def pack(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: int, most: int = MANY) -> I64:
+    """A host for each of `wanted` tasks, or for fewer: the host with least free is filled first, by at most `most`."""
     hosts = feasible(free, need, open_)
     hosts = hosts[np.argsort(score[hosts], kind="stable")]
-    fit = fits(free, need, hosts, wanted)
+    fit = fits(free, need, hosts, min(wanted, most))
     before = np.cumsum(fit) - fit
     return np.repeat(hosts, np.clip(wanted - before, 0, fit))
 
 
-def spread(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: int, level: I64, need_score: int) -> I64:
+def spread(
+    free: I64,
+    score: I64,
+    open_: Mask,
+    need: tuple[int, ...],
+    wanted: int,
+    level: I64,
+    need_score: int,
+    most: int = MANY,
+) -> I64:
     """A host for each of `wanted` tasks, or for fewer: the host with fewest tasks of the job first (`level` has the
     count of each host), among those the one with most free.
     """
@@ -75,7 +86,7 @@ def spread(free: I64, score: I64, open_: Mask, need: tuple[int, ...], wanted: in
         lowest: I64 = hosts[low == low.min()]
         best = int(np.argmax(score[lowest]))
         return lowest[best : best + 1]
-    fit = fits(free, need, hosts, wanted)
+    fit = fits(free, need, hosts, min(wanted, most))
     count = np.clip(_water(low, fit, wanted) - low, 0, fit)
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     left = np.repeat(score[hosts], count) - step * need_score

@@ -75,7 +75,7 @@ class Search:
                 return False
             picks = self._known[host].picks
             draft.take(picks)
-            tasks = 1 if self._level is not None else min(left, _fit(self._board, host, need))
+            tasks = 1 if self._level is not None else min(left, self._part.most, _fit(self._board, host, need))
             draft.put(host, self._index, need, tasks)
             if self._level is not None:
                 self._level[host] += tasks
@@ -128,6 +128,8 @@ class Search:
 
     def _cover(self, draft: Draft, host: int) -> list[Pick] | None:
         """Who must leave a host for one task more; None: it isn't enough."""
+        if draft.places.get((host, self._index), 0) >= self._part.most:
+            return None
         have: list[int] = self._board.free[:, host].tolist()
         lack = [need - one for need, one in zip(self._part.need, have, strict=True)]
         if max(lack) <= 0:
@@ -265,7 +267,8 @@ def _settle(draft: Draft, parts: Sequence[Part], hosts: list[int]) -> bool:
             homeless += short
     used = [host for host, _ in draft.places] + [host for pick in draft.picks for host in pick.unit.at]
     for host in dict.fromkeys(used) if homeless else ():
-        tasks = min(homeless, _fit(draft.board, host, parts[0].need)) if parts[0].open_[host] else 0
+        room = min(parts[0].most - draft.places.get((host, 0), 0), _fit(draft.board, host, parts[0].need))
+        tasks = min(homeless, room) if parts[0].open_[host] else 0
         if tasks:
             draft.put(host, 0, parts[0].need, tasks)
             homeless -= tasks

@@ -33,6 +33,13 @@ class Shape(msgspec.Struct, frozen=True, array_like=True):
     ports: int = 0
     constraints: tuple[ConstraintRow, ...] = ()
     spread: bool = False
+    port_numbers: tuple[int, ...] = ()
+    """Of each port, 0: any; empty: any for all."""
+
+    @property
+    def fixed_ports(self) -> tuple[int, ...]:
+        """The ports that must be free on a host."""
+        return tuple(number for number in self.port_numbers if number)
 
 
 class ShapeRow(msgspec.Struct, array_like=True):
@@ -166,7 +173,7 @@ def shapes_of(
 
 def _shape(each: TaskShape, vector: Callable[[Mapping[str, int]], Vector]) -> Shape:
     constraints = tuple(row_of(ConstraintRow, one) for one in each.constraints)
-    return Shape(vector(each.resources), each.ports, constraints, each.strategy == "spread")
+    return Shape(vector(each.resources), each.ports, constraints, each.strategy == "spread", tuple(each.port_numbers))
 
 
 def _range(shape: Shape) -> tuple[int, int]:

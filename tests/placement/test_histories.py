@@ -19,10 +19,12 @@ from tests.placement.harness import World, offered, places
 
 HOSTS = st.sampled_from(["h0", "h1", "h2"])
 RULES = st.sampled_from([(), (Constraint("rack", "in", ("r0",)),), (Constraint("rack", "not_in", ("r0",)),)])
+PORTS = st.sampled_from([(0, ()), (1, ()), (2, ()), (1, (31_000,)), (1, (8080,)), (2, (0, 8080)), (2, (31_001, 0))])
+"""How many ports, and which numbers they must have."""
 SHAPES = st.builds(
-    TaskShape,
+    lambda resources, ports, constraints, strategy: TaskShape(resources, ports[0], constraints, strategy, ports[1]),
     resources=st.fixed_dictionaries({"cpu": st.integers(0, 3), "gpu": st.integers(0, 1)}),
-    ports=st.integers(0, 2),
+    ports=PORTS,
     constraints=RULES,
     strategy=st.sampled_from(["pack", "spread"]),
 )
@@ -100,7 +102,8 @@ class History(RuleBasedStateMachine):
             numbers = [port for _, mine in here for port in mine]
             assert len(numbers) == len(set(numbers))
             assert len(ports) == asks.ports
-            assert all(31_000 <= port < 31_000 + ports_there for port in ports)
+            for port, fixed in zip(ports, asks.port_numbers or (0,) * len(ports), strict=True):
+                assert port == fixed if fixed else 31_000 <= port < 31_000 + ports_there
             assert all((rack in one.values) == (one.operator == "in") for one in asks.constraints)
 
     def away(self, host: str) -> None:

@@ -137,6 +137,8 @@ def test_everything_wrong_is_said_at_once():
         ({"ports": ["http", "http"]}, "/ports"),
         ({"ports": ["a-b", "a_b"]}, "/ports"),
         ({"ports": ["http", "HTTP"]}, "/ports"),
+        ({"ports": ["http", {"name": "http", "port": 80}]}, "/ports"),
+        ({"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 80}]}, "/ports"),
         ({"ports": [str(number) for number in range(65)]}, "/ports"),
         ({"kind": "stateless", "instances": 4, "gang": {"min": 2}}, "/gang/min"),
         ({"kind": "stateless", "sla": {"max_unavailable": 2}}, "/sla/max_unavailable"),

@@ -287,10 +287,11 @@ class Hosts:
             capacity = host.offer.capacity.get(name, 0)
             if host.used[name] > capacity:
                 raise Violation(f"{what}: {host.used[name]} of {capacity} {name}")
-        if any(not host.offer.port_first <= port <= host.offer.port_last for port in ports):
-            raise Violation(f"{what}: ports {ports} aren't its own")
         if len(ports) != shape.ports:
             raise Violation(f"{what} with ports {ports}, it needs {shape.ports}")
+        for port, number in zip(ports, shape.port_numbers or (0,) * len(ports), strict=True):
+            if port != number if number else not host.offer.port_first <= port <= host.offer.port_last:
+                raise Violation(f"{what}: ports {ports} aren't its own, or not {shape.port_numbers}")
         if len({*ports}) < len(ports) or host.ports & {*ports}:
             raise Violation(f"{what}: of ports {ports} one has another holder")
         host.ports.update(ports)

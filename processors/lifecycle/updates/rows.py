@@ -27,6 +27,7 @@ class AskedRow(msgspec.Struct, frozen=True, array_like=True):
     ports: int
     constraints: tuple[ConstraintRow, ...]
     strategy: str
+    port_numbers: tuple[int, ...] = ()
 
 
 class VersionRow(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,7 @@ from events.resources import in_order
 from events.task_overrides import JOB_FIELDS, changes_of
 from processors.lifecycle.job_rules import run_rules
 from processors.lifecycle.rows import SubmittedRow
-from processors.lifecycle.shapes import all_constraints
+from processors.lifecycle.shapes import all_constraints, fixed_ports
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, VersionRow
 
 KEPT = 10
@@ -95,7 +95,7 @@ def asks_more(before: AskedRow, after: AskedRow) -> bool:
 def task_shape(asks: AskedRow) -> TaskShape:
     """What a task asks, as records have it."""
     constraints = tuple(Constraint(one.attribute, one.operator, one.values) for one in asks.constraints)
-    return TaskShape(in_order(dict(asks.resources)), asks.ports, constraints, asks.strategy)
+    return TaskShape(in_order(dict(asks.resources)), asks.ports, constraints, asks.strategy, asks.port_numbers)
 
 
 def fixed_change(before: VersionRow, after: VersionRow, kind: str) -> str:
@@ -118,4 +118,5 @@ def _content(values: Mapping[str, Any]) -> int:
 
 
 def _asked(job: SubmittedRow) -> AskedRow:
-    return AskedRow(tuple(sorted(job.resources.items())), len(job.ports), all_constraints(job), job.strategy)
+    amounts = tuple(sorted(job.resources.items()))
+    return AskedRow(amounts, len(job.ports), all_constraints(job), job.strategy, fixed_ports(job))
