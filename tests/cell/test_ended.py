@@ -38,7 +38,7 @@ def test_neither_a_machine_nor_the_gateway_holds_a_row_of_a_job_that_has_ended()
         assert not arena["owner"].any()
     wanted = cell.gateway._desired_runs.dump()
     assert (wanted["ports"], wanted["slots"]["stretches"]) == ({}, {})
-    assert wanted["specifications"] == {"of": {}, "asked": {}}
+    assert not any(wanted["specifications"].values())
     assert [cell.state(job_id) for job_id in ("j0", "j1", "j2", "service")] == ["SUCCEEDED"] * 3 + ["ABSENT"]
     cell.verify()
 
