@@ -45,7 +45,7 @@ class InstanceCommands:
         named_ = ranges(found) if ask.first else {}
         wanted = InstancesWanted(job_id=ask.job_id, wanted=False, **named_, cause=_cause(offset))
         live = int(np.count_nonzero(among(self._tasks.arena["state"][row.base + found], LIVE_TASKS)))
-        return Answer(Code.DONE, f"{len(found)} instances are stopped, {live} of them run", (wanted,))
+        return Answer(Code.DONE, f"is being stopped: {len(found)} instances, of which {live} run", (wanted,))
 
     def forget(self, offset: int, ask: ActionRow) -> Answer:
         """A job that is over is to be deleted."""

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import paceline.services.agent
-from hostagent.run_record import RunKey
+from hostagent.run_record import Launch, RunKey
 from hostagent.runs import Runs
 from paceline.services.host_settings import host_settings
 from paceline.services.settings import UpSettings, for_up, load
@@ -111,7 +111,7 @@ def test_down_leaves_a_process_alone_that_is_no_cell(cli, tmp_path):
 
 def test_down_may_end_the_runs_of_this_machine_too(cli, tmp_path):
     runs = Runs(tmp_path.with_name(f"{tmp_path.name}-agent"))
-    run = runs.start(RunKey("a", 0, 1), ["sleep", "600"], dict(os.environ), grace_ms=1000, silence_ms=0)
+    run = runs.start(RunKey("a", 0, 1), Launch(("sleep", "600"), dict(os.environ), stop_grace_ms=1000))
     code, out, _ = cli("down", "--data", str(tmp_path), "--stop-runs")
     assert (code, out) == (0, "1 runs have ended\n")
     runs.poll()

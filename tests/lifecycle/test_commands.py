@@ -46,7 +46,7 @@ def states(world: World, job_id: str) -> list[TaskState]:
 def test_a_stop_of_ranges_ends_those_instances_alone_and_a_start_brings_them_back() -> None:
     world = web(max_unavailable=1)
     said = world.stop_some("web", (0, 1), (2, 2))
-    assert one(said, CommandAnswered).message == "3 instances are stopped, 3 of them run"
+    assert one(said, CommandAnswered).message == "is being stopped: 3 instances, of which 3 run"
     gone = [("web", 0, 1), ("web", 2, 1), ("web", 3, 1)]
     assert runs_of(one(said, RunsStopping)) == gone
     wanted = one(said, InstancesWanted)
