@@ -25,9 +25,9 @@ from events.rounds import key_of
 from hostagent.gateway.desired_runs import DesiredRuns, HostOrders
 from hostagent.messages import OrderKind
 from processors.entitlement.holdings import Holdings
+from processors.lifecycle.gangs import Gangs
 from processors.lifecycle.host_reports import Hosts as LifecycleHosts
 from processors.lifecycle.host_reports import Reported
-from processors.lifecycle.jobs import Jobs as LifecycleJobs
 from processors.lifecycle.machine import Lifecycle
 from processors.lifecycle.preemption_orders import PreemptionOrders
 from processors.placement.assignment import Assignment
@@ -265,7 +265,7 @@ def ends_unheard(patch: pytest.MonkeyPatch) -> None:
 
 def gang_goes_on(patch: pytest.MonkeyPatch) -> None:
     """A member of a gang that fails leaves the others alone."""
-    patch.setattr(LifecycleJobs, "gang_failures", lambda self, slots, outcome: None)
+    patch.setattr(Gangs, "count_failures", lambda self, slots, outcome, counts_as, wait_ms, now: None)
 
 
 def order_unanswered(patch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ PLANTED: dict[Plant, Planted] = {
     columns_out_of_step: Planted("which nobody has ordered"),
     inputs_hashed_without_time: Planted("says another hash"),
     ends_unheard: Planted("none has come to its end"),
-    gang_goes_on: Planted("of a gang of which", 5),
+    gang_goes_on: Planted("of a gang of which", 1),
     order_unanswered: Planted("have no answer"),
     answered_too_early: Planted("have left, and .* are not over"),
     stops_what_is_wanted: Planted("which nobody has told to"),
