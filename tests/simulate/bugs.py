@@ -193,7 +193,7 @@ def disk_not_counted(patch: pytest.MonkeyPatch) -> None:
 def ports_twice(patch: pytest.MonkeyPatch) -> None:
     """A port that is taken is given out again."""
 
-    def all_ports(self: Assignment, number: int) -> Iterator[int]:
+    def all_ports(self: Assignment, number: int, fixed: set[int]) -> Iterator[int]:
         row = self._hosts.table[self._hosts.ids[number]]
         return iter(range(row.port_first, row.port_last + 1))
 
