@@ -20,7 +20,8 @@ from events.records.lifecycle import (
 )
 from events.records.parts import Cause, TaskShape
 from processors.lifecycle.causes import CODE_OF, OUTCOME_OF, EndCause, SlaVerdict
-from processors.lifecycle.lookups import Mask, among, table
+from processors.lifecycle.instance_ranges import stretches
+from processors.lifecycle.lookups import among, table
 from processors.lifecycle.task_rules import DECISIONS, EndRules, RunEnds, Trait, decided, run_ends
 from processors.lifecycle.task_table import LOST, STATES
 from processors.state.arena import Arena
@@ -140,7 +141,9 @@ def queued(arena: Arena, slots: I64, lookup: RunLookup) -> list[Event]:
     columns = run_columns(arena, slots, lookup)
     admitted, pin = arena["admitted"][slots].astype(np.int64), arena["pin"][slots].astype(np.int64)
     shapes, shape = lookup.new_shapes(slots)
-    first, count = ranges(columns, admitted, pin, (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64), shape)
+    controller = (arena["traits"][slots] & Trait.CONTROLLER).astype(np.int64)
+    equal = (columns.job, columns.run, admitted, pin, controller, shape)
+    first, count = stretches(columns.instance, *equal)
     gangs = GangsQueued(
         job_ids=columns.job_ids,
         job=pack_ints(columns.job[first]),
@@ -164,16 +167,6 @@ def _pins(pin: I64, lookup: RunLookup) -> dict[str, Any]:
     column = np.full(len(pin), -1, dtype=np.int64)
     column[pin > 0] = index
     return {"host_ids": tuple(lookup.host(number)[0] for number in numbers.tolist()), "pin": pack_ints(column)}
-
-
-def ranges(columns: RunColumns, *also: I64) -> tuple[I64, I64]:
-    """Where stretches of neighbouring instances begin that are equal in all else, and how long they are."""
-    breaks: Mask = np.ones(len(columns.job), dtype=np.bool_)
-    breaks[1:] = np.diff(columns.instance) != 1
-    for column in (columns.job, columns.run, *also):
-        breaks[1:] |= np.diff(column) != 0
-    first = np.flatnonzero(breaks)
-    return first, np.diff(np.append(first, len(breaks)))
 
 
 def _hosts(arena: Arena, slots: I64, lookup: RunLookup) -> tuple[list[tuple[str, int]], I64]:

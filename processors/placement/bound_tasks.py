@@ -6,7 +6,7 @@ from events.codes import Code
 from events.columns import I64, distinct
 from events.records.placement import GangsUnplaced
 from processors.placement.cluster_view import ClusterView, ShapeView
-from processors.placement.explain import LASTING, counts_of, hosts_reasons, nearest
+from processors.placement.explain import LASTING, hosts_reasons, nearest, unplaced
 from processors.placement.hosts import Phase
 from processors.placement.packing import Mask, fits
 
@@ -36,15 +36,4 @@ def explanation(view: ClusterView, shape: ShapeView, hosts: I64, code: Code) -> 
     among = distinct(hosts[hosts >= 0])
     left = view.hosts.capacity if code in LASTING else view.free
     reasons = hosts_reasons(view, shape, code, left, view.kept)
-    return GangsUnplaced(
-        job_id="",
-        code=code,
-        tasks=0,
-        instance=0,
-        run=0,
-        need=view.hosts.kinds.amounts(shape.need[:-1]),
-        ports=shape.need[-1],
-        hosts_considered=len(among),
-        hosts_by_reason=counts_of(view, shape, reasons[among]),
-        nearest=nearest(view, shape, left, among),
-    )
+    return unplaced(view, shape, code, reasons[among], nearest(view, shape, left, among))

@@ -125,17 +125,25 @@ def explanation(
     free, kept = (hosts.capacity, view.kept) if code in LASTING else _seen(view, own)
     left = free - shape.column * fits(free, shape.need, np.arange(len(hosts.ids)), min(size, shape.most))
     reasons = hosts_reasons(view, shape, code, left, kept)
+    near = nearest(view, shape, left, np.flatnonzero(reasons < OPEN))
+    return unplaced(view, shape, code, reasons[hosts.present > 0], near)
+
+
+def unplaced(
+    view: ClusterView, shape: ShapeView, code: Code, reasons: I64, near: tuple[NearMiss, ...]
+) -> GangsUnplaced:
+    """The record of it. `reasons`: of each host that was considered, why it has no room."""
     return GangsUnplaced(
         job_id="",
         code=code,
         tasks=0,
         instance=0,
         run=0,
-        need=hosts.kinds.amounts(shape.need[:-1]),
+        need=view.hosts.kinds.amounts(shape.need[:-1]),
         ports=shape.need[-1],
-        hosts_considered=int(hosts.present.sum()),
-        hosts_by_reason=counts_of(view, shape, reasons[hosts.present > 0]),
-        nearest=nearest(view, shape, left, np.flatnonzero(reasons < OPEN)),
+        hosts_considered=len(reasons),
+        hosts_by_reason=counts_of(view, shape, reasons),
+        nearest=near,
     )
 
 
