@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from events.bounds import CONSTRAINTS_MAX, GANG_PORTS_MAX, LABELS_MAX, OVERRIDDEN_MAX, STRINGS_MAX
@@ -35,12 +35,24 @@ CHUNK_BYTES = 256 * 1024
 """What the overrides in one record take decoded: a reader decodes all of them for one instance."""
 
 
+def _forward(instances: str) -> str:
+    try:
+        read_ranges(instances)
+    except ValueError as error:
+        raise PydanticCustomError("instances", "{what}", {"what": str(error)}) from error
+    return instances
+
+
+Ranges = Annotated[str, StringConstraints(pattern=PATTERN), AfterValidator(_forward)]
+"""Instances as people write them."""
+
+
 class Override(Spec):
     """What some instances have instead. `env`, `resources` and `labels` are merged by key; all else replaces what the
     job says, lists as a whole. Where several name an instance, each applies on top of those before it.
     """
 
-    instances: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(description='Which ones: "0-9,12".')
+    instances: Ranges = Field(description='Which ones: "0-9,12".')
     command: Command | None = Field(default=None, description="Program and arguments.")
     env: Env = Field(default={}, description="Merged into the environment.")
     resources: SomeResources = Field(default=SomeResources(), description="Merged into what one task needs.")
@@ -53,15 +65,6 @@ class Override(Spec):
     on_silence: OnSilence | None = Field(default=None, description="What the agent does when it has lost the cell.")
     labels: Labels = Field(default={}, description="Merged into the labels.")
     sim: Sim | None = Field(default=None, description="How simulated agents play the tasks.")
-
-    @field_validator("instances")
-    @classmethod
-    def _forward(cls, instances: str) -> str:
-        try:
-            read_ranges(instances)
-        except ValueError as error:
-            raise PydanticCustomError("instances", "{what}", {"what": str(error)}) from error
-        return instances
 
     @field_validator("command")
     @classmethod

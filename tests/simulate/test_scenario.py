@@ -131,7 +131,6 @@ def test_names_stand_once_and_services_need_an_end():
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("events: [{at: 1s, start: a}]", "a stopped job can't be started again"),
         ("events: [{at: 1s, drain: h-1}]", "hosts can't be drained"),
         ("events: [{at: 1s, restore: h-1}]", "hosts can't be drained"),
         ("events: [{at: 1s, slack: h-1}]", "Paceline knows no slack"),

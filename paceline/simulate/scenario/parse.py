@@ -7,8 +7,9 @@ from pathlib import Path
 from events.resources import STANDARD
 from paceline.client.errors import Faults
 from paceline.job_files import Document, Fault, read_jobs, read_one, stem
+from paceline.simulate.scenario.job_commands import Deletion, SomeInstances
 from paceline.simulate.scenario.parts import ScenarioJob
-from paceline.simulate.scenario.scenario import Scenario
+from paceline.simulate.scenario.scenario import Scenario, TimedAction
 
 
 def read_scenario(source: str) -> Scenario:
@@ -87,9 +88,23 @@ def _check_references(scenario: Scenario, document: Document, from_files: Sequen
     yield from _check_losses(scenario, document)
     yield from _check_names(scenario, document, seen, hosts)
     yield from _check_times(scenario, document, own)
-    services = {job.job_id for *_, job in submitted if job.kind != "batch"} - {e.stop for e in scenario.events}
-    if services and scenario.end is None:
-        yield document.fault("", f"needs `end`: {', '.join(sorted(map(str, services)))} never ends by itself")
+    if scenario.end is None and (lasting := _lasting(scenario, [job for *_, job in submitted])):
+        yield document.fault("", f"needs `end`: {', '.join(lasting)} never ends by itself")
+
+
+def _lasting(scenario: Scenario, jobs: Sequence[ScenarioJob]) -> list[str]:
+    """The services that nobody stops, or that are started after that."""
+    services = {str(job.job_id) for job in jobs if job.kind != "batch"}
+    lasting = set(services)
+    for event in sorted(scenario.events, key=lambda event: event.at):
+        match event:
+            case TimedAction(stop=SomeInstances(job_id=job_id, instances=None)):
+                lasting.discard(job_id)
+            case TimedAction(delete=Deletion(job_id=job_id, force=True)):
+                lasting.discard(job_id)
+            case TimedAction(start=SomeInstances(job_id=job_id)):
+                lasting |= {job_id} & services
+    return sorted(lasting)
 
 
 def _check_times(scenario: Scenario, document: Document, own: int) -> Iterator[Fault]:

@@ -9,13 +9,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from events.bounds import INSTANCES_MAX, INT_MAX
+from events.bounds import INT_MAX
 from events.quantities import Milliseconds, SomeMilliseconds
 from events.settings_spec import CellSpec
-from events.spec_parts import Int32, Spec, at
+from events.spec_parts import Spec, at
 from events.topics import MACHINES
 from paceline.simulate.faults.injection import CHANCE
 from paceline.simulate.scenario.expectations import Assertion, Malformed, parse
+from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances
 from paceline.simulate.scenario.parts import (
     Host,
     HostGroup,
@@ -28,12 +29,16 @@ from paceline.simulate.scenario.parts import (
 
 DAY_MS = 86_400_000
 PARTS = ("gateway", *MACHINES)
-OF_UPDATES = ("pause", "resume", "abort", "roll_back", "promote")
-"""Events that name a job and command its update."""
+JOB_ACTIONS = ("start", "restart", "pause", "resume", "abort", "roll_back", "promote", "hold", "release", "delete")
+"""Events that have a job do something, in the words of `JobActionRequested`."""
+JOB_COMMANDS = ("stop", "priority", "update", *JOB_ACTIONS)
+"""Events about a job that was submitted."""
 EVENTS = (
-    *("submit", "stop", "priority", "pool", "remove_pool", "cell", "update", "restart", *OF_UPDATES),
+    *("submit", *JOB_COMMANDS, "pool", "remove_pool", "cell"),
     *("fails", "silent", "returns", "leaves", "confirm_loss", "remove", "lose", "heal"),
 )
+JobCommand = Job | SomeInstances | Restart | Deletion | PriorityChange | ScenarioJob
+"""What a command is about: a job, and what it says of it."""
 
 
 class JobFile(ScenarioPart):
@@ -43,32 +48,21 @@ class JobFile(ScenarioPart):
     at: Milliseconds = 0
 
 
-class PriorityChange(Spec):
-    """A job and the priority that it is to have."""
-
-    job_id: Job
-    priority: Int32
-
-
-class Restart(Spec):
-    """A job whose instances are restarted, at most `batch` at a time; 0: all at once."""
-
-    job_id: Job
-    batch: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] = 0
-
-
 class TimedAction(ScenarioPart):
     """What a user, an operator or fate does at a time; exactly one thing."""
 
     later: ClassVar[dict[str, str]] = {
-        "start": "a stopped job can't be started again",
         **dict.fromkeys(("drain", "restore"), "hosts can't be drained"),
         "slack": "Paceline knows no slack",
     }
 
     at: Milliseconds
     submit: ScenarioJob | None = None
-    stop: Job | None = None
+    stop: SomeInstances | None = None
+    start: SomeInstances | None = Field(default=None, description="What has ended or is stopped runs again.")
+    hold: Job | None = Field(default=None, description="No task of a job goes to the queue.")
+    release: Job | None = Field(default=None, description="A held job goes on.")
+    delete: Deletion | None = Field(default=None, description="A job is stopped, if need be, and forgotten.")
     priority: PriorityChange | None = None
     update: ScenarioJob | None = Field(default=None, description="A job is to have this specification from now on.")
     restart: Restart | None = None
@@ -104,17 +98,17 @@ class TimedAction(ScenarioPart):
             raise at("at", f"must stand beside exactly one of {', '.join(EVENTS)}", self.at)
         return self
 
-    def of_update(self) -> tuple[str, str] | None:
-        """Which command of an update it is, and the job."""
-        found = ((name, getattr(self, name)) for name in OF_UPDATES)
+    def command(self) -> tuple[str, JobCommand] | None:
+        """The command and what it is about; None: it is about no job that was submitted."""
+        found = ((name, getattr(self, name)) for name in JOB_COMMANDS)
         return next((each for each in found if each[1] is not None), None)
 
     def commanded(self) -> tuple[str, str] | None:
-        """The command and the job that it is about; of a submission, nothing."""
-        named = {name: each.job_id for name in ("priority", "update", "restart") if (each := getattr(self, name))}
-        if self.stop is not None:
-            named["stop"] = self.stop
-        return self.of_update() or next(((name, str(job_id)) for name, job_id in named.items()), None)
+        """The command and the job that it is about."""
+        if (command := self.command()) is None:
+            return None
+        name, about = command
+        return name, about if isinstance(about, str) else str(about.job_id)
 
     def host(self) -> str | None:
         """The host or group that it names."""

@@ -5,13 +5,18 @@ from functools import partial
 from typing import NamedTuple
 
 from events.codec import encode
+from events.columns import pack_ints
+from events.instance_ranges import read_ranges
 from events.records.hosts import HostLossConfirmed, HostRemovalRequested
 from events.records.jobs import JobActionRequested, JobPriorityRequested, JobStopRequested, JobUpdateRequested
 from events.records.pools import PoolRemoved
+from paceline.simulate.scenario.job_commands import Deletion, PriorityChange, Restart, SomeInstances
 from paceline.simulate.scenario.parts import ScenarioJob
-from paceline.simulate.scenario.scenario import Scenario, TimedAction
+from paceline.simulate.scenario.scenario import JobCommand, Scenario, TimedAction
 from paceline.simulate.world.cell import SimulatedCell
 from paceline.simulate.world.hosts import Hosts
+
+JobCommandFact = JobActionRequested | JobPriorityRequested | JobStopRequested | JobUpdateRequested
 
 
 class Action(NamedTuple):
@@ -53,24 +58,9 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
     match event:
         case TimedAction(submit=job) if job is not None:
             return partial(_submit, cell, job, seed)
-        case TimedAction(stop=job_id) if job_id is not None:
-            return partial(cell.append, JobStopRequested(job_id=job_id, command_id=command_id), job_id.encode())
-        case TimedAction(priority=change) if change is not None:
-            fact = JobPriorityRequested(job_id=change.job_id, command_id=command_id, priority=change.priority)
-            return partial(cell.append, fact, change.job_id.encode())
-        case TimedAction(update=job) if job is not None:
-            job_id = str(job.job_id)
-            wanted = JobUpdateRequested(job_id=job_id, command_id=command_id, spec=encode(job.fact(seed)))
-            return partial(cell.append, wanted, job_id.encode())
-        case TimedAction(restart=wanted_) if wanted_ is not None:
-            acted = JobActionRequested(
-                job_id=wanted_.job_id, command_id=command_id, action="restart", batch=wanted_.batch
-            )
-            return partial(cell.append, acted, wanted_.job_id.encode())
-        case TimedAction() if (of_update := event.of_update()) is not None:
-            action, job_id = of_update
-            acted = JobActionRequested(job_id=job_id, command_id=command_id, action=action)
-            return partial(cell.append, acted, job_id.encode())
+        case TimedAction() if (command := event.command()) is not None:
+            fact = _job_command(*command, command_id, seed)
+            return partial(cell.append, fact, fact.job_id.encode())
         case TimedAction(pool=pool) if pool is not None:
             return partial(cell.append, pool.to_event(pool.path, command_id, cell.log.cell))
         case TimedAction(remove_pool=path) if path is not None:
@@ -90,6 +80,29 @@ def _action(cell: SimulatedCell, hosts: Hosts, event: TimedAction, command_id: s
         case TimedAction(remove=name) if name is not None:
             return partial(_say_of, cell, hosts, name, command_id, HostRemovalRequested)
     return partial(hosts.fail, event.fails or event.leaves or "")
+
+
+def _job_command(action: str, about: JobCommand, command_id: str, seed: int) -> JobCommandFact:
+    """The fact of a command about a job."""
+    job_id = about if isinstance(about, str) else str(about.job_id)
+    match about:
+        case PriorityChange():
+            return JobPriorityRequested(job_id=job_id, command_id=command_id, priority=about.priority)
+        case ScenarioJob():
+            return JobUpdateRequested(job_id=job_id, command_id=command_id, spec=encode(about.fact(seed)))
+    ranges = read_ranges(about.instances or "") if isinstance(about, SomeInstances) else []
+    first, count = (pack_ints(column) for column in zip(*ranges, strict=True)) if ranges else (b"", b"")
+    if action == "stop":
+        return JobStopRequested(job_id=job_id, command_id=command_id, first=first, count=count)
+    return JobActionRequested(
+        job_id=job_id,
+        command_id=command_id,
+        action=action,
+        first=first,
+        count=count,
+        batch=about.batch if isinstance(about, Restart) else 0,
+        force=isinstance(about, Deletion) and about.force,
+    )
 
 
 def _say_of(

@@ -1,0 +1,54 @@
+"""What users say with a command about a job, where its id isn't all."""
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, model_validator
+
+from events.bounds import INSTANCES_MAX
+from events.spec_overrides import Ranges
+from events.spec_parts import Int32, Spec
+from paceline.simulate.scenario.parts import Job
+
+
+class PriorityChange(Spec):
+    """A job and the priority that it is to have."""
+
+    job_id: Job
+    priority: Int32
+
+
+def _or_an_id(schema: dict[str, Any]) -> None:
+    fields = {**schema}
+    schema.clear()
+    schema["anyOf"] = [{"type": "string"}, fields]
+
+
+class OfJob(Spec):
+    """A command about a job; a text instead is the id of the job, and all else as unless said."""
+
+    model_config = ConfigDict(json_schema_extra=_or_an_id)
+
+    job_id: Job
+
+    @model_validator(mode="before")
+    @classmethod
+    def _id_alone(cls, value: Any) -> Any:
+        return {"job_id": value} if isinstance(value, str) else value
+
+
+class SomeInstances(OfJob):
+    """A job and the instances that a command is about; none named: all."""
+
+    instances: Ranges | None = Field(default=None, description='Which ones: "0-9,12".')
+
+
+class Restart(SomeInstances):
+    """A job whose instances are restarted, at most `batch` at a time; 0: all at once."""
+
+    batch: Annotated[int, Field(ge=0, le=INSTANCES_MAX)] = 0
+
+
+class Deletion(OfJob):
+    """A job that is deleted; with `force` though it has not ended."""
+
+    force: bool = False
