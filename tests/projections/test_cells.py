@@ -14,6 +14,7 @@ from events.records.lifecycle import JobRejected
 from events.records.placement import HostLost
 from events.records.pools import PoolDefined, PoolRemoved
 from projections.api.cell_router import create_cells_app
+from projections.api.guards import SPEC_BYTES_MAX
 from projections.queries import pages
 from tests.projections.cell import accepted
 from tests.projections.conftest import LISTEN, TOKEN, Api
@@ -109,8 +110,9 @@ def test_nonsense_is_answered_as_by_one_cell(two):
     kind = {"Content-Type": "application/json"}
     for content, status, code in ((b"{", 400, "NOT_JSON"), (b"[]", 422, "INVALID_SPEC"), (b"", 422, "INVALID_REQUEST")):
         two.refused(two.client.post("/v1/jobs", content=content, headers=kind), status, code)
-    two.refused(two.client.post("/v1/jobs", content=b" " * 3_000_000, headers=kind), 413, "TOO_LARGE")
-    two.refused(two.client.post("/v1/jobs", content=iter([b" " * 3_000_000]), headers=kind), 413, "TOO_LARGE")
+    two.refused(two.client.post("/v1/jobs", content=b" " * (SPEC_BYTES_MAX + 1), headers=kind), 413, "TOO_LARGE")
+    pieces = iter([b" " * SPEC_BYTES_MAX, b" "])
+    two.refused(two.client.post("/v1/jobs", content=pieces, headers=kind), 413, "TOO_LARGE")
     two.refused(two.client.get("/v1/nothing"), 404, "NO_SUCH_PATH")
     two.refused(two.client.get("/v1/jobs/none"), 404, "NOT_FOUND")
 

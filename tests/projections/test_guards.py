@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from starlette.testclient import TestClient
 
 from projections.api.app import create_app
+from projections.api.guards import BODY_BYTES_MAX, SPEC_BYTES_MAX
 from projections.views.projector import Projector
 from tests.projections.cell import Cell
 
@@ -52,8 +53,14 @@ def test_the_routes_of_agents_check_for_themselves(client):
 
 
 @pytest.mark.parametrize("client", ["127.0.0.1:7400"], indirect=True)
-def test_a_body_without_a_length_is_bounded_too(client):
-    pieces = (b" " * 500_000 for _ in range(6))
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [("/v1/jobs", SPEC_BYTES_MAX), ("/v1/jobs/j/updates", SPEC_BYTES_MAX), ("/v1/jobs/j/stops", BODY_BYTES_MAX)],
+)
+def test_a_body_is_bounded_with_a_length_and_without(client, path, most):
     headers = {"Authorization": "Bearer t", "Content-Type": "application/json"}
-    answer = client.post("/v1/jobs", content=pieces, headers=headers)
-    assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
+    for content in (b" " * (most + 1), iter([b" " * most, b" "])):
+        answer = client.post(path, content=content, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (413, "TOO_LARGE")
+    answer = client.post(path, content=b" " * most, headers=headers)
+    assert answer.status_code != 413, "that much may be sent"
