@@ -244,6 +244,11 @@ class Update(Spec):
         json_schema_extra={"default": "0s"},
         description="The update fails when the SLA lets nothing go on for so long; 0: however long.",
     )
+    creation: bool = Field(
+        default=False,
+        description="Whether the job is created by it too, as its first update: in batches, or paused at first; "
+        "otherwise all instances are queued at once.",
+    )
 
     def to_part(self) -> UpdatePolicy | None:
         """The part of the fact; None: it says nothing."""
@@ -259,6 +264,7 @@ class Update(Spec):
             promote_after_ms=self.promote_after,
             start_paused=self.start_paused,
             blocked_after_ms=self.blocked_after,
+            creation=self.creation,
         )
 
 
@@ -275,6 +281,7 @@ def update_body(policy: UpdatePolicy | None) -> dict[str, Any]:
         "promote_after": write_ms(policy.promote_after_ms),
         "start_paused": policy.start_paused,
         "blocked_after": write_ms(policy.blocked_after_ms),
+        "creation": policy.creation,
     }
 
 

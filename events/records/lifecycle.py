@@ -258,7 +258,8 @@ class JobAccepted(Event, frozen=True, kw_only=True):
     """batch, stateless, stateful or daemon."""
 
     instances: int
-    """Number of tasks."""
+    """Number of tasks that it has at once; 0: they are added later, by hosts or by the update that creates the job.
+    """
 
     shapes: tuple[TaskShape, ...]
     """What its tasks ask, each shape once; the first is that of all tasks that no range names."""
@@ -759,10 +760,10 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
     """Number of the update, from 1 for each job."""
 
     kind: str
-    """update, restart or roll_back."""
+    """create, update, restart or roll_back."""
 
     from_version: int
-    """The version before."""
+    """The version before; 0 of create: there is none."""
 
     version: int
     """The new version."""
@@ -771,7 +772,9 @@ class UpdateStarted(Event, frozen=True, kw_only=True):
     """The earlier version that the new one is equal to: that of a restart or a roll-back; 0: none."""
 
     jobs_offset: int = -1
-    """Where the JobUpdateRequested with the specification of the new version stands; -1: like names it."""
+    """Where the JobUpdateRequested with the specification of the new version stands, or the JobSubmitted of create;
+    -1: like names it.
+    """
 
     spec_hash: bytes = b""
     """Hash of the new specification."""

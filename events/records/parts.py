@@ -46,6 +46,9 @@ class UpdatePolicy(NestedRecord, frozen=True):
     blocked_after_ms: int = 0
     """The update fails when sla lets nothing go on for so long; 0: never for that."""
 
+    creation: bool = False
+    """Whether the job is created by it too: its first instances are added by an update."""
+
 
 class HealthCheck(NestedRecord, frozen=True):
     """How an agent checks whether a run is healthy."""

@@ -216,8 +216,8 @@ class JobAnswer(Answer):
 
 
 class Version(TypedDict):
-    """A version of a job; `kind` is submit, update, restart or roll_back, `like` an earlier version that it is equal
-    to. `spec` stands in the version itself, not in lists.
+    """A version of a job; `kind` is submit, create, update, restart or roll_back, `like` an earlier version that it is
+    equal to. `spec` stands in the version itself, not in lists.
     """
 
     version: int

@@ -24,6 +24,7 @@ from events.records.lifecycle import (
     JobAccepted,
     JobPriorityChanged,
     JobRejected,
+    UpdateStarted,
 )
 from events.records.parts import Cause
 from events.resources import Kinds
@@ -46,6 +47,7 @@ from processors.lifecycle.rows import (
 from processors.lifecycle.shapes import task_shapes
 from processors.lifecycle.stateful import STATEFUL
 from processors.lifecycle.updates.commands import Answer, UpdateCommands
+from processors.lifecycle.updates.creation import created, is_created, without_instances
 from processors.lifecycle.validation import priority_fault, refusal, resources_refusal
 from processors.state.record_rows import row_of
 from processors.state.table import Table
@@ -124,6 +126,7 @@ class CommandAnswers:
         self._open: dict[str, tuple[int, int]] = {}
         self._delayed: set[str] = set()
         self._fresh: list[tuple[SubmittedRow, int]] = []
+        self._created: list[UpdateStarted] = []
         self._before: tuple[Event, ...] = ()
         """What is decided with an answer, and stands before it: what it does looks at the command."""
         self._tasks = view.open_tasks
@@ -142,6 +145,7 @@ class CommandAnswers:
         queued = [(job, run) for job, run in self._fresh if job.gang_min > 1 or (job.instances and not job.max_running)]
         if queued:
             yield first_queued(queued)
+        yield from self._created
 
     def _answer(self, offset: int, ask: AskRow) -> Event | None:
         match ask.fact:
@@ -246,8 +250,12 @@ class CommandAnswers:
         jobs, tasks = self._open.get(job.pool, (0, 0))
         self._open[job.pool] = (jobs + 1, tasks + job.instances)
         self._tasks += job.instances
+        found = accepted(offset, self._view.chunks.whole_of(job), first_run)
+        if is_created(job):
+            self._created.append(created(offset, job, ask.spec_hash))
+            return without_instances(found)
         self._fresh.append((job, first_run))
-        return accepted(offset, self._view.chunks.whole_of(job), first_run)
+        return found
 
     def _may_come(self, why: Code, job: SubmittedRow, at_ms: int) -> bool:
         """Whether what a job lacks may have been defined before it: the log isn't read yet, or a fact not answered."""

@@ -75,8 +75,8 @@ class Lifecycle:
     name: ClassVar[str] = "lifecycle"
     facts: ClassVar[tuple[str, ...]] = ("paceline.jobs", "paceline.pools", "paceline.tasks")
     peers: ClassVar[tuple[str, ...]] = ("entitlement", "placement", "sla")
-    logic: ClassVar[int] = 17
-    state: ClassVar[int] = 13
+    logic: ClassVar[int] = 18
+    state: ClassVar[int] = 14
     conversions: ClassVar[Conversions] = {}
 
     def __init__(self, cell: int = 0) -> None:

@@ -132,6 +132,8 @@ def _update(job: SubmittedRow) -> Iterator[str]:
             yield f"update {name} is {getattr(policy, name)}, it must be 0 to {MS_MAX}"
     if not 1 <= policy.max_attempts <= INT_MAX:
         yield f"update max_attempts is {policy.max_attempts}, it must be 1 to {INT_MAX}"
+    if policy.creation and job.kind not in ("stateless", "stateful"):
+        yield "update creation is for stateless and stateful jobs"
 
 
 def _override_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:

@@ -100,8 +100,7 @@ class Runs:
     def accepted(self, event: JobAccepted, now: int) -> None:
         """A job is there."""
         shapes = shapes_of(event, self._hosts.kinds.asked_of_host)
-        daemon = event.kind == "daemon"
-        if event.job_id in self.jobs or event.instances < (not daemon) or not shapes:
+        if event.job_id in self.jobs or not shapes:
             return
         cell = self._cell.change("cell")
         base = self.arena.take(max(1, event.instances))
@@ -120,7 +119,7 @@ class Runs:
                 service=event.kind != "batch",
                 sla=event.max_unavailable is not None,
                 controller=event.controller,
-                daemon=daemon,
+                daemon=event.kind == "daemon",
             ),
         )
         cell.jobs += 1

@@ -25,7 +25,7 @@ class VersionRow(msgspec.Struct):
     command: int
     made_ms: int
     kind: str
-    """submit, update, restart or roll_back."""
+    """submit, create, update, restart or roll_back."""
     like: int
     update: int
     """The update that it came with; 0: none."""

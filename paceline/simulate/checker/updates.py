@@ -29,6 +29,8 @@ class _Job:
     number: int = 0
     """Of the update in progress; 0: none is."""
     batch: int = 0
+    creates: bool = False
+    """It is being created, so nothing of it becomes unavailable."""
     flight: set[int] = field(default_factory=set)
     bad: set[int] = field(default_factory=set)
     taken: dict[int, int] = field(default_factory=dict)
@@ -67,9 +69,10 @@ class Updates:
 
     def _started(self, event: UpdateStarted, round_: Round) -> None:
         job = self._jobs[event.job_id]
-        if job.number or event.version != job.version + 1:
+        if job.number or event.version != job.version + (event.kind != "create"):
             raise Violation(f"{round_} starts update {event.number} of {event.job_id} at version {job.version}")
         job.version, job.number, job.batch = event.version, event.number, event.policy.batch
+        job.creates = event.kind == "create"
         job.flight, job.bad = set(), set()
 
     def _moved(
@@ -80,7 +83,9 @@ class Updates:
                 job.flight.update(_instances(event))
                 job.taken |= dict.fromkeys(_instances(event), job.version)
                 down = len(job.flight) + len(job.bad)
-                most = min((each for each in (job.batch, job.max_unavailable) if each), default=down)
+                most = min(
+                    (each for each in (job.batch, not job.creates and job.max_unavailable) if each), default=down
+                )
                 if down > most:
                     raise Violation(f"{round_} has {down} instances of {event.job_id} updated at a time, not {most}")
             case InstancesReturned():

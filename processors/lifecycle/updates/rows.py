@@ -18,6 +18,7 @@ class PolicyRow(msgspec.Struct, frozen=True, array_like=True):
     promote_after_ms: int = 0
     start_paused: bool = False
     blocked_after_ms: int = 0
+    creation: bool = False
 
 
 class AskedRow(msgspec.Struct, frozen=True, array_like=True):

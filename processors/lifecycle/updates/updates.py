@@ -26,6 +26,7 @@ from processors.lifecycle.rows import AskRow, SubmittedRow, UpdateAskRow
 from processors.lifecycle.task_rules import Trait
 from processors.lifecycle.task_table import PLACED, TaskEvent
 from processors.lifecycle.tasks import HELD, Tasks
+from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.rows import AskedRow, PolicyRow, UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import INHERITED, MORE, RESHAPED, STEP, Step
 from processors.lifecycle.updates.versions import KEPT, asks_more, asks_of, contents, task_shape, version_row
@@ -249,6 +250,8 @@ class Updates:
 
     def _new_version(self, event: UpdateStarted, versions: dict[int, VersionRow]) -> VersionRow:
         policy = row_of(PolicyRow, event.policy)
+        if event.kind == CREATE:
+            return versions[event.version]
         if event.like:
             return msgspec.structs.replace(versions[event.like], policy=policy)
         ask = self._asks[event.jobs_offset]

@@ -7,6 +7,7 @@ import numpy as np
 from events.codes import TaskState
 from events.columns import I32, I64
 from processors.lifecycle.lookups import Mask, among
+from processors.lifecycle.updates.creation import CREATE
 from processors.lifecycle.updates.rows import UpdateRow, VersionRow
 from processors.lifecycle.updates.steps import STEP, Step
 
@@ -30,9 +31,9 @@ class Next(NamedTuple):
 
 
 def width(update: UpdateRow, version: VersionRow) -> int:
-    """Most instances that the update may have down at a time."""
+    """Most instances that the update may have down at a time; of a job that it creates nothing is available yet."""
     most = update.policy.batch or update.pending + update.flight + update.done + update.bad
-    return min(most, version.max_unavailable) if version.max_unavailable else most
+    return min(most, version.max_unavailable) if version.max_unavailable and update.kind != CREATE else most
 
 
 def room(update: UpdateRow, version: VersionRow, inherited: int) -> Room:
