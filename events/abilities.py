@@ -1,13 +1,15 @@
 """What agents can do beside running a process: attributes that they offer, and that jobs which need it wait for."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 HEALTH = "paceline/health"
 STOP_SIGNAL = "paceline/stop-signal"
 OPEN_FILES = "paceline/open-files"
+VOLUMES = "paceline/volumes"
 OUT_OF_MEMORY = "paceline/out-of-memory"
 """The host tells processes that were killed for want of memory from others; no job needs it."""
-NEEDED = {HEALTH: "health check", STOP_SIGNAL: "stop_signal", OPEN_FILES: "open_files"}
+NEEDED = {HEALTH: "health check", STOP_SIGNAL: "stop_signal", OPEN_FILES: "open_files", VOLUMES: "volumes"}
 """What of a job needs which ability. This build's agents have all of them."""
 VALUE = "yes"
 
@@ -21,6 +23,8 @@ class _Asks(Protocol):
     def stop_signal(self) -> str: ...
     @property
     def open_files(self) -> int: ...
+    @property
+    def volumes(self) -> Sequence[str]: ...
 
 
 def abilities() -> dict[str, str]:
@@ -30,5 +34,10 @@ def abilities() -> dict[str, str]:
 
 def needed(job: _Asks) -> list[str]:
     """The attributes that a host must offer to run tasks of a job."""
-    asks = {HEALTH: job.health is not None, STOP_SIGNAL: job.stop_signal != "TERM", OPEN_FILES: job.open_files > 0}
+    asks = {
+        HEALTH: job.health is not None,
+        STOP_SIGNAL: job.stop_signal != "TERM",
+        OPEN_FILES: job.open_files > 0,
+        VOLUMES: len(job.volumes) > 0,
+    }
     return [attribute for attribute, asked in asks.items() if asked]

@@ -4,6 +4,8 @@ import re
 
 NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 """Ids of hosts, and of jobs where they name folders."""
+VOLUME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""Names of volumes."""
 URL_PATH = re.compile(r"/[!-~]*")
 """What a health check asks for over HTTP."""
 INSTANCES_MAX = 100_000
@@ -46,6 +48,7 @@ DESCRIPTION_MAX = 4096
 EXIT_CODE_MAX = 255
 STOP_SIGNALS = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "KILL")
 """What a run may be asked to end with."""
+VOLUMES_MAX = 16
 OPEN_FILES_MAX = 1 << 20
 """Of one run; a host may allow less."""
 CHECKS_MAX = 1000

@@ -50,6 +50,7 @@ from events.spec_parts import (
     update_body,
 )
 from events.spec_ports import PortList, port_names, port_numbers, ports_body
+from events.spec_volumes import Volumes
 from events.topics import FACT_BYTES_MAX
 
 T = TypeVar("T")
@@ -92,6 +93,9 @@ class JobSpec(Spec):
     resources: Resources = Field(default=Resources(), description="What one task needs.")
     ports: PortList = Field(
         default=[], description="Names of the ports of one task; a number is chosen for each that has none."
+    )
+    volumes: Volumes = Field(
+        default=[], description="Names of folders that a task of a stateful job keeps on its host."
     )
     open_files: Annotated[int, Field(ge=1, le=OPEN_FILES_MAX)] | None = Field(
         default=None, description="Files and connections that a run may have open; none: as many as its agent."
@@ -296,6 +300,7 @@ class JobSpec(Spec):
             resources=in_order(self.resources.named()),
             ports=tuple(port_names(self.ports)),
             port_numbers=port_numbers(self.ports),
+            volumes=tuple(self.volumes),
             priority=self.priority,
             preemptible=self.preemptible and self.kind != "daemon",
             controller=self.controller is not False,
@@ -354,6 +359,7 @@ def from_event(event: JobSubmitted, units: Mapping[str, Unit]) -> dict[str, Any]
         "env": dict(event.env),
         "resources": write_amounts(dict.fromkeys(STANDARD, 0) | in_order(event.resources), units),
         "ports": ports_body(event.ports, event.port_numbers),
+        "volumes": list(event.volumes),
         "priority": event.priority,
         "preemptible": event.preemptible,
         "gang": {"min": event.gang_min},

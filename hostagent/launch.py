@@ -22,6 +22,7 @@ def launch(job: JobOrder, item: RunOrder, host_id: str, user: TaskUser | None) -
         open_files=job.open_files,
         stop_after_ms=job.stop_after_ms,
         ports=tuple(port for port in item.ports if port),
+        volumes=job.volumes,
         health=job.health,
         members=listing(job.job_id, gang) if gang else "",
         health_port=ports.get(job.health.port, 0) if job.health is not None else 0,

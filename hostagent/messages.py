@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX
+from events.bounds import HOST_RUNS_MAX, INT_MAX, NAME, PORT_MAX, SESSION_MAX, VOLUME
 from events.codes import Number, RunReport
 from events.columns import I32, I64, indexed
 from events.records.jobs import JobSubmitted
@@ -105,6 +105,15 @@ class RunState(msgspec.Struct):
         return self.signal, int(self.out_of_memory), self.cpu_ms, self.memory_kib
 
 
+class VolumeState(msgspec.Struct, frozen=True):
+    """A volume of a host; `created_ms` tells it from one by the same name that was there before."""
+
+    job_id: Annotated[str, msgspec.Meta(pattern=rf"^{NAME.pattern}\Z")]
+    instance: Count
+    name: Annotated[str, msgspec.Meta(pattern=rf"^{VOLUME.pattern}\Z")]
+    created_ms: Long
+
+
 class MachineIdentity(msgspec.Struct, frozen=True):
     """The machine of an agent: `id` stays with its folder, `boot` names the time since it was started, `name` is for
     people. Without an id nothing is known of it.
@@ -176,6 +185,7 @@ class JobOrder(msgspec.Struct):
     command: tuple[str, ...] = ()
     env: dict[str, str] = {}
     ports: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
     stop_signal: str = "TERM"
     open_files: int = 0
     """So many the run may have open; 0: as many as the agent was started with."""
@@ -280,6 +290,7 @@ def _job_order(spec: JobSubmitted, gang: str) -> JobOrder:
         command=spec.command,
         env=spec.env,
         ports=spec.ports,
+        volumes=spec.volumes,
         stop_signal=spec.stop_signal,
         open_files=spec.open_files,
         stop_grace_ms=spec.stop_grace_ms,

@@ -47,6 +47,7 @@ class Launch(NamedTuple):
     health: HealthCheck | None = None
     health_port: int = 0
     members: str = ""
+    volumes: tuple[str, ...] = ()
 
 
 class RunKey(NamedTuple):

@@ -20,6 +20,7 @@ import msgspec
 
 from events.bounds import NAME
 from events.codes import RunReport
+from events.volume_names import volume_variable
 from hostagent import private_files, shim
 from hostagent.folders import Trash, entries, measure, shown, summary
 from hostagent.messages import LogPage, RunState
@@ -42,6 +43,7 @@ from hostagent.run_record import (
     spawn,
     wake_shim,
 )
+from hostagent.volumes import Volumes
 
 KEPT_RUNS = 200
 KEPT_BYTES = 1024**3
@@ -81,6 +83,7 @@ class Runs:
         for each in (folder, self.tasks) if user is not None else ():
             each.chmod(0o711)  # it may go to its working folder, and list nothing on the way
         self._trash = Trash(folder / "trash", say)
+        self.volumes = Volumes(folder / "volumes", self._trash, user, say)
         self._runs: dict[RunKey, Run] = {}
         self._out_of_memory = OutOfMemory(vmstat)
         self._adopt_all()
@@ -122,6 +125,8 @@ class Runs:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             work, user = str(self._work(key)), self._user and self._user._asdict()
             env = launch.env | ({"PACELINE_MEMBERS": f"{work}/{MEMBERS}"} if launch.members else {})
+            volumes = self.volumes.open(key.job_id, key.instance, launch.volumes)
+            env |= {volume_variable(name): str(path) for name, path in volumes.items()}
             order: dict[str, Any] = {"command": list(launch.command), "env": env, "work": work, "user": user}
             order |= {"stop_grace_ms": launch.stop_grace_ms, "stop_after_ms": launch.stop_after_ms}
             order |= {"stop_signal": int(launch.stop_signal), "open_files": launch.open_files}

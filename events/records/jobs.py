@@ -140,6 +140,9 @@ class JobSubmitted(Event, frozen=True, kw_only=True):
     port_numbers: dict[str, int] = {}
     """Numbers of those of the ports that must have a certain one, by name."""
 
+    volumes: tuple[str, ...] = ()
+    """Names of the folders that the agent keeps for each task between its runs; for stateful jobs."""
+
     open_files: int = 0
     """How many files and connections a run may have open; 0: as many as the agent was started with."""
 

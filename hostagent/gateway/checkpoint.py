@@ -8,7 +8,7 @@ import msgspec
 
 from events.log.port import LogFault
 
-FORMAT = 10
+FORMAT = 11
 
 
 def save(path: Path, kept: dict[str, Any]) -> None:

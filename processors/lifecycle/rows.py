@@ -214,6 +214,7 @@ class SubmittedRow(msgspec.Struct, frozen=True, array_like=True, tag="submitted"
     update: PolicyRow | None
     stop_signal: str
     open_files: int
+    volumes: tuple[str, ...]
     stop_grace_ms: int
     on_silence: str
     stop_after_ms: int

@@ -22,6 +22,7 @@ from events.bounds import (
 )
 from events.port_names import sharing
 from events.resources import amounts_fault
+from events.volume_names import volumes_fault
 from processors.lifecycle.rows import SubmittedRow
 
 OPERATORS = ("in", "not_in", "exists", "absent")
@@ -49,6 +50,8 @@ def task_problems(job: SubmittedRow, host_lost_after_ms: int) -> Iterator[str]:
     numbers = [job.port_numbers[name] for name in job.ports if name in job.port_numbers]
     if not all(1 <= number <= PORT_MAX for number in numbers) or len(set(numbers)) != len(numbers):
         yield f"port_numbers must be different numbers, 1 to {PORT_MAX}"
+    if fault := volumes_fault(job.volumes, job.kind):
+        yield f"volumes {fault}"
     if job.gang_min * len(job.ports) > GANG_PORTS_MAX:
         ports = job.gang_min * len(job.ports)
         yield f"the gang needs {ports} ports, at most {GANG_PORTS_MAX} are placed at once"

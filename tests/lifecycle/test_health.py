@@ -138,6 +138,10 @@ def test_a_check_that_can_not_be_done_is_refused(
         ({"health": CHECK}, "paceline/health"),
         ({"stop_signal": "INT"}, "paceline/stop-signal"),
         ({"open_files": 5000}, "paceline/open-files"),
+        (
+            {"volumes": ("data",), "kind": "stateful", "on_silence": "stop_after", "stop_after_ms": 1000},
+            "paceline/volumes",
+        ),
     ],
 )
 def test_a_job_goes_only_where_the_agent_can_do_what_it_needs(spec: dict[str, Any], attribute: str) -> None:

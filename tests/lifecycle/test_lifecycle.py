@@ -27,6 +27,7 @@ from events.records.sla import DisruptionAllowed
 from tests.lifecycle.harness import World
 from tests.machines import columns, kinds, one, runs_of
 
+STATEFUL = {"kind": "stateful", "on_silence": "stop_after", "stop_after_ms": 1000}
 A0, A1 = ("a", 0, 1), ("a", 1, 1)
 
 
@@ -147,6 +148,8 @@ def test_the_same_id_again_is_a_repeat_and_with_other_content_it_is_taken() -> N
         ({"instances": 0}, "INVALID_SPEC"),
         ({"instances": 100_001}, "INVALID_SPEC"),
         ({"kind": "cron"}, "INVALID_SPEC"),
+        ({"volumes": ("data",)}, "INVALID_SPEC"),
+        ({"volumes": ("..",), **STATEFUL}, "INVALID_SPEC"),
         ({"resources": {"cpu": -1}}, "INVALID_SPEC"),
         ({"gang_min": 2}, "INVALID_SPEC"),
         ({"priority": 1 << 31}, "INVALID_SPEC"),
