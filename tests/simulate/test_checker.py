@@ -407,6 +407,8 @@ HOME = [
     takes(KEPT, queued(2, kept=True)),
 ]
 """Task 0 is updated and may go back to h; task 1 waits for room."""
+BOUND = [*HOME[:2], takes(KEPT, replace(queued(2, kept=True), host_ids=("h",), pin=pack_ints([0])))]
+"""As `HOME`, of a task that may go nowhere else."""
 
 
 def home_passed(due_ms: int) -> TimerPassed:
@@ -418,6 +420,7 @@ def home_passed(due_ms: int) -> TimerPassed:
     [
         ([*HOME, decides(placed(1, 1))], "places ('j', 1) on h: 4000 of 2000 cpu"),
         ([*HOME, decides(home_passed(122_999)), decides(placed(1, 1))], "places ('j', 1) on h: 4000 of 2000 cpu"),
+        ([*BOUND, decides(home_passed(123_000)), decides(placed(1, 1))], "places ('j', 1) on h: 4000 of 2000 cpu"),
         ([*HOME, decides(placed(2, 0, host="g"))], "places ('j', 0) on g, and h is kept for it"),
         ([*HOME[:2], takes(KEPT, LESS), decides(placed(1, 1))], "2500 of 2000 cpu"),
         ([takes(*HERE, accepted()), decides(placed(1, 0))], "places ('j', 0) run 1, which isn't admitted"),
@@ -480,11 +483,12 @@ def test_placement_breaks_a_promise(turns: list[Turn], says: str) -> None:
         [waits(), decides(LOST_HOST), takes(*CAME_BACK), decides(placed(1, 0, session=2))],
         [*HOME, decides(placed(2, 0), placed(1, 1, host="g"))],
         [*HOME, decides(home_passed(123_000)), decides(placed(1, 1))],
+        [*BOUND, takes(queued(2, kept=True)), decides(home_passed(123_000)), decides(placed(1, 1))],
         [*HOME, takes(HostSilent(host_id="h", session=1)), decides(placed(2, 0, host="g"))],
         [*HOME, takes(ended(2, 0)), decides(placed(1, 1))],
         [*HOME[:2], takes(KEPT, MORE), decides(placed(1, 1))],
     ],
-    ids=["given back", "a gang", "conditions", "back", "home", "late", "silent", "ended", "more"],
+    ids=["given back", "a gang", "conditions", "back", "home", "late", "bound no more", "silent", "ended", "more"],
 )
 def test_placement_keeps_its_promises(turns: list[Turn]) -> None:
     play(Hosts(), turns)

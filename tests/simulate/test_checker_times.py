@@ -3,11 +3,11 @@
 import pytest
 from msgspec import structs
 
-from events.records.entitlement import (
-    GangsHeld,
-)
+from events.columns import pack_ints
+from events.records.entitlement import AdmissionsRanked, GangsHeld
 from events.records.lifecycle import PreemptionAnswered
 from events.records.parts import Cause
+from events.records.placement import GangsParked
 from events.records.pools import PoolDefined
 from paceline.simulate.checker.claims import SOON_MS, Claims
 from paceline.simulate.checker.history import Violation
@@ -99,6 +99,19 @@ def test_a_claim_gets_what_others_must_give() -> None:
     world = contended()
     looks = Claims(world.hosts, world.plans, world.pools, world.orders)
     assert "has a right since long, and others on h needn't leave" in violation(looks, world, 4 + SOON_MS // MINUTE)
+
+
+@pytest.mark.parametrize("limit", [1000, 999])
+def test_a_parked_claim_waits_for_room_within_the_limit(limit: int) -> None:
+    world = World(A, B)
+    world.entitled(a=2000, b=2000)
+    world.entitlement([job("taker", "/b"), queued("taker")], [admitted("taker")])
+    world.entitlement([], [AdmissionsRanked(**ranges("taker", 1), entitled=pack_ints([2]))])
+    world.entitlement([GangsParked(**ranges("taker", 1))])
+    world.placement([job("taker", "/b"), admitted("taker")])
+    world.pools.defined["/b"] = structs.replace(B, limit={"cpu": limit})
+    looks = Claims(world.hosts, world.plans, world.pools, world.orders)
+    assert bool(violation(looks, world, 4 + SOON_MS // MINUTE)) == (limit == 1000)
 
 
 def test_no_claim_waits_longer_than_the_longest_slice() -> None:

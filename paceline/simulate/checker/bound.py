@@ -1,11 +1,12 @@
 """What must hold of tasks that belong to hosts: those of stateful jobs, and those of daemons."""
 
 from events.instance_changes import instance_change
+from events.job_ends import is_over
 from events.records.lifecycle import InstancesChanged, JobAccepted, JobChanged, RunsOrdered
 from events.records.placement import HostRemoved, TasksPlaced
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts, meets
-from paceline.simulate.checker.items import FINAL, Task, places_of
+from paceline.simulate.checker.items import Task, places_of
 
 SOON_MS = 120_000
 """So long a daemon may lack a task for a host that matches, or have one for a host that doesn't."""
@@ -29,7 +30,7 @@ class Bound:
             match event:
                 case JobAccepted() if event.kind in ("stateful", "daemon"):
                     self._jobs[event.job_id] = event
-                case JobChanged() if event.state in FINAL:
+                case JobChanged() if is_over(event):
                     self._jobs.pop(event.job_id, None)
                     self._homes = {task: host for task, host in self._homes.items() if task[0] != event.job_id}
                 case InstancesChanged() if event.job_id in self._jobs:

@@ -98,6 +98,8 @@ class Claims:
             return ""
         if self._hosts.waits_for_home(task):
             return ""
+        if task in units.parked and not self._pools.may_hold(job, shape.resources):
+            return ""
         for host_id, host in self._hosts.hosts.items():
             offer = host.offer
             if host_id in reserved or host_id in kept or offer is None or not self._hosts.is_up(host_id):

@@ -1,9 +1,14 @@
-"""What is kept on hosts for the next runs of tasks that an update ended there; it counts as used."""
+"""What is kept on hosts for the next runs of tasks that ended there to go on; it counts as used.
+
+It ends after two minutes, but for tasks that are bound to their hosts.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from paceline.simulate.checker.items import Task
+from events.columns import ints
+from events.records.lifecycle import GangsQueued
+from paceline.simulate.checker.items import Task, ranges_of
 
 HOME_MS = 120_000
 
@@ -34,6 +39,31 @@ class Homes:
     def __init__(self, hosts: Mapping[str, Room]) -> None:
         self._hosts = hosts
         self._homes: dict[Task, Home] = {}
+        self._bound: dict[Task, str] = {}
+        """The only hosts that tasks may have."""
+
+    def bind(self, event: GangsQueued) -> None:
+        """Tasks are queued for one host alone, or for any."""
+        ranges = ranges_of(event)
+        for each, at in zip(ranges, ints(event.pin).tolist() or [-1] * len(ranges), strict=True):
+            for task in each.tasks():
+                self._bound.pop(task, None)
+                if at >= 0:
+                    self._bound[task] = event.host_ids[at]
+
+    def bound(self, task: Task) -> str:
+        """The only host that a task may have; empty: it may have any."""
+        return self._bound.get(task, "")
+
+    def forget(self, task: Task) -> None:
+        """A task is over."""
+        self.leave(task)
+        self._bound.pop(task, None)
+
+    def removed(self, host_id: str) -> None:
+        """A host is forgotten."""
+        self.given_up(host_id)
+        self._bound = {task: at for task, at in self._bound.items() if at != host_id}
 
     def of(self, task: Task) -> Home | None:
         """The home of a task; None: it has none."""
@@ -59,7 +89,8 @@ class Homes:
 
     def passed(self, due_ms: int) -> None:
         """Time has passed."""
-        self.leave(*(task for task, home in self._homes.items() if home.until_ms <= due_ms))
+        over = [task for task, home in self._homes.items() if home.until_ms <= due_ms and task not in self._bound]
+        self.leave(*over)
 
     def reshaped(self, tasks: Iterable[Task], amounts: Mapping[str, int]) -> None:
         """Tasks ask something else: what is more than their hosts have beside the others isn't kept."""

@@ -111,6 +111,15 @@ class Hosts:
         home = self._homes.of(task)
         return home is not None and not self.is_up(home.host_id)
 
+    def home_of(self, task: Task) -> str:
+        """The host that is kept for a task; empty: none is."""
+        home = self._homes.of(task)
+        return "" if home is None else home.host_id
+
+    def bound_to(self, task: Task) -> str:
+        """The only host that a task may have; empty: it may have any."""
+        return self._homes.bound(task)
+
     def on(self, host_id: str) -> list[Task]:
         """The tasks that have a place on a host."""
         return [task for task, (_, at, _) in self._held.items() if at == host_id]
@@ -140,7 +149,7 @@ class Hosts:
                 self._host(event.host_id).lost = True
                 self._homes.given_up(event.host_id)
             elif isinstance(event, HostRemoved):
-                self._homes.given_up(event.host_id)
+                self._homes.removed(event.host_id)
                 self._remove(event.host_id, round_)
             elif isinstance(event, TimerPassed):
                 self._homes.passed(event.due_ms)
@@ -182,6 +191,7 @@ class Hosts:
                 for each in reshaped(self._jobs, event):
                     shape = shape_of(self._jobs[each.job_id], each.first)
                     self._homes.reshaped(each.tasks(), self._of_hosts(shape))
+                self._homes.bind(event)
                 kept = ints(event.admitted).tolist()
                 for each in (each for each, flag in zip(ranges_of(event), kept, strict=True) if flag):
                     self._wait(each, now)
@@ -194,7 +204,7 @@ class Hosts:
                 for task in tasks_of(self._jobs[event.job_id]):
                     if task in self._held:
                         raise Violation(f"{event.job_id} is {event.state}, {task} still has a place")
-                    self._homes.leave(task)
+                    self._homes.forget(task)
                     for kept in (self._ended, self._waits, self._gangs, self._entitled, self._since_ms):
                         kept.pop(task, None)
             case _:

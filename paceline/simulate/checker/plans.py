@@ -9,8 +9,9 @@ from typing import NamedTuple
 from events.columns import ints
 from events.records.base import Event
 from events.records.entitlement import AdmissionsRanked, PreemptionRefused, PreemptionsOrdered
-from events.records.lifecycle import PreemptionAnswered
+from events.records.lifecycle import PreemptionAnswered, RunsEnded
 from events.records.placement import GangsReturned, HostsReserved, PreemptionAsked, TasksPlaced
+from events.records.rounds import TimerPassed
 from events.task_shapes import shape_of
 from paceline.simulate.checker.history import Round, Violation
 from paceline.simulate.checker.hosts import Hosts
@@ -88,6 +89,13 @@ class Plans:
                     self._stay(stay)
             case AdmissionsRanked():
                 self._drop([gangs for gangs, entitled in flags_of(event) if not entitled])
+            case RunsEnded():
+                goes = {
+                    task
+                    for runs in (*self._leaving.values(), *(each.victims for each in self.plans.values()))
+                    for task in runs
+                }
+                self._stay_at({self._hosts.home_of(task) for task, _ in runs_of(event) if task in goes})
 
     def _late(self, now: int) -> None:
         """Who hasn't left in time isn't counted on any more."""
@@ -105,7 +113,10 @@ class Plans:
 
     def _stay(self, victims: Iterable[Task]) -> None:
         """Nobody of these leaves: plans on their hosts may have counted on it."""
-        hosts = {self._hosts.host_of(task) for task in victims}
+        self._stay_at({self._hosts.host_of(task) for task in victims})
+
+    def _stay_at(self, hosts: set[str]) -> None:
+        """What was to come free on these hosts may not, as where a run has ended and its host is kept for the next."""
         self._relied |= {plan.unit for plan in self.plans.values() if not hosts.isdisjoint(plan.hosts)}
 
     def _decided(self, event: Event, round_: Round) -> None:
@@ -120,6 +131,9 @@ class Plans:
                 self._asked(event, round_)
             case HostsReserved():
                 self._reserve(event, round_)
+            case TimerPassed():
+                for unit in [unit for unit, plan in self.plans.items() if plan.until_ms <= event.due_ms]:
+                    self._end(unit)
 
     def _drop(self, gangs: list[Range]) -> None:
         tasks = {task for each in gangs for task in each.tasks()}

@@ -78,12 +78,16 @@ class Pools:
     def has_room(self, job_id: str) -> bool:
         """Whether a gang of a job, the largest that it may have, fits into what its pool and those above may hold."""
         job = self.units.jobs[job_id]
+        return self.may_hold(job, _largest(job))
+
+    def may_hold(self, job: JobAccepted, amounts: Mapping[str, int]) -> bool:
+        """Whether so much more of a job fits into what its pool and those above may hold."""
         for path in upwards(job.pool):
             pool = self.defined.get(path)
             if pool is None:
                 continue
             held, non_preemptible = self.allocated.get(path, {}), self._non_preemptible.get(path, {})
-            for name, asked in _largest(job).items():
+            for name, asked in amounts.items():
                 if name in pool.limit and pool.limit[name] < held.get(name, 0) + asked:
                     return False
                 if self.is_firm(job) and pool.reservation.get(name, 0) < non_preemptible.get(name, 0) + asked:
